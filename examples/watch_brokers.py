@@ -1,0 +1,36 @@
+"""Watch brokers come and go: python examples/watch_brokers.py [ZOOKEEPER] [SECONDS].
+
+A watch fires once and says only that something changed; ``BrokerRegistry.watch`` re-reads and arms the next one in the
+same call. Start or kill a broker meanwhile.
+"""
+
+import sys
+import time
+
+from registry.brokers import BrokerRegistry, LiveBrokers
+from registry.kazoo_blocking import KazooBlockingClient
+
+
+def main(zookeeper: str = "127.0.0.1:2181", seconds: str = "60") -> None:
+    known: LiveBrokers = {}
+
+    def changed(live: LiveBrokers) -> None:
+        for broker_id in sorted(live.keys() | known.keys()):
+            if broker_id not in live:
+                print(f"broker {broker_id} left", flush=True)
+            elif broker_id not in known or known[broker_id][1] != live[broker_id][1]:
+                info, epoch = live[broker_id]
+                print(f"broker {broker_id} is at {info.host}:{info.port}, epoch {epoch}", flush=True)
+        known.clear()
+        known.update(live)
+
+    with KazooBlockingClient(zookeeper) as client:
+        watcher = BrokerRegistry(client).watch(changed)
+        end_s = time.monotonic() + float(seconds)
+        while time.monotonic() < end_s:
+            client.process(100)  # callbacks run in here
+        watcher.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,143 @@
+"""``kafka-zk consume``: records of assigned partitions to stdout."""
+
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from kafka_zk.cli import line_format
+from kafka_zk.cli.options import bootstrap_option
+from kafka_zk.cli.output import note
+from kafka_zk.cli.properties import KEY_VALUE
+
+if TYPE_CHECKING:
+    from kafka_zk.consumer.blocking_reader import BlockingReader
+    from kafka_zk.consumer.fetch_state import Start
+    from kafka_zk.consumer.records import ConsumerRecord
+    from storage.types import TopicPartition
+
+POLL_MS = 500
+
+
+@click.command("consume", short_help="Read records of a topic's partitions.")
+@click.option("--topic", required=True)
+@bootstrap_option
+@click.option("--partition", "numbers", type=click.IntRange(0), multiple=True, help="May be repeated; all by default.")
+@click.option("--offset", help="Start at: earliest, latest or an offset.  [default: latest]")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record there is.")
+@click.option(
+    "--from-timestamp", help="Start at the first record of this time: ms since the epoch, or 2026-11-21T06:00Z."
+)
+@click.option("--max-messages", type=click.IntRange(1), help="Stop after this many.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing came for so long.")
+@click.option("--exit-at-end", is_flag=True, help="Stop at the ends that the partitions have when it starts.")
+@click.option("--property", "properties", type=KEY_VALUE, multiple=True, help="What is printed, see below.")
+@click.option(
+    "--consumer-property", "consumer_properties", type=KEY_VALUE, multiple=True, help="E.g. fetch.min.bytes=1."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each record as a JSON object on a line.")
+def command(
+    topic: str,
+    bootstrap: str,
+    numbers: tuple[int, ...],
+    offset: str | None,
+    from_beginning: bool,
+    from_timestamp: str | None,
+    max_messages: int | None,
+    timeout_ms: int | None,
+    exit_at_end: bool,
+    properties: tuple[tuple[str, str], ...],
+    consumer_properties: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> None:
+    """Print the records of a topic's partitions, in order within each, until Ctrl-C or a limit.
+
+    --property takes the keys of Kafka's console consumer: print.key, print.timestamp, print.offset, print.partition,
+    print.headers, print.value, key.separator, line.separator, headers.separator, null.literal.
+
+    \b
+    kafka-zk consume --topic t --from-beginning --exit-at-end
+    kafka-zk consume --topic t --partition 0 --offset 42 --max-messages 1 --json
+    kafka-zk consume --topic t --from-timestamp 2026-11-21T06:00Z --property print.key=true
+    """
+    from kafka_zk.consumer.blocking_reader import BlockingReader
+    from storage.types import TopicPartition
+
+    writer: line_format.LineWriter = line_format.from_properties(line_format.LineWriter, dict(properties))
+    start = _start(offset, from_beginning, from_timestamp)
+    options: dict[str, str] = {"bootstrap.servers": bootstrap, **dict(consumer_properties)}
+    with BlockingReader(None, **options) as reader:
+        known = reader.partitions_for(topic)
+        for number in numbers:
+            if number >= len(known.partitions):
+                raise click.UsageError(f"--partition {number}: {topic} has partitions 0..{len(known.partitions) - 1}")
+        partitions = [TopicPartition(topic, number) for number in numbers or range(len(known.partitions))]
+        until = reader.end_offsets(partitions) if exit_at_end else None
+        reader.assign(dict.fromkeys(partitions, start))
+        count = 0
+        for record in _limited(reader, until, max_messages, timeout_ms):
+            if as_json:
+                line = line_format.json_line(line_format.as_document(topic, record.partition, record))
+            else:
+                line = writer.format(record.partition, record)
+            sys.stdout.buffer.write(line)
+            count += 1
+        sys.stdout.buffer.flush()
+    if sys.stderr.isatty():
+        note(f"{count} records")
+
+
+def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None) -> "Start":
+    """Where to start; the three options exclude each other."""
+    if sum((offset is not None, from_beginning, from_timestamp is not None)) > 1:
+        raise click.UsageError("give one of --offset, --from-beginning and --from-timestamp")
+    if from_beginning:
+        return "earliest"
+    if from_timestamp is not None:
+        from kafka_zk.consumer.fetch_state import Timestamp
+
+        return Timestamp(parse_time_ms(from_timestamp))
+    if offset is None or offset in ("earliest", "latest"):
+        return offset or "latest"
+    if not offset.isdigit():
+        raise click.UsageError(f"--offset {offset!r} is neither earliest nor latest nor an offset")
+    return int(offset)
+
+
+def parse_time_ms(text: str) -> int:
+    """Milliseconds since the epoch of such a number, or of an ISO 8601 time (local without a zone)."""
+    if text.isdigit():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise click.UsageError(f"{text!r} is neither milliseconds nor a time like 2026-11-21T06:00Z") from None
+
+
+def _limited(
+    reader: "BlockingReader",
+    until: "Mapping[TopicPartition, int] | None",
+    max_messages: int | None,
+    timeout_ms: int | None,
+) -> "Iterable[ConsumerRecord]":
+    """Records until one of the limits is reached; flushes stdout whenever nothing more is there at once."""
+    left = max_messages
+    quiet_since_s = time.monotonic()
+    while not (until and all(reader.position(tp) >= end for tp, end in until.items())):
+        records = reader.poll(min(POLL_MS, timeout_ms or POLL_MS))
+        for record in records:
+            if until and record.offset >= until[record.topic_partition]:
+                continue
+            yield record
+            if left is not None:
+                left -= 1
+                if left == 0:
+                    return
+        if records:
+            quiet_since_s = time.monotonic()
+        elif timeout_ms is not None and (time.monotonic() - quiet_since_s) * 1000 >= timeout_ms:
+            return
+        sys.stdout.buffer.flush()

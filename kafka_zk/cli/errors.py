@@ -1,0 +1,36 @@
+"""How a command fails: one sentence on stderr and an exit code that is not 0."""
+
+import click
+
+
+class CommandFailed(click.ClickException):
+    """The command could not do what was asked; the message is the whole explanation."""
+
+    exit_code = 1
+
+
+# By name, so that a command that needs none of these packages does not import them to tell their errors.
+_SENTENCES = frozenset(
+    f"{module}.{name}"
+    for module, names in {
+        "kafka_zk.embedded.errors": ("EmbeddedError",),
+        "kafka_zk.config": ("ConfigError",),
+        "kafka_zk.client.errors": ("KafkaError", "ConfigError"),
+        "kafka_zk.demo.errors": ("DemoFailed",),
+        "kafka_zk.protocol.errors": ("ApiError", "ProtocolError"),
+        "registry.errors": ("RegistryError",),
+        "storage.errors": ("StorageError",),
+        "builtins": ("OSError",),
+    }.items()
+    for name in names
+)
+
+
+def sentence(error: Exception) -> str | None:
+    """What to tell the person, for an error of the kinds that are about their world and not about our code."""
+    if any(f"{kind.__module__}.{kind.__name__}" in _SENTENCES for kind in type(error).__mro__):
+        if isinstance(error, OSError) and error.strerror:
+            where = f"{error.filename}: " if error.filename else ""
+            return f"{where}{error.strerror}"
+        return str(error) or type(error).__name__
+    return None

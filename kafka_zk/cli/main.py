@@ -1,0 +1,110 @@
+"""The command line ``kafka-zk``: one module per command, imported when it is used.
+
+``kafka-zk --help`` must be quick, so nothing but click is imported here; each command module imports the rest of the
+project inside its functions.
+"""
+
+import importlib
+import os
+import sys
+from typing import NamedTuple
+
+import click
+
+from kafka_zk import __version__
+from kafka_zk.cli.errors import sentence
+
+UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
+INTERRUPTED = 130
+DEBUG_VARIABLE = "KAFKA_ZK_DEBUG"
+
+
+class _Entry(NamedTuple):
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "up": _Entry("up", "Run a whole cluster in the foreground: ZooKeeper and brokers."),
+    "broker": _Entry("broker", "Run one broker of a server.properties file."),
+    "zookeeper": _Entry("zookeeper", "Run one real ZooKeeper server."),
+    "topics": _Entry("topics", "Create, list, describe and delete topics."),
+    "produce": _Entry("produce", "Write lines of stdin or a file to a topic."),
+    "consume": _Entry("consume", "Read records of a topic's partitions."),
+    "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time."),
+    "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
+    "znodes": _Entry("znodes", "Show the znode tree with data and owners."),
+    "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = importlib.import_module(f"kafka_zk.cli.{entry.module}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="kafka-zk COMMAND --help explains a command with examples.",
+)
+@click.version_option(__version__, prog_name="kafka-zk")
+def cli() -> None:
+    """Apache Kafka as it was with ZooKeeper, in Python: brokers, tools and a demo.
+
+    \b
+    kafka-zk up                                      a cluster on 127.0.0.1:9092
+    kafka-zk topics create --topic t --partitions 4
+    echo hello | kafka-zk produce --topic t
+    kafka-zk consume --topic t --from-beginning --max-messages 1
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and exit: 0 done, 1 failed, 2 used wrongly, 130 interrupted. Never shows a traceback.
+
+    With the environment variable KAFKA_ZK_DEBUG set, errors are raised instead.
+    """
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """``main`` without the exit; returns the exit code."""
+    try:
+        cli.main(args=arguments, prog_name="kafka-zk", standalone_mode=False)
+        sys.stdout.flush()
+        return 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted", err=True)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        known = sentence(error)
+        if known is not None:
+            click.echo(f"Error: {known}", err=True)
+            return 1
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        click.echo(f"Error: a fault of kafka-zk itself, {text} ({DEBUG_VARIABLE}=1 shows where)", err=True)
+        return UNEXPECTED

@@ -1,0 +1,66 @@
+"""What commands print: tables for people, JSON for programs, notes on stderr."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on one line of stdout, flushed."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Something a person may want to know that is not the command's result."""
+    click.echo(text, err=True)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Rows as a table: ruled and coloured on a terminal, plain aligned columns into a pipe."""
+    cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(columns, cells)
+    else:
+        _print_plain(columns, cells)
+
+
+def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
+    """The rows as one JSON array, or as a table."""
+    if as_json:
+        print_json(list(rows))
+    else:
+        print_table(columns, rows)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={item}" for key, item in value.items())
+    return str(value)
+
+
+def _print_rich(columns: Sequence[str], cells: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column.upper(), overflow="fold")
+    for row in cells:
+        table.add_row(*row)
+    Console(highlight=False, markup=False).print(table)
+
+
+def _print_plain(columns: Sequence[str], cells: list[list[str]]) -> None:
+    lines = [[column.upper() for column in columns], *cells]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    for line in lines:
+        padded = [text.ljust(width) for text, width in zip(line, widths, strict=True)]
+        click.echo("  ".join(padded).rstrip())

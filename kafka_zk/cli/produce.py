@@ -1,0 +1,140 @@
+"""``kafka-zk produce``: lines to records."""
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from kafka_zk.cli import line_format
+from kafka_zk.cli.options import bootstrap_option, json_option
+from kafka_zk.cli.output import note, print_json
+from kafka_zk.cli.properties import KEY_VALUE
+
+if TYPE_CHECKING:
+    from kafka_zk.producer.future import RecordFuture
+
+LINGER_MS = 20
+WATCHED_RECORDS = 10_000
+
+
+@click.command("produce", short_help="Write lines of stdin or a file to a topic.")
+@click.option("--topic", required=True)
+@bootstrap_option
+@click.option(
+    "--file", "path", type=click.Path(path_type=Path, dir_okay=False), help="Read this file instead of stdin."
+)
+@click.option("--key-separator", help="A line is KEY, this, VALUE.  (as --property parse.key=true)")
+@click.option("--header", "headers", type=KEY_VALUE, multiple=True, help="A header for every record; may be repeated.")
+@click.option("--partition", type=click.IntRange(0), help="Write to this partition.")
+@click.option("--acks", "--request-required-acks", "acks", type=click.Choice(["all", "-1", "1", "0"]), default="all")
+@click.option(
+    "--compression-codec",
+    "--compression-type",
+    "compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+)
+@click.option("--partitioner", type=click.Choice(["roundrobin", "sticky"]), default="roundrobin", help="Without a key.")
+@click.option("--property", "properties", type=KEY_VALUE, multiple=True, help="How a line is read, see below.")
+@click.option("--producer-property", "producer_properties", type=KEY_VALUE, multiple=True, help="E.g. linger.ms=5.")
+@json_option
+def command(
+    topic: str,
+    bootstrap: str,
+    path: Path | None,
+    key_separator: str | None,
+    headers: tuple[tuple[str, str], ...],
+    partition: int | None,
+    acks: str,
+    compression: str,
+    partitioner: str,
+    properties: tuple[tuple[str, str], ...],
+    producer_properties: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> None:
+    """Write one record per line of stdin or of a file, and tell where they went.
+
+    A key decides the partition as in Java's producer (murmur2). --property takes the keys of Kafka's console producer:
+    parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, headers.key.separator, null.marker.
+
+    \b
+    kafka-zk produce --topic t < lines.txt
+    echo 'k1:hello' | kafka-zk produce --topic t --key-separator : --header source=shell
+    kafka-zk produce --topic t --file events.jsonl --compression-codec lz4 --acks 1
+    """
+    from kafka_zk.producer.blocking import BlockingProducer
+
+    line_properties = dict(properties)
+    if key_separator is not None:
+        line_properties |= {"parse.key": "true", "key.separator": key_separator}
+    reader: line_format.LineReader = line_format.from_properties(line_format.LineReader, line_properties)
+    options: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "acks": acks,
+        "compression.type": compression,
+        "partitioner": partitioner,
+        "linger.ms": LINGER_MS,
+        **dict(producer_properties),
+    }
+    always = tuple((name, value.encode()) for name, value in headers)
+    report = _Report()
+    with _lines(path) as lines, BlockingProducer(None, **options) as producer:
+        for number, line in enumerate(lines, 1):
+            record = reader.parse(line, number)
+            report.add(producer.send(topic, record.value, record.key, partition, None, always + record.headers))
+        producer.flush()
+        report.finish()
+    if as_json:
+        print_json({"topic": topic, "records": report.count, "partitions": report.partitions})
+    else:
+        note(f"{report.count} records to {topic}{report.summary()}")
+
+
+class _Report:
+    """Which offsets the records got; raises the first failure soon after it is known."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.partitions: dict[int, dict[str, Any]] = {}
+        self._pending: deque[RecordFuture] = deque()
+
+    def add(self, future: "RecordFuture") -> None:
+        self._pending.append(future)
+        while self._pending and (self._pending[0].done() or len(self._pending) > WATCHED_RECORDS):
+            self._take(self._pending.popleft())
+
+    def finish(self) -> None:
+        while self._pending:
+            self._take(self._pending.popleft())
+
+    def _take(self, future: "RecordFuture") -> None:
+        written = future.result()
+        self.count += 1
+        seen = self.partitions.setdefault(written.partition, {"records": 0, "first": written.offset, "last": -1})
+        seen["records"] += 1
+        seen["last"] = written.offset
+
+    def summary(self) -> str:
+        parts = [
+            f"{partition}: {seen['first']}..{seen['last']}" if seen["last"] >= 0 else f"{partition}: not acknowledged"
+            for partition, seen in sorted(self.partitions.items())
+        ]
+        return f" (offsets by partition: {', '.join(parts)})" if parts else ""
+
+
+@contextmanager
+def _lines(path: Path | None) -> Iterator[Iterable[bytes]]:
+    """The lines without their ends."""
+    source: IO[bytes] = sys.stdin.buffer if path is None else path.open("rb")
+    try:
+        if path is None and sys.stdin.isatty():
+            note("one record per line, Ctrl-D ends")
+        yield (line.rstrip(b"\r\n") for line in source)
+    finally:
+        if path is not None:
+            source.close()

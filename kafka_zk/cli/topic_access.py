@@ -1,0 +1,222 @@
+"""Topics through a broker, or straight through ZooKeeper as Kafka's tools did before 3.0: two ways, one interface."""
+
+import contextlib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kafka_zk.cli.errors import CommandFailed
+
+Assignment = Mapping[int, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    partition: int
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic; ``configs`` are those that were set for it, not the defaults; None when the broker does not tell."""
+
+    name: str
+    topic_id: str | None
+    partitions: list[PartitionDescription]
+    configs: dict[str, str] | None
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+class TopicAccess(Protocol):
+    def names(self) -> list[str]: ...
+
+    def create(
+        self,
+        name: str,
+        partitions: int | None,
+        replication_factor: int | None,
+        assignment: Assignment | None,
+        configs: Mapping[str, str],
+    ) -> None: ...
+
+    def describe(self, names: Sequence[str]) -> list[TopicDescription]: ...
+
+    def delete(self, names: Sequence[str]) -> None: ...
+
+
+@contextlib.contextmanager
+def through_broker(bootstrap: str) -> Iterator[TopicAccess]:
+    """Raises: KafkaError."""
+    from kafka_zk.client.blocking_admin import BlockingAdmin
+
+    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+        yield _BrokerTopics(admin)
+
+
+@contextlib.contextmanager
+def through_zookeeper(servers: str) -> Iterator[TopicAccess]:
+    """Raises: CommandFailed, RegistryError."""
+    from kafka_zk.cli.zk import zookeeper_client
+
+    with zookeeper_client(servers) as client:
+        yield _ZooKeeperTopics(client)
+
+
+class _BrokerTopics:
+    def __init__(self, admin: Any) -> None:
+        self._admin = admin
+
+    def names(self) -> list[str]:
+        names: list[str] = self._admin.list_topics()
+        return names
+
+    def create(
+        self,
+        name: str,
+        partitions: int | None,
+        replication_factor: int | None,
+        assignment: Assignment | None,
+        configs: Mapping[str, str],
+    ) -> None:
+        from kafka_zk.client.admin import BROKER_DEFAULT, NewTopic
+
+        topic = NewTopic(
+            name,
+            BROKER_DEFAULT if partitions is None else partitions,
+            BROKER_DEFAULT if replication_factor is None else replication_factor,
+            configs,
+            assignment,
+        )
+        self._admin.create_topics([topic])
+
+    def describe(self, names: Sequence[str]) -> list[TopicDescription]:
+        from kafka_zk import uuids
+
+        found = self._admin.describe_topics(names)
+        configs = self._set_configs(list(found))
+        return [
+            TopicDescription(
+                name,
+                uuids.to_text(topic.topic_id) if topic.topic_id != uuids.ZERO else None,
+                [PartitionDescription(p.partition, p.leader, list(p.replicas), list(p.isr)) for p in topic.partitions],
+                configs.get(name),
+            )
+            for name, topic in found.items()
+        ]
+
+    def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
+        """What was set for each topic; empty with brokers that do not speak DescribeConfigs."""
+        from kafka_zk.client.errors import BrokerError
+        from kafka_zk.protocol.errors import ErrorCode
+
+        if not names:
+            return {}
+        try:
+            entries = self._admin.describe_topic_configs(names)
+        except BrokerError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                return {}
+            raise
+        return {
+            name: {e.name: e.value for e in entries[name] if e.source == "DYNAMIC_TOPIC_CONFIG" and e.value is not None}
+            for name in names
+        }
+
+    def delete(self, names: Sequence[str]) -> None:
+        self._admin.delete_topics(names)
+
+
+class _ZooKeeperTopics:
+    def __init__(self, client: Any) -> None:
+        from registry.config import ConfigRegistry
+        from registry.topics import TopicRegistry
+
+        self._client = client
+        self._topics = TopicRegistry(client)
+        self._configs = ConfigRegistry(client)
+
+    def names(self) -> list[str]:
+        from registry.kazoo_blocking import run_blocking
+
+        return run_blocking(self._topics.names())
+
+    def create(
+        self,
+        name: str,
+        partitions: int | None,
+        replication_factor: int | None,
+        assignment: Assignment | None,
+        configs: Mapping[str, str],
+    ) -> None:
+        from kafka_zk import topic_creation, uuids
+        from kafka_zk.protocol.errors import ApiError
+        from registry.errors import NodeExists
+        from registry.kazoo_blocking import run_blocking
+        from storage.log_config import LogConfig
+
+        try:
+            topic_creation.check_name(name)
+            topic_creation.check_collision(name, dict.fromkeys(self.names()))
+            topic_creation.check_properties(dict(configs), LogConfig())
+        except ApiError as error:
+            raise CommandFailed(str(error)) from None
+        replicas = {p: list(ids) for p, ids in (assignment or self._assign(partitions, replication_factor)).items()}
+        if any(len(brokers) > 1 for brokers in replicas.values()):
+            raise CommandFailed("replication is not built yet: use replication factor 1")
+        topic_id = uuids.to_text(uuids.random_topic_id())
+        try:
+            run_blocking(self._topics.create_topic(name, replicas, topic_id, configs))
+        except NodeExists:
+            raise CommandFailed(f"topic {name} exists already") from None
+
+    def _assign(self, partitions: int | None, replication_factor: int | None) -> Assignment:
+        from kafka_zk import replica_assignment
+        from registry.brokers import BrokerRegistry
+        from registry.kazoo_blocking import run_blocking
+
+        if partitions is None or replication_factor is None:
+            raise CommandFailed(
+                "give --partitions and --replication-factor: ZooKeeper does not know the brokers' defaults"
+            )
+        brokers = sorted(run_blocking(BrokerRegistry(self._client).live()))
+        if replication_factor > len(brokers):
+            raise CommandFailed(f"replication factor {replication_factor} is above the {len(brokers)} live brokers")
+        start, shift = random.randrange(len(brokers)), random.randrange(len(brokers))
+        return replica_assignment.assign(brokers, partitions, replication_factor, start, shift)
+
+    def describe(self, names: Sequence[str]) -> list[TopicDescription]:
+        from registry.kazoo_blocking import run_blocking
+        from storage.types import TopicPartition
+
+        assignments = run_blocking(self._topics.assignments(names))
+        for name in names:
+            if name not in assignments:
+                raise CommandFailed(f"topic {name} does not exist")
+        states = run_blocking(
+            self._topics.states(TopicPartition(name, p) for name in names for p in assignments[name].partitions)
+        )
+        configs = run_blocking(self._configs.entities("topics", list(names)))
+        described = []
+        for name in sorted(names):
+            partitions = []
+            for partition, replicas in sorted(assignments[name].partitions.items()):
+                state = states.get(TopicPartition(name, partition))  # None until the controller has seen the topic
+                leader, isr = (state.leader, list(state.isr)) if state else (-1, [])
+                partitions.append(PartitionDescription(partition, leader, list(replicas), isr))
+            described.append(TopicDescription(name, assignments[name].topic_id, partitions, configs[name]))
+        return described
+
+    def delete(self, names: Sequence[str]) -> None:
+        from registry.kazoo_blocking import run_blocking
+
+        existing = set(self.names())
+        for name in names:
+            if name not in existing:
+                raise CommandFailed(f"topic {name} does not exist")
+            run_blocking(self._topics.request_deletion(name))

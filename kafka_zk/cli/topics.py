@@ -1,0 +1,149 @@
+"""``kafka-zk topics``: create, list, describe, delete."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
+from kafka_zk.cli.output import print_json
+from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.cli.topic_access import Assignment, TopicAccess, TopicDescription, through_broker, through_zookeeper
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+
+
+@click.group("topics", short_help="Create, list, describe and delete topics.")
+def command() -> None:
+    """Create, list, describe and delete topics, through a broker or (with --zookeeper) through ZooKeeper alone.
+
+    \b
+    kafka-zk topics create --topic t --partitions 4 --config retention.ms=3600000
+    kafka-zk topics describe --topic t
+    kafka-zk topics list --zookeeper 127.0.0.1:2181
+    """
+
+
+def where(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say whom to ask."""
+    return bootstrap_option(zookeeper_option("Ask ZooKeeper instead of a broker.")(json_option(function)))
+
+
+@command.command("create")
+@click.option("--topic", required=True)
+@click.option("--partitions", type=click.IntRange(1), help="The broker's num.partitions by default.")
+@click.option(
+    "--replication-factor", type=click.IntRange(1), help="The broker's default.replication.factor by default."
+)
+@click.option("--replica-assignment", help="Brokers by partition instead of counts, as 0,1,0 or 0:1,1:2.")
+@click.option("--config", "configs", type=KEY_VALUE, multiple=True, help="A topic's key, e.g. retention.ms=1000.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing when the topic exists.")
+@where
+def create(
+    topic: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    replica_assignment: str | None,
+    configs: tuple[tuple[str, str], ...],
+    if_not_exists: bool,
+    bootstrap: str,
+    zookeeper: str | None,
+    as_json: bool,
+) -> None:
+    """Create a topic."""
+    if replica_assignment and (partitions or replication_factor):
+        raise click.UsageError("--replica-assignment is instead of --partitions and --replication-factor")
+    assignment = _parse_assignment(replica_assignment) if replica_assignment else None
+    with _access(bootstrap, zookeeper) as topics:
+        created = not (if_not_exists and topic in topics.names())
+        if created:
+            topics.create(topic, partitions, replication_factor, assignment, dict(configs))
+    if as_json:
+        print_json({"topic": topic, "created": created})
+    else:
+        click.echo(f"Created topic {topic}." if created else f"Topic {topic} exists.")
+
+
+@command.command("list")
+@click.option("--exclude-internal", is_flag=True, help="Leave out __consumer_offsets and __transaction_state.")
+@where
+def list_topics(exclude_internal: bool, bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
+    """List the names of all topics."""
+    with _access(bootstrap, zookeeper) as topics:
+        names = [name for name in topics.names() if not (exclude_internal and name in INTERNAL_TOPICS)]
+    if as_json:
+        print_json(names)
+    else:
+        for name in names:
+            click.echo(name)
+
+
+@command.command("describe")
+@click.option("--topic", "wanted", multiple=True, help="May be repeated; all topics by default.")
+@where
+def describe(wanted: tuple[str, ...], bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
+    """Show partitions, leaders, replicas, in-sync replicas and configuration of topics."""
+    with _access(bootstrap, zookeeper) as topics:
+        described = topics.describe(list(wanted) or topics.names())
+    if as_json:
+        print_json([{**asdict(topic), "replication_factor": topic.replication_factor} for topic in described])
+    else:
+        for topic in described:
+            _print_description(topic)
+
+
+@command.command("delete")
+@click.option("--topic", "wanted", multiple=True, required=True, help="May be repeated.")
+@click.option("--if-exists", is_flag=True, help="Do nothing about a topic that does not exist.")
+@where
+def delete(wanted: tuple[str, ...], if_exists: bool, bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
+    """Delete topics and their data."""
+    with _access(bootstrap, zookeeper) as topics:
+        existing = set(topics.names()) if if_exists else set(wanted)
+        doomed = [name for name in wanted if name in existing]
+        if doomed:
+            topics.delete(doomed)
+    if as_json:
+        print_json({"deleted": doomed})
+    else:
+        for name in doomed:
+            click.echo(f"Topic {name} is marked for deletion.")
+
+
+def _access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[TopicAccess]:
+    if zookeeper is None:
+        return through_broker(bootstrap)
+    if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("give --bootstrap-server or --zookeeper, not both")
+    return through_zookeeper(zookeeper)
+
+
+def _parse_assignment(text: str) -> Assignment:
+    """``0:1,1:2``: partitions between commas, the brokers of one between colons."""
+    try:
+        return {
+            number: [int(broker) for broker in part.split(":")] for number, part in enumerate(text.strip().split(","))
+        }
+    except ValueError:
+        raise click.UsageError(f"--replica-assignment {text!r} is not like 0:1,1:2") from None
+
+
+def _print_description(topic: TopicDescription) -> None:
+    """The lines that Kafka's own tool prints."""
+    head = [f"Topic: {topic.name}"]
+    if topic.topic_id:
+        head.append(f"TopicId: {topic.topic_id}")
+    head += [f"PartitionCount: {len(topic.partitions)}", f"ReplicationFactor: {topic.replication_factor}"]
+    if topic.configs is not None:
+        head.append("Configs: " + ",".join(f"{key}={value}" for key, value in sorted(topic.configs.items())))
+    click.echo("\t".join(head))
+    for partition in topic.partitions:
+        replicas, isr = (",".join(map(str, brokers)) for brokers in (partition.replicas, partition.isr))
+        leader = partition.leader if partition.leader >= 0 else "none"
+        click.echo(
+            f"\tTopic: {topic.name}\tPartition: {partition.partition}\tLeader: {leader}"
+            f"\tReplicas: {replicas}\tIsr: {isr}"
+        )

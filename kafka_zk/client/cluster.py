@@ -1,0 +1,238 @@
+"""A client's view of a cluster: metadata kept fresh, and connections to its brokers.
+
+Metadata are fetched again when somebody saw a sign that they are old (``request_update``), when they reach
+``metadata.max.age.ms``, and when a topic is asked for that is not known yet; never twice at the same time.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.connections import Connect, Connections
+from kafka_zk.client.errors import BrokerError, KafkaTimeoutError, NoBrokersAvailable, broker_error
+from kafka_zk.client.metadata import ClusterMetadata, Node, TopicMetadata
+from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+
+_log = Logger()
+_MetadataRequest = codec.request(ApiKey.METADATA)
+
+
+class Cluster:
+    """One client's connections and metadata. Lives on the reactor's thread; ``metadata`` may be read from any.
+
+    Args:
+        track_all_topics: keep the metadata of every topic, not only of those added.
+        prefer_controller: fetch metadata from the controller when it is known, which hears of changes first.
+        allow_auto_topic_creation: let the broker create topics that we ask for and that are not there.
+        connect: makes a connection; tests replace it.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ClientConfig,
+        *,
+        track_all_topics: bool = False,
+        prefer_controller: bool = False,
+        allow_auto_topic_creation: bool = False,
+        connect: Connect = connect,
+    ) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._connections = Connections(reactor, config, connect)
+        self._track_all = track_all_topics
+        self._prefer_controller = prefer_controller
+        self._allow_creation = allow_auto_topic_creation
+        self._topics: dict[str, None] = {}
+        self._refreshing = False
+        self._waiting: list[Deferred[ClusterMetadata]] = []  # for a fetch that has not begun
+        self._last_fetch_s = float("-inf")
+        self._turn = 0
+        self._update_pending = False
+        self._age_timer: Any = None
+        self._closed = False
+        self.metadata = ClusterMetadata()
+        self.on_update: list[Callable[[], None]] = []  # each is called after every fetch of metadata
+
+    # --- metadata ---
+
+    def add_topics(self, names: Iterable[str]) -> None:
+        """Keep the metadata of these topics from now on; does not fetch."""
+        for name in names:
+            self._topics.setdefault(name)
+
+    async def refresh(self) -> ClusterMetadata:
+        """Fetch metadata now, or share a fetch that begins after this call.
+
+        Raises: NoBrokersAvailable naming every address that was tried.
+        """
+        if self._refreshing:
+            waiting: Deferred[ClusterMetadata] = Deferred()
+            self._waiting.append(waiting)
+            return await waiting
+        self._refreshing = True
+        try:
+            await self._fetch()
+        finally:
+            self._refreshing = False
+            if self._waiting:
+                crowd, self._waiting = self._waiting, []
+                run(self._refresh_for(crowd))
+        return self.metadata
+
+    async def _refresh_for(self, crowd: "list[Deferred[ClusterMetadata]]") -> None:
+        """One fetch for all who asked while another one was under way."""
+        try:
+            metadata = await self.refresh()
+        except Exception as error:
+            for waiting in crowd:
+                waiting.errback(error)
+        else:
+            for waiting in crowd:
+                waiting.callback(metadata)
+
+    def request_update(self) -> None:
+        """The metadata look old: fetch them soon, in the background, until it succeeds."""
+        if not self._update_pending and not self._closed:
+            self._update_pending = True
+            run(self._update_in_background())
+
+    async def _update_in_background(self) -> None:
+        while not self._closed:
+            pause_s = self._last_fetch_s + self._config.retry_backoff_ms / 1000 - self._reactor.seconds()
+            if pause_s > 0:
+                await sleep(self._reactor, pause_s)
+            self._update_pending = False  # signs that come from here on are newer than what is fetched now
+            try:
+                await self.refresh()
+                return
+            except Exception as error:
+                if self._is_closed():
+                    return
+                _log.warn("metadata were not fetched and will be tried again: {error}", error=error)
+                self._update_pending = True
+
+    async def topic(self, name: str, timeout_ms: int) -> TopicMetadata:
+        """Return a topic's metadata, waiting for it to exist if need be.
+
+        Raises: KafkaTimeoutError after ``timeout_ms``; BrokerError at once when the name is illegal or forbidden.
+        """
+        deadline_s = self._reactor.seconds() + timeout_ms / 1000
+        self._topics.setdefault(name)
+        cause: str = "no answer"
+        while True:
+            found = self.metadata.topic(name)
+            if found is not None:
+                return found
+            try:
+                await self.refresh()
+                known = self.metadata.topics.get(name)
+                code = known.error_code if known is not None else int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                if code != ErrorCode.NONE:
+                    error = broker_error(code, f"topic {name}")
+                    if not error.retriable:
+                        raise error
+                    cause = str(error)
+            except NoBrokersAvailable as error:
+                cause = str(error)
+            if self.metadata.topic(name) is None:
+                pause_s = self._config.retry_backoff_ms / 1000
+                if self._reactor.seconds() + pause_s >= deadline_s:
+                    raise KafkaTimeoutError(f"topic {name} not in the metadata after {timeout_ms} ms; last: {cause}")
+                await sleep(self._reactor, pause_s)
+
+    async def _fetch(self) -> None:
+        asked = None if self._track_all else tuple(self._topics)
+        self._last_fetch_s = self._reactor.seconds()
+        response = await self.request_any(ApiKey.METADATA, self._metadata_request(asked))
+        self.metadata = self.metadata.updated(response, asked)
+        self._schedule_by_age()
+        for listener in self.on_update:
+            listener()
+
+    def _metadata_request(self, asked: tuple[str, ...] | None) -> Any:
+        topics = None if asked is None else [_MetadataRequest.MetadataRequestTopic(name=name) for name in asked]
+        return _MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_creation)
+
+    def _schedule_by_age(self) -> None:
+        if self._age_timer is not None and self._age_timer.active():
+            self._age_timer.cancel()
+        if self._config.metadata_max_age_ms and not self._closed:
+            self._age_timer = self._reactor.callLater(self._config.metadata_max_age_ms / 1000, self.request_update)
+
+    # --- connections ---
+
+    def ready_connection(self, node_id: int, purpose: str) -> KafkaConnection | None:
+        """The open connection to a broker for this purpose, None if there is none now."""
+        node = self.metadata.nodes.get(node_id)
+        return None if node is None else self._connections.ready(node.host, node.port, purpose)
+
+    async def connection(self, node_id: int, purpose: str = "") -> KafkaConnection:
+        """Return a connection to a broker, opening it if need be.
+
+        Raises: BrokerError BROKER_NOT_AVAILABLE for an id that the metadata do not have; what connecting raises.
+        """
+        node = self.metadata.nodes.get(node_id)
+        if node is None:
+            raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, f"connecting to broker {node_id}")
+        return await self._connections.get(node.host, node.port, purpose)
+
+    async def request(self, node_id: int, api_key: ApiKey, message: Any, purpose: str = "") -> Any:
+        """Send one request to a broker and return its answer."""
+        return await _request(await self.connection(node_id, purpose), api_key, message)
+
+    async def request_any(self, api_key: ApiKey, message: Any) -> Any:
+        """Send one request to any broker that answers: known ones in turn, then the bootstrap addresses.
+
+        Raises: NoBrokersAvailable when none answered; BrokerError UNSUPPORTED_VERSION.
+        """
+        causes: dict[str, str] = {}
+        for host, port in self._candidates():
+            try:
+                connection = await self._connections.get(host, port, "")
+                return await _request(connection, api_key, message)
+            except BrokerError:
+                raise
+            except Exception as error:
+                causes[f"{host}:{port}"] = str(error) or type(error).__name__
+        raise NoBrokersAvailable(
+            f"cannot reach any of {', '.join(causes)}: {next(reversed(causes.values()), 'no address')}"
+        )
+
+    def _candidates(self) -> list[tuple[str, int]]:
+        by_id = self.metadata.nodes
+        if self._prefer_controller and self.metadata.controller_id in by_id:
+            first = by_id[self.metadata.controller_id]
+            others = [node for node_id, node in sorted(by_id.items()) if node != first]
+            known = [(node.host, node.port) for node in (first, *others)]
+            return list(dict.fromkeys((*known, *self._config.bootstrap_addresses)))
+        nodes: list[Node] = [by_id[node_id] for node_id in sorted(by_id)]
+        self._turn += 1
+        start = self._turn % len(nodes) if nodes else 0
+        known = [(node.host, node.port) for node in nodes[start:] + nodes[:start]]
+        open_first = sorted(known, key=lambda address: self._connections.ready(address[0], address[1], "") is None)
+        return list(dict.fromkeys((*open_first, *self._config.bootstrap_addresses)))
+
+    def _is_closed(self) -> bool:
+        return self._closed
+
+    async def close(self) -> None:
+        """Close all connections; whatever waits on them fails with ClientClosed or the connection's end."""
+        self._closed = True
+        if self._age_timer is not None and self._age_timer.active():
+            self._age_timer.cancel()
+        self._connections.close()
+
+
+async def _request(connection: KafkaConnection, api_key: ApiKey, message: Any) -> Any:
+    try:
+        return await connection.request(api_key, message)
+    except ApiError as error:
+        raise broker_error(error.code, f"asking {api_key.name}", error.message) from error

@@ -1,0 +1,115 @@
+"""Configuration of the clients: Kafka's keys with ``.`` written ``_``, checked when made.
+
+Pure. Each option carries what is allowed; numbers and booleans may come as strings, so that ``key=value`` from a
+command line or a properties file needs no care. Tests: tests/kafka_zk/client/test_config.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from kafka_zk.client.errors import ConfigError
+
+_INT_MAX = 2**31 - 1
+
+
+def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, choices: tuple[str, ...] = ()) -> Any:
+    """Declare a configuration field with its default and what is allowed."""
+    return field(default=default, metadata={"minimum": minimum, "maximum": maximum, "choices": choices})
+
+
+def parse_bootstrap_servers(servers: str | Iterable[str]) -> tuple[tuple[str, int], ...]:
+    """Return (host, port) pairs of ``"h1:9092,h2:9092,[::1]:9092"`` or of a list of such.
+
+    Raises: ConfigError for an address without a port or an empty list.
+    """
+    parts = servers.split(",") if isinstance(servers, str) else list(servers)
+    found = []
+    for part in (part.strip() for part in parts):
+        if not part:
+            continue
+        host, colon, port = part.rpartition(":")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ConfigError(f"bootstrap.servers: {part!r} is not host:port")
+        found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise ConfigError("bootstrap.servers: at least one host:port is needed")
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig:
+    """What every client needs to find and keep its brokers. Defaults are Kafka's.
+
+    Raises: ConfigError naming the key and what is allowed.
+    """
+
+    bootstrap_servers: str | tuple[str, ...] = "127.0.0.1:9092"
+    client_id: str = "kafka-zk"
+    request_timeout_ms: int = option(30_000, 1)
+    metadata_max_age_ms: int = option(300_000, 0)
+    retry_backoff_ms: int = option(100, 0)
+    retry_backoff_max_ms: int = option(1_000, 0)
+    reconnect_backoff_ms: int = option(50, 0)
+    reconnect_backoff_max_ms: int = option(1_000, 0)
+    socket_connection_setup_timeout_ms: int = option(10_000, 1)
+    default_api_timeout_ms: int = option(60_000, 1)
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if each.metadata:
+                value = _checked(each.name, getattr(self, each.name), each.default, each.metadata)
+                object.__setattr__(self, each.name, value)
+        parse_bootstrap_servers(self.bootstrap_servers)
+
+    @property
+    def bootstrap_addresses(self) -> tuple[tuple[str, int], ...]:
+        """The addresses of ``bootstrap_servers`` as (host, port)."""
+        return parse_bootstrap_servers(self.bootstrap_servers)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> Self:
+        """Build from keys in either spelling (``linger.ms`` or ``linger_ms``).
+
+        Raises: ConfigError for a key that this client does not have, listing those it has.
+        """
+        known = {each.name for each in fields(cls)}
+        given = {key.replace(".", "_"): value for key, value in properties.items()}
+        for key in given:
+            if key not in known:
+                names = ", ".join(sorted(name.replace("_", ".") for name in known))
+                raise ConfigError(f"{key.replace('_', '.')}: no such configuration; there are {names}")
+        if isinstance(given.get("bootstrap_servers"), list):
+            given["bootstrap_servers"] = tuple(given["bootstrap_servers"])
+        return cls(**given)
+
+
+def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) -> Any:
+    key = name.replace("_", ".")
+    if isinstance(default, bool):
+        return _boolean(key, value)
+    if isinstance(default, int):
+        return _integer(key, value, allowed["minimum"], allowed["maximum"])
+    if allowed["choices"] and isinstance(value, str) and value not in allowed["choices"]:
+        raise ConfigError(f"{key}: {value!r} is not one of {', '.join(allowed['choices'])}")
+    return value
+
+
+def _boolean(key: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    raise ConfigError(f"{key}: {value!r} is neither true nor false")
+
+
+def _integer(key: str, value: Any, minimum: int | None, maximum: int) -> int:
+    try:
+        if isinstance(value, bool | float):
+            raise ValueError
+        number = int(value)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{key}: {value!r} is not a whole number") from None
+    if (minimum is not None and number < minimum) or number > maximum:
+        raise ConfigError(f"{key}: {number} is not between {minimum} and {maximum}")
+    return number

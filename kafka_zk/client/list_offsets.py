@@ -1,0 +1,129 @@
+"""ListOffsets: the earliest and latest offset of partitions, and the first one at or after a time.
+
+Each leader is asked for its partitions; while the metadata are old, it is asked again.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import gatherResults
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.connections import version_between
+from kafka_zk.client.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from storage.types import TopicPartition
+
+EARLIEST = -2
+LATEST = -1
+MAX_TIMESTAMP = -3
+_VERSION_MAX_TIMESTAMP = 7  # KIP-734
+_VERSION_MAX = 9
+_CONSUMER = -1
+
+_Request = codec.request(ApiKey.LIST_OFFSETS)
+_Topic = _Request.ListOffsetsTopic
+_Partition = _Topic.ListOffsetsPartition
+
+
+class ListedOffset(NamedTuple):
+    """``offset`` is -1 when no record is at or after the time; ``timestamp_ms`` is -1 for earliest and latest.
+
+    ``leader_epoch`` is that of the record's batch, -1 when the broker does not say.
+    """
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+async def list_offsets(
+    reactor: Reactor,
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    timeout_ms: int,
+    retry_backoff_ms: int,
+) -> dict[TopicPartition, ListedOffset]:
+    """Look up one offset for each partition.
+
+    Args: ``wanted``: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a time in ms since the epoch.
+    Raises: BrokerError for what waiting does not cure; KafkaTimeoutError naming the last cause after ``timeout_ms``.
+    """
+    deadline_s = reactor.seconds() + timeout_ms / 1000
+    left = dict(wanted)
+    found: dict[TopicPartition, ListedOffset] = {}
+    for topic in sorted({tp.topic for tp in wanted}):
+        count = len((await cluster.topic(topic, timeout_ms)).partitions)
+        for tp in sorted(wanted):
+            if tp.topic == topic and tp.partition >= count:
+                raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{tp}: {topic} has 0..{count - 1}")
+    while True:
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        causes: list[KafkaError] = []
+        for tp, spec in left.items():
+            leader = cluster.metadata.leader_id(tp)
+            if leader is None:
+                causes.append(broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"offsets of {tp}"))
+            else:
+                by_leader.setdefault(leader, {})[tp] = spec
+        asked = [run(_ask(cluster, node_id, part, causes)) for node_id, part in sorted(by_leader.items())]
+        for answers in await gatherResults(asked, consumeErrors=True):
+            found.update(answers)
+        left = {tp: spec for tp, spec in left.items() if tp not in found}
+        if not left:
+            return found
+        fatal = next((cause for cause in causes if not cause.retriable), None)
+        if fatal is not None:
+            raise fatal
+        if reactor.seconds() + retry_backoff_ms / 1000 >= deadline_s:
+            last = causes[-1] if causes else "no answer"
+            raise KafkaTimeoutError(f"offsets of {min(left)} not found after {timeout_ms} ms; last: {last}")
+        await sleep(reactor, retry_backoff_ms / 1000)
+        await cluster.refresh()
+
+
+async def _ask(
+    cluster: Cluster, node_id: int, wanted: Mapping[TopicPartition, int], causes: list[KafkaError]
+) -> dict[TopicPartition, ListedOffset]:
+    """Ask one leader; what went wrong is added to ``causes``."""
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), spec in wanted.items():
+        topics.setdefault(topic, []).append(
+            _Partition(
+                partition_index=partition,
+                current_leader_epoch=cluster.metadata.leader_epoch(TopicPartition(topic, partition)),
+                timestamp=spec,
+                max_num_offsets=1,
+            )
+        )
+    message = _Request(
+        replica_id=_CONSUMER,
+        isolation_level=0,
+        topics=[_Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+    )
+    try:
+        connection = await cluster.connection(node_id)
+        version = version_between(connection, ApiKey.LIST_OFFSETS, 1, _VERSION_MAX)
+        if version < _VERSION_MAX_TIMESTAMP and MAX_TIMESTAMP in wanted.values():
+            causes.append(broker_error(ErrorCode.UNSUPPORTED_VERSION, "offset of the largest timestamp"))
+            return {}
+        response = await connection.request(ApiKey.LIST_OFFSETS, message, version=version)
+    except BrokerError as error:
+        causes.append(error)
+        return {}
+    except Exception as error:
+        causes.append(broker_error(ErrorCode.NETWORK_EXCEPTION, f"offsets from broker {node_id}", str(error)))
+        return {}
+    found = {}
+    for topic in response.topics:
+        for each in topic.partitions:
+            tp = TopicPartition(topic.name, each.partition_index)
+            if each.error_code:
+                causes.append(broker_error(each.error_code, f"offsets of {tp}"))
+            else:
+                epoch = -1 if each.leader_epoch is None else each.leader_epoch
+                found[tp] = ListedOffset(each.offset, each.timestamp, epoch)
+    return found

@@ -1,0 +1,119 @@
+"""What a client knows about the cluster: an immutable snapshot, replaced as a whole.
+
+Pure, and safe to read from any thread. An answer with an older leader epoch than we know of the same topic does not put
+the old leader back (KIP-320). Tests: tests/kafka_zk/client/test_metadata.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kafka_zk.protocol.errors import ErrorCode
+from storage.types import TopicPartition
+
+NO_TOPIC_ID = UUID(int=0)
+
+
+class Node(NamedTuple):
+    """A broker as clients see it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class PartitionMetadata(NamedTuple):
+    """One partition; ``leader`` and ``leader_epoch`` are -1 when there is none (or the broker is too old to say)."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+    error_code: int
+
+
+class TopicMetadata(NamedTuple):
+    """One topic. ``partitions`` is indexed by partition number; ``available`` are the numbers that have a leader."""
+
+    name: str
+    topic_id: UUID
+    is_internal: bool
+    error_code: int
+    partitions: tuple[PartitionMetadata, ...]
+    available: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMetadata:
+    """Brokers and topics at one moment."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    nodes: Mapping[int, Node] = field(default_factory=dict)
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """The topic if it is known and usable, else None."""
+        found = self.topics.get(name)
+        return found if found is not None and found.error_code == ErrorCode.NONE and found.partitions else None
+
+    def leader_id(self, tp: TopicPartition) -> int | None:
+        """The broker that leads ``tp``, None when unknown or leaderless."""
+        found = self.topics.get(tp.topic)
+        if found is None or tp.partition >= len(found.partitions):
+            return None
+        leader = found.partitions[tp.partition].leader
+        return leader if leader in self.nodes else None
+
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        """The leader epoch known for ``tp``, -1 when unknown."""
+        found = self.topics.get(tp.topic)
+        if found is None or tp.partition >= len(found.partitions):
+            return -1
+        return found.partitions[tp.partition].leader_epoch
+
+    def updated(self, response: Any, asked: Iterable[str] | None) -> "ClusterMetadata":
+        """Return the snapshot after a MetadataResponse.
+
+        Args: ``asked``: the topics that were asked for, None for all; topics not asked for are kept as they are.
+        """
+        nodes = {
+            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers
+        }
+        topics = {} if asked is None else dict(self.topics)
+        for name in asked or ():
+            topics.pop(name, None)
+        for topic in response.topics:
+            if topic.name is not None:
+                topics[topic.name] = _topic(topic, self.topics.get(topic.name), nodes)
+        return ClusterMetadata(response.cluster_id, response.controller_id, nodes, topics)
+
+
+def _topic(topic: Any, known: TopicMetadata | None, nodes: Mapping[int, Node]) -> TopicMetadata:
+    topic_id = topic.topic_id or NO_TOPIC_ID
+    same = known is not None and known.topic_id == topic_id
+    ordered = sorted(topic.partitions, key=lambda each: each.partition_index)
+    partitions = []
+    for number, each in enumerate(ordered):
+        if each.partition_index != number:
+            break  # a hole: what lies behind it cannot be addressed by index; the next refresh brings it
+        partition = PartitionMetadata(
+            number,
+            each.leader_id,
+            -1 if each.leader_epoch is None else each.leader_epoch,
+            tuple(each.replica_nodes),
+            tuple(each.isr_nodes),
+            tuple(each.offline_replicas or ()),
+            each.error_code,
+        )
+        if same and known is not None and number < len(known.partitions):
+            before = known.partitions[number]
+            if 0 <= partition.leader_epoch < before.leader_epoch:
+                partition = before
+        partitions.append(partition)
+    available = tuple(each.partition for each in partitions if each.leader in nodes)
+    return TopicMetadata(topic.name, topic_id, bool(topic.is_internal), topic.error_code, tuple(partitions), available)

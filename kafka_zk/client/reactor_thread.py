@@ -1,0 +1,113 @@
+"""One reactor thread a process, for the blocking facades.
+
+A Twisted reactor runs once in a process and cannot be started again, so the first blocking client starts it in a daemon
+thread and all others share it, however often clients are made and closed (a notebook's usual way). When the program
+runs the reactor itself in another thread, that one is used.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ReactorNotRestartable
+from twisted.python.failure import Failure
+
+from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
+
+T = TypeVar("T")
+
+_lock = threading.Lock()
+_current: "ReactorThread | None" = None
+
+
+class ReactorThread:
+    """The process's reactor, running in another thread than the caller's."""
+
+    def __init__(self, reactor: Any) -> None:
+        self.reactor = reactor
+        self._process_id = os.getpid()
+
+    def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, timeout_s: float | None = None) -> T:
+        """Run ``await function(*args)`` on the reactor's thread and wait for its result.
+
+        Raises: what the coroutine raised; KafkaTimeoutError after ``timeout_s`` (the coroutine is cancelled then);
+        KafkaError when called on the reactor's own thread, or in a process forked after the thread was started.
+        """
+        self._check_caller()
+        outcome: Future[T] = Future()
+        started: list[Deferred[T]] = []
+
+        def failed(failure: Failure) -> None:
+            outcome.set_exception(failure.value)
+
+        def start() -> None:
+            started.append(Deferred.fromCoroutine(function(*args)))
+            started[0].addCallbacks(outcome.set_result, failed)
+
+        self.reactor.callFromThread(start)
+        try:
+            return outcome.result(timeout_s)
+        except FutureTimeout:
+            if outcome.done():
+                raise
+            self.reactor.callFromThread(lambda: started[0].cancel())
+            raise KafkaTimeoutError(f"no result after {timeout_s} s") from None
+        except KeyboardInterrupt:
+            self.reactor.callFromThread(lambda: started[0].cancel())
+            raise
+
+    def _check_caller(self) -> None:
+        if os.getpid() != self._process_id:
+            raise KafkaError("this client was made before the process was forked; start processes with spawn")
+        refuse_on_reactor_thread()
+
+
+def refuse_on_reactor_thread() -> None:
+    """Raise KafkaError if the calling thread is the one that the reactor runs in: it would wait for itself."""
+    from twisted.internet import reactor
+    from twisted.python import threadable
+
+    if getattr(reactor, "running", False) and threadable.isInIOThread():
+        raise KafkaError(
+            "the Twisted reactor runs in this thread, so a blocking client would wait for itself: "
+            "use the Twisted client (Producer, Reader, Admin) here"
+        )
+
+
+def reactor_thread() -> ReactorThread:
+    """Return the process's reactor thread, starting it at the first call.
+
+    Raises: KafkaError when the reactor runs in the calling thread, was stopped, or belongs to a parent process.
+    """
+    global _current
+    with _lock:
+        if _current is not None:
+            _current._check_caller()
+            return _current
+        refuse_on_reactor_thread()
+        from twisted.internet import reactor
+
+        if not getattr(reactor, "running", False):
+            _start(reactor)
+        _current = ReactorThread(reactor)
+        return _current
+
+
+def _start(reactor: Any) -> None:
+    started: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            reactor.run(installSignalHandlers=False)
+        except ReactorNotRestartable:
+            started.set_exception(
+                KafkaError("the Twisted reactor of this process was stopped and cannot be started again")
+            )
+
+    reactor.callWhenRunning(started.set_result, None)
+    threading.Thread(target=run, name="kafka-zk reactor", daemon=True).start()
+    started.result()

@@ -1,0 +1,65 @@
+"""Small helpers around Deferreds that every client driver needs."""
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+
+T = TypeVar("T")
+
+Reactor = Any
+"""A Twisted reactor: IReactorTime, IReactorTCP and, for the blocking facades, IReactorThreads."""
+
+
+def sleep(reactor: Reactor, delay_s: float) -> Deferred[None]:
+    """A Deferred that fires after ``delay_s`` (0: in the reactor's next round)."""
+    waiting: Deferred[None] = Deferred(lambda _: call.cancel())
+    call = reactor.callLater(max(0.0, delay_s), waiting.callback, None)
+    return waiting
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
+    """Start a coroutine now."""
+    return Deferred.fromCoroutine(coroutine)
+
+
+class Signal:
+    """Something that happens again and again; whoever waits is woken at the next time it does."""
+
+    def __init__(self, reactor: Reactor) -> None:
+        self._reactor = reactor
+        self._waiting: list[Deferred[None]] = []
+
+    def fire(self) -> None:
+        """Wake everybody who waits now."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
+
+    def wait(self) -> Deferred[None]:
+        """A Deferred that fires at the next ``fire()``."""
+        waiting: Deferred[None] = Deferred(self._forget)
+        self._waiting.append(waiting)
+        return waiting
+
+    async def wait_until(self, deadline_s: float, error: Exception) -> None:
+        """Wait for the next ``fire()``, at most until the reactor's clock shows ``deadline_s``.
+
+        Raises: ``error`` when it did not happen by then.
+        """
+        waiting = self.wait()
+        delay_s = max(0.0, deadline_s - self._reactor.seconds())
+        timer = self._reactor.callLater(delay_s, self._expire, waiting, error)
+        try:
+            await waiting
+        finally:
+            if timer.active():
+                timer.cancel()
+
+    def _expire(self, waiting: "Deferred[None]", error: Exception) -> None:
+        self._forget(waiting)
+        waiting.errback(error)
+
+    def _forget(self, waiting: "Deferred[None]") -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)

@@ -1,0 +1,26 @@
+"""The reader's configuration: Kafka's consumer keys and defaults, those that a reader without a group has.
+
+Pure. Source: ConsumerConfig.java@3.9.
+"""
+
+from dataclasses import dataclass
+
+from kafka_zk.client.config import ClientConfig, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderConfig(ClientConfig):
+    """Kafka's consumer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
+
+    ``auto_offset_reset`` says where to go on when an offset is not in the log (any more): ``earliest``, ``latest``, or
+    ``none``: raise. Raises: ConfigError naming the key and what is allowed.
+    """
+
+    client_id: str = "kafka-zk-reader"
+    auto_offset_reset: str = option("latest", choices=("earliest", "latest", "none"))
+    check_crcs: bool = option(True)
+    fetch_max_bytes: int = option(52_428_800, 1)
+    fetch_max_wait_ms: int = option(500, 0)
+    fetch_min_bytes: int = option(1, 0)
+    max_partition_fetch_bytes: int = option(1_048_576, 1)
+    max_poll_records: int = option(500, 1)

@@ -1,0 +1,374 @@
+"""What a reader knows of each assigned partition: where it is, what is on its way, what lies ready.
+
+Pure. A partition has two offsets: the *position*, the next record for the user, and the *fetch offset*, the next one to
+ask for; between them lies what was fetched and not yet taken. Every change of a position from outside (``assign``,
+``seek``, a reset) gives the partition a new ``generation``, so that answers to older questions are recognised and
+dropped. Tests: tests/kafka_zk/consumer/test_fetch_state.py.
+
+Source: SubscriptionState.java, Fetcher.java and CompletedFetch.java@3.9.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import NamedTuple, cast
+
+from kafka_zk.client.errors import BrokerError, KafkaError, broker_error
+from kafka_zk.client.list_offsets import EARLIEST, LATEST
+from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.consumer.records import ConsumerRecord, decode_batch
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition
+from storage.errors import StorageError
+from storage.record_batch import BatchHeader, Buffer, iter_batches
+from storage.types import TopicPartition
+
+
+class Timestamp(NamedTuple):
+    """Start at the first record whose timestamp is at or after this."""
+
+    timestamp_ms: int
+
+
+Start = int | str | Timestamp
+"""Where to begin: an offset, ``"earliest"``, ``"latest"``, or a Timestamp (the end, if no record is that young)."""
+
+_RESETS = {"earliest": EARLIEST, "latest": LATEST}
+_STALE_METADATA = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+class After(Enum):
+    """What the driver has to do after an answer."""
+
+    NOTHING = "nothing"
+    REFRESH = "refresh the metadata, then fetch again"
+    RESET = "look up the offset that the reset needs"
+
+
+class Wanted(NamedTuple):
+    """One partition of the next fetch from a broker."""
+
+    topic_partition: TopicPartition
+    fetch_offset: int
+    generation: int
+
+
+class _Partition:
+    __slots__ = (
+        "batches",
+        "buffered_bytes",
+        "error",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "in_flight",
+        "lookup",
+        "not_before_ms",
+        "position",
+        "records",
+        "records_end",
+        "records_taken_count",
+    )
+
+    def __init__(self, generation: int) -> None:
+        self.generation = generation
+        self.position: int | None = None
+        self.fetch_offset = 0
+        self.lookup: int | None = None  # what to ask ListOffsets for
+        self.in_flight = False
+        self.not_before_ms = 0
+        self.error: KafkaError | None = None
+        self.high_watermark = -1
+        self.batches: deque[tuple[Buffer, int, BatchHeader]] = deque()
+        self.buffered_bytes = 0
+        self.records: list[ConsumerRecord] | None = None  # a batch that max.poll.records cut
+        self.records_taken_count = 0
+        self.records_end = 0  # the offset after that batch
+
+    def restart(self, generation: int, position: int | None, lookup: int | None) -> None:
+        self.generation = generation
+        self.position, self.lookup = position, lookup
+        self.fetch_offset = position if position is not None else 0
+        self.batches.clear()
+        self.buffered_bytes = 0
+        self.records = None
+        self.in_flight = False
+        self.not_before_ms = 0
+        self.error = None
+
+
+class FetchState:
+    """Positions and fetched data of the assigned partitions."""
+
+    def __init__(self, config: ReaderConfig) -> None:
+        self._max_partition_bytes = config.max_partition_fetch_bytes
+        self._max_poll_records = config.max_poll_records
+        self._reset = config.auto_offset_reset
+        self._check_crcs = config.check_crcs
+        self._retry_backoff_ms = config.retry_backoff_ms
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._ready: dict[TopicPartition, None] = {}  # partitions with data, the longest not served first
+        self._generation = 0
+
+    # --- assignment and positions ---
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The assigned partitions, sorted."""
+        return sorted(self._partitions)
+
+    def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
+        """Read exactly these partitions from now on; raises ValueError for a start that is none."""
+        parsed = {tp: _parse_start(tp, start) for tp, start in starts.items()}
+        self._partitions = {}
+        self._ready = {}
+        for tp, (offset, lookup) in parsed.items():
+            self._generation += 1
+            self._partitions[tp] = _Partition(self._generation)
+            self._partitions[tp].restart(self._generation, offset, lookup)
+
+    def seek(self, tp: TopicPartition, start: Start) -> None:
+        """Go on elsewhere in an assigned partition."""
+        offset, lookup = _parse_start(tp, start)
+        self._restart(self._get(tp), tp, offset, lookup)
+
+    def position(self, tp: TopicPartition) -> int | None:
+        """The offset of the next record for the user; None while it is being looked up."""
+        return self._get(tp).position
+
+    def high_watermark(self, tp: TopicPartition) -> int:
+        """The last high watermark heard of, -1 before the first answer."""
+        return self._get(tp).high_watermark
+
+    def lookups(self, now_ms: int) -> dict[TopicPartition, tuple[int, int]]:
+        """Partitions that need an offset looked up: (what to ask ListOffsets for, generation)."""
+        return {
+            tp: (state.lookup, state.generation)
+            for tp, state in self._partitions.items()
+            if state.lookup is not None and state.not_before_ms <= now_ms and state.error is None
+        }
+
+    def looked_up(self, tp: TopicPartition, generation: int, offset: int) -> None:
+        """The answer to a lookup. -1 (no record that young) becomes a lookup of the end."""
+        state = self._current(tp, generation)
+        if state is None:
+            return
+        if offset < 0:
+            state.lookup = LATEST
+        else:
+            state.position = state.fetch_offset = offset
+            state.lookup = None
+
+    def lookup_failed(self, tp: TopicPartition, generation: int, error: KafkaError, now_ms: int) -> None:
+        """A lookup failed: again after a pause, or the user hears of it."""
+        state = self._current(tp, generation)
+        if state is not None:
+            state.not_before_ms = now_ms + self._retry_backoff_ms
+            if not error.retriable:
+                self._fail(tp, state, error)
+
+    # --- fetching ---
+
+    def plan(
+        self, leader_of: Callable[[TopicPartition], int | None], busy_nodes: set[int], now_ms: int
+    ) -> tuple[dict[int, list[Wanted]], bool]:
+        """What to fetch now, per broker that is not busy; and whether a partition's leader is unknown.
+
+        A broker that has nothing new for all that we could ask would hold the answer back (fetch.max.wait.ms), and
+        meanwhile nothing else can be asked of it. So while another partition of its still has enough data here, and
+        will soon have room for more, it is not asked.
+        """
+        plans: dict[int, list[Wanted]] = {}
+        full_nodes: set[int] = set()
+        leaderless = False
+        for tp, state in self._partitions.items():
+            if state.position is None or state.in_flight or state.error is not None:
+                continue
+            node = leader_of(tp)
+            if node is None:
+                leaderless = True
+                continue
+            if state.buffered_bytes >= self._max_partition_bytes:
+                full_nodes.add(node)
+            elif node not in busy_nodes and state.not_before_ms <= now_ms:
+                plans.setdefault(node, []).append(Wanted(tp, state.fetch_offset, state.generation))
+        for node in sorted(full_nodes & plans.keys()):
+            if all(self._at_end(wanted) for wanted in plans[node]):
+                del plans[node]
+        for wanted in plans.values():
+            for tp, _, _ in wanted:
+                # Asked last next time: brokers fill an answer in the order of its partitions.
+                state = self._partitions.pop(tp)
+                state.in_flight = True
+                self._partitions[tp] = state
+        return plans, leaderless
+
+    def _at_end(self, wanted: Wanted) -> bool:
+        return 0 <= self._partitions[wanted.topic_partition].high_watermark <= wanted.fetch_offset
+
+    def next_retry_ms(self, now_ms: int) -> int | None:
+        """When the first partition that waits after an error may be tried again."""
+        times = [state.not_before_ms for state in self._partitions.values() if state.not_before_ms > now_ms]
+        return min(times, default=None)
+
+    def fetched(self, wanted: Wanted, answer: FetchedPartition, now_ms: int) -> After:
+        """Take in one partition of a fetch's answer."""
+        tp, fetch_offset, generation = wanted
+        state = self._current(tp, generation)
+        if state is None:
+            return After.NOTHING
+        state.in_flight = False
+        if answer.error_code:
+            return self._refused(tp, state, answer.error_code, fetch_offset, now_ms)
+        state.high_watermark = answer.high_watermark
+        if answer.records:
+            self._take_in(tp, state, cast("Buffer", answer.records))  # on the client's side they are always a view
+        return After.NOTHING
+
+    def fetch_lost(self, wanted: Wanted, now_ms: int) -> None:
+        """A fetch brought no answer."""
+        state = self._current(wanted.topic_partition, wanted.generation)
+        if state is not None:
+            state.in_flight = False
+            state.not_before_ms = now_ms + self._retry_backoff_ms
+
+    def _take_in(self, tp: TopicPartition, state: _Partition, data: Buffer) -> None:
+        try:
+            for position, header in iter_batches(data):
+                if header.next_offset > state.fetch_offset:
+                    state.batches.append((data, position, header))
+                    state.buffered_bytes += header.size_bytes
+                    state.fetch_offset = header.next_offset
+        except StorageError as error:
+            self._fail(tp, state, _corrupt(tp, error))
+        if state.batches:
+            self._ready.setdefault(tp)
+
+    def _refused(self, tp: TopicPartition, state: _Partition, code: int, fetch_offset: int, now_ms: int) -> After:
+        if code in _STALE_METADATA:
+            state.not_before_ms = now_ms + self._retry_backoff_ms
+            return After.REFRESH
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if state.position != fetch_offset:
+                return After.NOTHING  # there is older data to deliver first; the answer will be the same then
+            if self._reset in _RESETS:
+                self._restart(state, tp, None, _RESETS[self._reset])
+                return After.RESET
+        self._fail(tp, state, broker_error(code, f"fetching {tp} at offset {fetch_offset}"))
+        return After.NOTHING
+
+    # --- delivering ---
+
+    @property
+    def has_records(self) -> bool:
+        """True when ``take`` has something to give, or to raise."""
+        return bool(self._ready)
+
+    def take(self) -> list[ConsumerRecord]:
+        """Return at most ``max.poll.records`` records, in order within each partition; positions move behind them.
+
+        Raises: BrokerError of a partition that cannot be read on, once everything before it has been delivered; it is
+        raised again at the next call unless the position was changed.
+        """
+        taken: list[ConsumerRecord] = []
+        while self._ready and len(taken) < self._max_poll_records:
+            tp = next(iter(self._ready))
+            state = self._partitions[tp]
+            self._drain(tp, state, taken)
+            if not state.batches and state.records is None:
+                if state.error is not None:
+                    if not taken:
+                        raise state.error
+                    break
+                del self._ready[tp]
+            else:
+                self._ready[tp] = self._ready.pop(tp)  # it had its turn
+        return taken
+
+    def _drain(self, tp: TopicPartition, state: _Partition, taken: list[ConsumerRecord]) -> None:
+        """Move records of one partition to ``taken`` until there are enough or it has no more."""
+        while len(taken) < self._max_poll_records:
+            if state.records is not None:
+                self._drain_cut_batch(state, state.records, taken)
+                continue
+            if not state.batches:
+                return
+            data, position, header = state.batches.popleft()
+            state.buffered_bytes -= header.size_bytes
+            assert state.position is not None
+            try:
+                records = decode_batch(tp, data, position, header, state.position, self._check_crcs)
+            except StorageError as error:
+                state.batches.clear()
+                state.buffered_bytes = 0
+                state.error = _corrupt(tp, error)
+                return
+            if len(taken) + len(records) <= self._max_poll_records:
+                taken += records
+                state.position = header.next_offset
+            else:
+                state.records, state.records_taken_count, state.records_end = records, 0, header.next_offset
+
+    def _drain_cut_batch(self, state: _Partition, records: list[ConsumerRecord], taken: list[ConsumerRecord]) -> None:
+        start = state.records_taken_count
+        part = records[start : start + self._max_poll_records - len(taken)]
+        taken += part
+        state.records_taken_count = start + len(part)
+        if state.records_taken_count == len(records):
+            state.records = None
+            state.position = state.records_end
+        else:
+            state.position = part[-1].offset + 1
+
+    # --- inside ---
+
+    def _get(self, tp: TopicPartition) -> _Partition:
+        try:
+            return self._partitions[tp]
+        except KeyError:
+            raise KafkaError(f"{tp} is not assigned") from None
+
+    def _current(self, tp: TopicPartition, generation: int) -> _Partition | None:
+        state = self._partitions.get(tp)
+        return state if state is not None and state.generation == generation else None
+
+    def _restart(self, state: _Partition, tp: TopicPartition, position: int | None, lookup: int | None) -> None:
+        self._generation += 1
+        state.restart(self._generation, position, lookup)
+        self._ready.pop(tp, None)
+
+    def _fail(self, tp: TopicPartition, state: _Partition, error: KafkaError) -> None:
+        state.error = error
+        self._ready.setdefault(tp)
+
+
+def _parse_start(tp: TopicPartition, start: Start) -> tuple[int | None, int | None]:
+    """Return (offset, lookup): one of the two."""
+    if isinstance(start, Timestamp):
+        if start.timestamp_ms < 0:
+            raise ValueError(f"{tp}: a timestamp must not be negative, got {start.timestamp_ms}")
+        return None, start.timestamp_ms
+    if isinstance(start, str):
+        if start not in _RESETS:
+            raise ValueError(f"{tp}: start {start!r} is neither earliest nor latest nor an offset")
+        return None, _RESETS[start]
+    if start < 0:
+        raise ValueError(f"{tp}: an offset must not be negative, got {start}")
+    return start, None
+
+
+def _corrupt(tp: TopicPartition, error: StorageError) -> BrokerError:
+    return broker_error(ErrorCode.CORRUPT_MESSAGE, f"reading {tp}", str(error))

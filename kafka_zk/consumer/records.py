@@ -1,0 +1,55 @@
+"""Records as a consumer gets them, decoded a batch at a time.
+
+Pure. Tests: tests/kafka_zk/consumer/test_records.py.
+"""
+
+from typing import NamedTuple
+
+from storage.record_batch import BatchHeader, Buffer, Header, check_crc, decode_records
+from storage.types import TopicPartition
+
+
+class ConsumerRecord(NamedTuple):
+    """One record and where it lies.
+
+    ``timestamp_ms`` was set by the producer, or by the broker where the topic says LogAppendTime (then
+    ``is_log_append_time``). ``leader_epoch`` is that of the leader that wrote it, -1 when unknown.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    leader_epoch: int
+    is_log_append_time: bool
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def decode_batch(
+    tp: TopicPartition, data: Buffer, position: int, header: BatchHeader, from_offset: int, check_crcs: bool
+) -> list[ConsumerRecord]:
+    """Return the records of one batch at and after ``from_offset``; a control batch has none for consumers.
+
+    Raises: CorruptRecord when the CRC does not fit (if checked) or the blob does not decompress, InvalidRecord.
+    """
+    if check_crcs:
+        check_crc(data, position, header)
+    if header.is_control:
+        return []
+    topic, partition = tp
+    epoch = header.partition_leader_epoch
+    appended = header.timestamp_type == "LogAppendTime"
+    make = tuple.__new__  # a NamedTuple's own constructor costs three times as much
+    records: list[ConsumerRecord] = [
+        make(ConsumerRecord, (topic, partition, offset, timestamp_ms, key, value, headers, epoch, appended))
+        for offset, timestamp_ms, key, value, headers in decode_records(data, position)
+    ]
+    if records and records[0].offset < from_offset:
+        records = [record for record in records if record.offset >= from_offset]
+    return records

@@ -1,0 +1,212 @@
+"""The controller while it is active: from winning the election until it resigns or loses its session.
+
+Everything that one reign knows or owns (context, fenced store, channels to brokers, watches) lives here and ends with
+it, so nothing of an old reign can leak into a new one.
+
+Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+from kafka_zk.controller import partition_state, replica_state
+from kafka_zk.controller.broker_changes import BrokerChanges
+from kafka_zk.controller.channels import Channels, Connect
+from kafka_zk.controller.config import ControllerConfig
+from kafka_zk.controller.context import Context
+from kafka_zk.controller.control_requests import Answer, ControlRequest, LeaderAndIsrRequest, StopReplicaRequest
+from kafka_zk.controller.deletions import Deletions
+from kafka_zk.controller.effects import Send, SendUpdateMetadata
+from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.request_batch import RequestBatch
+from kafka_zk.controller.state_changes import StateChanges
+from kafka_zk.controller.states import ReplicaState
+from kafka_zk.controller.store import ControllerStore
+from kafka_zk.controller.topic_changes import TopicChanges
+from registry.brokers import BrokerRegistry
+from registry.client import RegistryClient
+from registry.controller import ControllerRegistry, Elected
+from registry.errors import InvalidZnode, RegistryError
+from registry.events import RegistryEvent
+from registry.features import read_features, write_operation
+from registry.session import Clock
+from registry.topics import TopicRegistry
+from registry.watches import ChildrenWatcher, Watcher
+from registry.znodes import isr
+from registry.znodes.feature import ENABLED, FinalizedFeatures
+from registry.znodes.topics import TopicAssignment
+from storage.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+Work = Callable[[], Coroutine[Any, Any, object]]
+
+
+class Put(Protocol):
+    """Puts an event (its name and what to do) into the controller's queue."""
+
+    def __call__(self, name: str, work: Work, *, once: bool = False) -> None:
+        """With ``once``, an event whose name waits already is dropped: it will see what this one would."""
+
+
+class ActiveController:
+    """One reign. ``take_over`` once, then the queue's events; ``end`` when it is over.
+
+    Args:
+        put: puts an event of this reign into the queue, see ``Put``.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        elected: Elected,
+        client: RegistryClient,
+        clock: Clock,
+        registry: ControllerRegistry,
+        config: ControllerConfig,
+        connect: Connect,
+        put: Put,
+        reporter: Reporter,
+        observe: Callable[[RegistryEvent], None],
+        actor: str,
+    ) -> None:
+        self.context = Context(elected.epoch, elected.epoch_zk_version)
+        self.store = ControllerStore(client, clock, registry, elected.epoch_zk_version)
+        self.channels = Channels(clock, connect, self._answered, reporter.not_sent)
+        self._client = client
+        self._put = put
+        self._reporter = reporter
+        self._observe = observe
+        self._actor = actor
+        self._batch = RequestBatch(self.context, broker_id, config.listener_name)
+        self._changes = StateChanges(
+            self.context, self.store, self._send, reporter, config.unclean_leader_election_enable
+        )
+        self._deletions = Deletions(self.context, self.store, self._changes, reporter, config.delete_topic_enable)
+        self._topics = TopicChanges(self.context, self.store, self._changes, reporter)
+        self._brokers = BrokerChanges(self.context, self.store, self._changes, self._deletions, self.channels, reporter)
+        self._topic_registry = TopicRegistry(client, observe, actor)
+        self._watchers: list[Watcher] = []
+        self._assignment_watchers: dict[str, Watcher] = {}
+
+    async def take_over(self) -> None:
+        """The failover, in Kafka's order: UpdateMetadata goes out before any LeaderAndIsr."""
+        await self._enable_features()
+        self._watch()
+        await self._delete_notifications()
+        await self._brokers.load()
+        await self._topics.load()
+        self._watch_assignments(self.context.topics)
+        self._brokers.open_channels()
+        await self._deletions.load()
+        self._changes.send([SendUpdateMetadata(None)])
+        online, offline = replica_state.initialize(self.context)
+        await self._changes.replicas(online, ReplicaState.ONLINE)
+        await self._changes.replicas(offline, ReplicaState.OFFLINE)
+        partition_state.initialize(self.context)
+        await self._changes.elect_waiting()
+        await self._deletions.run()
+
+    def end(self) -> None:
+        """Nothing is watched, written or sent any more; whatever still runs fails with ControllerMoved."""
+        self.store.close()
+        self.channels.close()
+        for watcher in (*self._watchers, *self._assignment_watchers.values()):
+            watcher.close()
+        self._watchers.clear()
+        self._assignment_watchers.clear()
+
+    async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        """See BrokerChanges."""
+        return await self._brokers.controlled_shutdown(broker_id, broker_epoch)
+
+    # -- the beginning --
+
+    async def _enable_features(self) -> None:
+        """As Kafka 3.3 and later do: enabled, keeping what is finalized."""
+        try:
+            present = await self.store.repeated(lambda: read_features(self._client))
+        except InvalidZnode as error:
+            logger.error("left as it is: %s", error)
+            return
+        kept = present[0].features if present is not None and present[0].status == ENABLED else {}
+        operation = write_operation(present, FinalizedFeatures(kept))
+        if operation is not None:
+            for outcome in await self.store.write([operation]):
+                if isinstance(outcome, RegistryError):
+                    raise outcome
+
+    async def _delete_notifications(self) -> None:
+        """Those for the controller before: this one reads everything anyway."""
+        for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
+            names = await self.store.children(parent)
+            await self.store.delete_all([f"{parent}/{name}" for name in names])
+
+    def _watch(self) -> None:
+        """Before anything is read, so that no change is missed; the events wait until the failover is done."""
+        topics, client = self._topic_registry, self._client
+        brokers = BrokerRegistry(client, None, self._observe, self._actor)
+        self._watchers = [
+            brokers.watch(lambda _: self._put("broker change", self._brokers.changed, once=True)),
+            topics.watch_names(lambda _: self._put("topic change", self._names_changed, once=True)),
+            topics.watch_deletions(lambda _: self._put("topic deletion", self._deletions.ordered, once=True)),
+            ChildrenWatcher(
+                client,
+                isr.LOG_DIR_EVENTS,
+                lambda names: self._put("log dir event", self._brokers.log_dir_events, once=True) if names else None,
+                observe=self._observe,
+                actor=self._actor,
+            ),
+        ]
+
+    def _watch_assignments(self, topics: Iterable[str]) -> None:
+        for topic in sorted(topics):
+            if topic not in self._assignment_watchers:
+                seen = partial(self._assignment_seen, topic)
+                self._assignment_watchers[topic] = self._topic_registry.watch_assignment(topic, seen)
+
+    def _assignment_seen(self, topic: str, assignment: TopicAssignment | None) -> None:
+        if self._topics.is_news(topic, assignment):
+            self._put(f"partition change of {topic}", lambda: self._topics.assignment_changed(topic), once=True)
+
+    # -- events --
+
+    async def _names_changed(self) -> None:
+        await self._topics.names_changed()
+        topics = self.context.topics
+        for topic in sorted(self._assignment_watchers.keys() - topics):
+            self._assignment_watchers.pop(topic).close()
+        self._watch_assignments(topics)
+
+    # -- requests --
+
+    def _send(self, effects: Iterable[Send]) -> None:
+        self._batch.add(effects)
+        for broker_id, request in self._batch.flush():
+            self.channels.send(broker_id, request)
+
+    def _answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
+        self._reporter.answered(broker_id, request, answer)
+        if isinstance(request, LeaderAndIsrRequest):
+            self._put(
+                f"LeaderAndIsr answered by {broker_id}",
+                lambda: self._brokers.leader_and_isr_answered(broker_id, answer),
+            )
+        elif isinstance(request, StopReplicaRequest):
+            self._put(
+                f"StopReplica answered by {broker_id}", lambda: self._stop_replica_answered(broker_id, request, answer)
+            )
+
+    async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
+        """A refused request answers for none of its partitions by name: then it is all of them."""
+        errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
+        deleting = {
+            tp: code
+            for tp, code in errors.items()
+            if tp in request.partitions
+            and request.partitions[tp].delete
+            and tp.topic in self.context.topics_with_deletion_started
+        }
+        await self._deletions.answered(broker_id, answer.error_code, deleting)

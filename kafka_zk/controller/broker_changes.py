@@ -1,0 +1,179 @@
+"""What the controller does when brokers come, go, come back, change their endpoints, or announce that they stop."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kafka_zk.controller import events
+from kafka_zk.controller.channels import Channels
+from kafka_zk.controller.context import Context, LiveBroker, Replica
+from kafka_zk.controller.control_requests import Answer
+from kafka_zk.controller.deletions import Deletions
+from kafka_zk.controller.effects import SendStopReplica, SendUpdateMetadata
+from kafka_zk.controller.partition_state import Strategy
+from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.state_changes import StateChanges
+from kafka_zk.controller.states import PartitionState, ReplicaState
+from kafka_zk.controller.store import ControllerStore
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from registry.znodes import isr
+from storage.types import TopicPartition
+
+UNKNOWN_BROKER_EPOCH = -1
+
+
+class BrokerChanges:
+    """Keeps the context's brokers equal to ZooKeeper's and moves their replicas."""
+
+    def __init__(
+        self,
+        context: Context,
+        store: ControllerStore,
+        changes: StateChanges,
+        deletions: Deletions,
+        channels: Channels,
+        reporter: Reporter,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._changes = changes
+        self._deletions = deletions
+        self._channels = channels
+        self._reporter = reporter
+
+    async def load(self) -> None:
+        """At failover: the live brokers."""
+        self._context.brokers = await self._store.brokers()
+
+    def open_channels(self) -> None:
+        for broker in self._context.brokers.values():
+            self._channels.add(broker.info)
+
+    async def changed(self) -> None:
+        """``/brokers/ids`` or a broker's registration changed. A larger broker epoch is a failure and a start."""
+        known, present = self._context.brokers, await self._store.brokers()
+        started = sorted(present.keys() - known.keys())
+        failed = sorted(known.keys() - present.keys())
+        both = sorted(known.keys() & present.keys())
+        bounced = [broker_id for broker_id in both if present[broker_id].epoch > known[broker_id].epoch]
+        updated = [
+            broker_id
+            for broker_id in both
+            if broker_id not in bounced and _differs(known[broker_id], present[broker_id])
+        ]
+        if not (started or failed or bounced or updated):
+            return
+        self._reporter.event(events.BrokersChanged, *(tuple(ids) for ids in (started, failed, bounced, updated)))
+        self._reporter.info("brokers started %s, failed %s, bounced %s, updated %s", started, failed, bounced, updated)
+        for broker_id in (*bounced, *failed):
+            self._channels.remove(broker_id)
+        for broker_id in (*started, *bounced):
+            self._channels.add(present[broker_id].info)
+        await self._start(started, present)
+        await self._fail(bounced)
+        await self._start(bounced, present)
+        await self._fail(failed)
+        self._update(updated, present)
+
+    async def _start(self, broker_ids: Sequence[int], present: Mapping[int, LiveBroker]) -> None:
+        if not broker_ids:
+            return
+        context = self._context
+        older = tuple(sorted(context.brokers))
+        context.brokers.update({broker_id: present[broker_id] for broker_id in broker_ids})
+        for broker_id in broker_ids:
+            context.offline_dirs.pop(broker_id, None)
+        self._changes.send([SendUpdateMetadata(older)])
+        self._changes.send([SendUpdateMetadata(tuple(broker_ids), context.partitions_with_leadership())])
+        replicas = context.replicas_on(broker_ids)
+        await self._changes.replicas(replicas, ReplicaState.ONLINE)
+        await self._changes.elect_waiting()
+        await self._deletions.resume({replica.partition.topic for replica in replicas})
+
+    async def _fail(self, broker_ids: Sequence[int]) -> None:
+        if not broker_ids:
+            return
+        for broker_id in broker_ids:
+            self._context.brokers.pop(broker_id)
+            self._context.offline_dirs.pop(broker_id, None)
+            self._context.shutting_down.discard(broker_id)
+        await self._take_offline(self._context.replicas_on(broker_ids))
+
+    def _update(self, broker_ids: Sequence[int], present: Mapping[int, LiveBroker]) -> None:
+        if broker_ids:
+            for broker_id in broker_ids:
+                self._context.brokers[broker_id] = present[broker_id]
+                self._channels.update(present[broker_id].info)
+            self._changes.send([SendUpdateMetadata(None)])
+
+    async def _take_offline(self, replicas: Collection[Replica]) -> None:
+        """Replicas lost their broker or log directory: first new leaders, then smaller ISRs."""
+        deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
+        others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
+        self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionState.OFFLINE)
+        elected = await self._changes.elect_waiting()
+        await self._changes.replicas(others, ReplicaState.OFFLINE)
+        await self._deletions.replicas_failed(deleting)
+        if not others and not elected:
+            self._changes.send([SendUpdateMetadata(None)])
+
+    # -- log directories --
+
+    async def leader_and_isr_answered(self, broker_id: int, answer: Answer) -> None:
+        """Replicas on failed log directories are offline, those that answered without error are not."""
+        if answer.error_code != ErrorCode.NONE or broker_id not in self._context.brokers:
+            return
+        codes = answer.partition_errors
+        before = self._context.offline_dirs.get(broker_id, set())
+        online = {tp for tp, code in codes.items() if code == ErrorCode.NONE}
+        lost = {tp for tp, code in codes.items() if code == ErrorCode.KAFKA_STORAGE_ERROR}
+        self._context.offline_dirs[broker_id] = (before - online) | lost
+        newly_lost = sorted(lost - before)
+        if newly_lost:
+            self._reporter.info("broker %d lost the log directories of %d replicas", broker_id, len(newly_lost))
+            await self._take_offline([Replica(tp, broker_id) for tp in newly_lost])
+
+    async def log_dir_events(self) -> None:
+        """Brokers lost log directories: ask them (LeaderAndIsr) which replicas they still have."""
+        names = await self._store.children(isr.LOG_DIR_EVENTS)
+        paths = [f"{isr.LOG_DIR_EVENTS}/{name}" for name in names]
+        broker_ids = await self._store.log_dir_events(paths)
+        await self._changes.replicas(
+            [r for r in self._context.replicas_on(broker_ids) if r.broker_id in self._context.brokers],
+            ReplicaState.ONLINE,
+        )
+        await self._store.delete_all(paths)
+
+    # -- controlled shutdown --
+
+    async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        """Move the broker's leaderships away and its other replicas offline; returns what it still leads.
+
+        Raises: ApiError(STALE_BROKER_EPOCH), ApiError(BROKER_NOT_AVAILABLE).
+        """
+        context = self._context
+        broker = context.brokers.get(broker_id)
+        if broker is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker id {broker_id} does not exist.")
+        if UNKNOWN_BROKER_EPOCH != broker_epoch < broker.epoch:
+            raise ApiError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"Broker epoch {broker_epoch} of broker {broker_id} is older than {broker.epoch}.",
+            )
+        self._reporter.info("broker %d shuts down", broker_id)
+        context.shutting_down.add(broker_id)
+        replicated = [
+            replica.partition
+            for replica in context.replicas_on([broker_id])
+            if len(context.replicas(replica.partition)) > 1
+            and replica.partition in context.leadership
+            and replica.partition.topic not in context.topics_to_delete
+        ]
+        led = [tp for tp in replicated if context.leadership[tp].leader == broker_id]
+        followed = [tp for tp in replicated if context.leadership[tp].leader != broker_id]
+        await self._changes.bring_online(led, Strategy.CONTROLLED_SHUTDOWN)
+        self._changes.send([SendStopReplica(broker_id, tp) for tp in followed])
+        await self._changes.replicas([Replica(tp, broker_id) for tp in followed], ReplicaState.OFFLINE)
+        return context.partitions_led_by(broker_id)
+
+
+def _differs(known: LiveBroker, present: LiveBroker) -> bool:
+    return (known.info.endpoints, known.info.features) != (present.info.endpoints, present.info.features)

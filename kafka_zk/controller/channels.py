@@ -1,0 +1,189 @@
+"""To each broker an ordered queue of requests over one connection, one request under way at a time.
+
+A request is repeated, with a pause and over a new connection, until it is answered or the broker is gone from the
+registry (``remove``): the order in which a broker hears of changes is the order in which they were made. An
+UpdateMetadata that still waits takes up the next one, so a slow broker's queue does not grow with every change.
+
+Source: ControllerChannelManager.scala@3.9.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
+from registry.session import Clock
+from registry.znodes.brokers import BrokerInfo
+
+RETRY_BACKOFF_S = 0.1
+
+
+class Connection(Protocol):
+    """What a channel needs of a connection (``kafka_zk.network.client.KafkaConnection``)."""
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """The peer's lowest and highest version of each API."""
+
+    def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]:
+        """The peer's response. Fails with any exception when the connection is lost or time is up."""
+
+    def disconnect(self) -> object: ...
+
+
+Connect = Callable[[BrokerInfo], Awaitable[Connection]]
+OnAnswer = Callable[[int, ControlRequest, Answer], None]
+OnFailure = Callable[[int, ControlRequest, Exception], None]
+
+
+class UnsupportedPeer(Exception):
+    """The broker does not speak a version of the API that this controller speaks."""
+
+
+class BrokerChannel:
+    """The queue for one broker (for one registration of it)."""
+
+    def __init__(
+        self, info: BrokerInfo, clock: Clock, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure
+    ) -> None:
+        self.info = info
+        self._clock = clock
+        self._connect = connect
+        self._on_answer = on_answer
+        self._on_failure = on_failure
+        self._queue: deque[ControlRequest] = deque()
+        self._connection: Connection | None = None
+        self._running = False
+        self._closed = False
+
+    @property
+    def queued(self) -> int:
+        """How many requests wait, the one under way included."""
+        return len(self._queue)
+
+    def send(self, request: ControlRequest) -> None:
+        if self._closed:
+            return
+        last = self._queue[-1] if len(self._queue) > 1 else None  # the first one is under way
+        if isinstance(last, UpdateMetadataRequest) and isinstance(request, UpdateMetadataRequest):
+            merged = last.merged(request)
+            if merged is not None:
+                self._queue[-1] = merged
+                return
+        self._queue.append(request)
+        if not self._running:
+            self._running = True
+            ensureDeferred(self._run())
+
+    def close(self) -> None:
+        """Forget everything that waits; an answer that still comes counts for nothing."""
+        self._closed = True
+        self._queue.clear()
+        self._disconnect()
+
+    async def _run(self) -> None:
+        while self._queue:
+            request = self._queue[0]
+            try:
+                answers = await self._exchange(request)
+            except Exception as error:  # whatever it was, the broker did not get it
+                self._disconnect()
+                await self._failed(request, error)
+            else:
+                self._answered(request, answers)
+        self._running = False
+
+    def _answered(self, request: ControlRequest, answers: list[Answer]) -> None:
+        if self._closed:
+            return
+        self._queue.popleft()
+        for answer in answers:
+            self._on_answer(self.info.broker_id, request, answer)
+
+    async def _failed(self, request: ControlRequest, error: Exception) -> None:
+        if self._closed:
+            return
+        self._on_failure(self.info.broker_id, request, error)
+        waiting: Deferred[None] = Deferred()
+        self._clock.callLater(RETRY_BACKOFF_S, waiting.callback, None)
+        await waiting
+
+    async def _exchange(self, request: ControlRequest) -> list[Answer]:
+        connection = await self._connected()
+        version = _common_version(request, connection.versions)
+        answers = []
+        for message in request.messages(version):
+            response = await connection.request(request.api_key, message, version=version)
+            answers.append(request.answer(version, response))
+        return answers
+
+    async def _connected(self) -> Connection:
+        if self._connection is None:
+            connection = await self._connect(self.info)
+            if self._closed:
+                connection.disconnect()
+                raise ConnectionError("the broker is gone")
+            self._connection = connection
+        return self._connection
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()
+
+
+class Channels:
+    """The channels to all registered brokers."""
+
+    def __init__(self, clock: Clock, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure) -> None:
+        self._clock = clock
+        self._connect = connect
+        self._on_answer = on_answer
+        self._on_failure = on_failure
+        self._channels: dict[int, BrokerChannel] = {}
+
+    def add(self, info: BrokerInfo) -> None:
+        """A broker is there; a channel that it has already stays."""
+        if info.broker_id not in self._channels:
+            self._channels[info.broker_id] = BrokerChannel(
+                info, self._clock, self._connect, self._on_answer, self._on_failure
+            )
+
+    def remove(self, broker_id: int) -> None:
+        """The broker is gone: what it was to be told is dropped."""
+        channel = self._channels.pop(broker_id, None)
+        if channel is not None:
+            channel.close()
+
+    def update(self, info: BrokerInfo) -> None:
+        """The broker's endpoints changed: the next connection goes there."""
+        channel = self._channels.get(info.broker_id)
+        if channel is not None:
+            channel.info = info
+
+    def send(self, broker_id: int, request: ControlRequest) -> None:
+        """Queue a request; to a broker without a channel nothing is sent."""
+        channel = self._channels.get(broker_id)
+        if channel is not None:
+            channel.send(request)
+
+    def queued(self) -> dict[int, int]:
+        """How many requests wait for each broker."""
+        return {broker_id: channel.queued for broker_id, channel in sorted(self._channels.items())}
+
+    def close(self) -> None:
+        for broker_id in list(self._channels):
+            self.remove(broker_id)
+
+
+def _common_version(request: ControlRequest, offered: Mapping[int, tuple[int, int]]) -> int:
+    lowest, highest = VERSIONS[request.api_key]
+    peer_lowest, peer_highest = offered.get(request.api_key, (0, -1))
+    version = min(highest, peer_highest)
+    if version < max(lowest, peer_lowest):
+        raise UnsupportedPeer(
+            f"{request.api_key.name}: the broker speaks {peer_lowest} to {peer_highest}, we {lowest} to {highest}"
+        )
+    return version

@@ -1,0 +1,12 @@
+"""What a controller can be told; the broker fills it from ``server.properties``."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """``listener_name``: the listener by which brokers reach each other. The rest are Kafka's keys of these names."""
+
+    listener_name: str = "PLAINTEXT"
+    delete_topic_enable: bool = True
+    unclean_leader_election_enable: bool = False

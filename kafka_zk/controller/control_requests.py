@@ -1,0 +1,311 @@
+"""The three requests by which a controller rules brokers, before it is known which version a broker speaks. Pure.
+
+Each turns itself into messages of a version (one, but for StopReplica before 3, whose ``delete`` flag counts for the
+whole message) and reads the broker's answer. Versions: those of Kafka 2.4 to 3.9.
+
+    LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3, 2
+    UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5
+    StopReplica     4 (3.4)  3 per partition (2.6)   2 flexible (2.4)   1
+
+Source: ControllerChannelManager.scala@3.9.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+from kafka_zk import uuids
+from kafka_zk.controller.context import LeadershipInfo, ReplicaAssignment
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.codec import Message
+from registry.znodes.brokers import BrokerInfo
+from storage.types import TopicPartition
+
+VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
+    ApiKey.LEADER_AND_ISR: (2, 7),
+    ApiKey.UPDATE_METADATA: (5, 8),
+    ApiKey.STOP_REPLICA: (1, 4),
+}
+"""Lowest and highest version that is spoken of each."""
+
+SECURITY_PROTOCOL_IDS: Mapping[str, int] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+
+_LeaderAndIsr = codec.request(ApiKey.LEADER_AND_ISR)
+_UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
+_StopReplica = codec.request(ApiKey.STOP_REPLICA)
+
+_TOPIC_IDS_SINCE = 5
+_DELETE_PER_PARTITION_SINCE = 3
+
+
+class Sender(NamedTuple):
+    """From which controller, and for which start of the broker, a request is."""
+
+    controller_id: int
+    controller_epoch: int
+    broker_epoch: int
+
+    def fields(self) -> dict[str, Any]:
+        return {**self._asdict(), "is_k_raft_controller": False}
+
+
+class Node(NamedTuple):
+    """Where a leader is reached by other brokers."""
+
+    broker_id: int
+    host: str
+    port: int
+
+
+class LeaderAndIsrPartition(NamedTuple):
+    info: LeadershipInfo
+    assignment: ReplicaAssignment
+    is_new: bool
+
+
+class PartitionMetadata(NamedTuple):
+    info: LeadershipInfo
+    replicas: tuple[int, ...]
+    offline_replicas: tuple[int, ...]
+
+
+class StopPartition(NamedTuple):
+    leader_epoch: int
+    delete: bool
+
+
+class Answer(NamedTuple):
+    """Kafka's error codes of a whole response and of each partition in it."""
+
+    error_code: int
+    partition_errors: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderAndIsrRequest:
+    """Which partitions the broker leads or follows."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.LEADER_AND_ISR
+    sender: Sender
+    partitions: Mapping[TopicPartition, LeaderAndIsrPartition]
+    topic_ids: Mapping[str, str]
+    live_leaders: tuple[Node, ...]
+
+    def messages(self, version: int) -> list[Message]:
+        topics = [
+            _LeaderAndIsr.LeaderAndIsrTopicState(
+                topic_name=topic,
+                topic_id=_wire_id(self.topic_ids, topic),
+                partition_states=[self._partition_state(tp) for tp in partitions],
+            )
+            for topic, partitions in by_topic(self.partitions)
+        ]
+        leaders = [
+            _LeaderAndIsr.LeaderAndIsrLiveLeader(broker_id=node.broker_id, host_name=node.host, port=node.port)
+            for node in self.live_leaders
+        ]
+        return [
+            _LeaderAndIsr(
+                **self.sender.fields(),
+                type=0,
+                ungrouped_partition_states=[],
+                topic_states=topics,
+                live_leaders=leaders,
+            )
+        ]
+
+    def answer(self, version: int, response: Message) -> Answer:
+        if version < _TOPIC_IDS_SINCE:
+            return _answer_by_name(response)
+        names = {_wire_id(self.topic_ids, tp.topic): tp.topic for tp in self.partitions}
+        errors = {
+            TopicPartition(names[topic.topic_id], error.partition_index): error.error_code
+            for topic in response.topics or ()
+            if topic.topic_id in names
+            for error in topic.partition_errors
+        }
+        return Answer(response.error_code, errors)
+
+    def _partition_state(self, tp: TopicPartition) -> Any:
+        info, assignment, is_new = self.partitions[tp]
+        return _LeaderAndIsr.LeaderAndIsrPartitionState(
+            partition_index=tp.partition,
+            controller_epoch=info.controller_epoch,
+            leader=info.leader,
+            leader_epoch=info.leader_epoch,
+            isr=info.isr,
+            partition_epoch=info.zk_version,
+            replicas=list(assignment.replicas),
+            adding_replicas=list(assignment.adding),
+            removing_replicas=list(assignment.removing),
+            is_new=is_new,
+            leader_recovery_state=info.leader_recovery_state,
+        )
+
+
+@dataclass(frozen=True)
+class ClusterUpdate:
+    """What all brokers are told alike: the live brokers, and news of some partitions. Built once for all of them."""
+
+    partitions: Mapping[TopicPartition, PartitionMetadata]
+    topic_ids: Mapping[str, str]
+    brokers: tuple[BrokerInfo, ...]
+
+    @cached_property
+    def topic_states(self) -> list[Any]:
+        return [
+            _UpdateMetadata.UpdateMetadataTopicState(
+                topic_name=topic,
+                topic_id=_wire_id(self.topic_ids, topic),
+                partition_states=[self._partition_state(tp) for tp in partitions],
+            )
+            for topic, partitions in by_topic(self.partitions)
+        ]
+
+    @cached_property
+    def live_brokers(self) -> list[Any]:
+        return [_live_broker(info) for info in self.brokers]
+
+    def merged(self, newer: "ClusterUpdate") -> "ClusterUpdate | None":
+        """Both in one, the newer one winning; None if a topic was deleted and made anew in between."""
+        if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
+            return None
+        return ClusterUpdate(
+            {**self.partitions, **newer.partitions}, {**self.topic_ids, **newer.topic_ids}, newer.brokers
+        )
+
+    def _partition_state(self, tp: TopicPartition) -> Any:
+        info, replicas, offline_replicas = self.partitions[tp]
+        return _UpdateMetadata.UpdateMetadataPartitionState(
+            partition_index=tp.partition,
+            controller_epoch=info.controller_epoch,
+            leader=info.leader,
+            leader_epoch=info.leader_epoch,
+            isr=info.isr,
+            zk_version=info.zk_version,
+            replicas=list(replicas),
+            offline_replicas=list(offline_replicas),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMetadataRequest:
+    """The cluster as clients shall see it."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.UPDATE_METADATA
+    sender: Sender
+    update: ClusterUpdate
+
+    def messages(self, version: int) -> list[Message]:
+        return [
+            _UpdateMetadata(
+                **self.sender.fields(),
+                type=0,
+                ungrouped_partition_states=[],
+                topic_states=self.update.topic_states,
+                live_brokers=self.update.live_brokers,
+            )
+        ]
+
+    def answer(self, version: int, response: Message) -> Answer:
+        return Answer(response.error_code, {})
+
+    def merged(self, newer: "UpdateMetadataRequest") -> "UpdateMetadataRequest | None":
+        """Both in one, if nothing is lost by that."""
+        update = self.update.merged(newer.update) if self.sender == newer.sender else None
+        return None if update is None else replace(newer, update=update)
+
+
+@dataclass(frozen=True, slots=True)
+class StopReplicaRequest:
+    """Which partitions the broker shall stop, and which of them it shall delete."""
+
+    api_key: ClassVar[ApiKey] = ApiKey.STOP_REPLICA
+    sender: Sender
+    partitions: Mapping[TopicPartition, StopPartition]
+
+    def messages(self, version: int) -> list[Message]:
+        if version >= _DELETE_PER_PARTITION_SINCE:
+            return [self._message(delete_partitions=False, topic_states=self._topic_states())]
+        by_flag = {flag: [tp for tp, stop in self.partitions.items() if stop.delete is flag] for flag in (True, False)}
+        return [
+            self._message(
+                delete_partitions=flag,
+                topics=[
+                    _StopReplica.StopReplicaTopicV1(name=topic, partition_indexes=[tp.partition for tp in group])
+                    for topic, group in by_topic(partitions)
+                ],
+            )
+            for flag, partitions in by_flag.items()
+            if partitions
+        ]
+
+    def answer(self, version: int, response: Message) -> Answer:
+        return _answer_by_name(response)
+
+    def _message(self, **fields: Any) -> Message:
+        empty: dict[str, Any] = {"ungrouped_partitions": [], "topics": [], "topic_states": []}
+        return _StopReplica(**self.sender.fields(), **{**empty, **fields})
+
+    def _topic_states(self) -> list[Any]:
+        return [
+            _StopReplica.StopReplicaTopicState(
+                topic_name=topic,
+                partition_states=[
+                    _StopReplica.StopReplicaTopicState.StopReplicaPartitionState(
+                        partition_index=tp.partition,
+                        leader_epoch=self.partitions[tp].leader_epoch,
+                        delete_partition=self.partitions[tp].delete,
+                    )
+                    for tp in partitions
+                ],
+            )
+            for topic, partitions in by_topic(self.partitions)
+        ]
+
+
+ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
+    """Grouped, in the order of first appearance."""
+    grouped: dict[str, list[TopicPartition]] = {}
+    for tp in partitions:
+        grouped.setdefault(tp.topic, []).append(tp)
+    yield from grouped.items()
+
+
+def _wire_id(topic_ids: Mapping[str, str], topic: str) -> uuid.UUID:
+    text = topic_ids.get(topic)
+    return uuids.ZERO if text is None else uuids.from_text(text)
+
+
+def _live_broker(info: BrokerInfo) -> Any:
+    broker = _UpdateMetadata.UpdateMetadataBroker
+    return broker(
+        id=info.broker_id,
+        v0_host=info.host or "",
+        v0_port=info.port,
+        endpoints=[
+            broker.UpdateMetadataEndpoint(
+                port=endpoint.port,
+                host=endpoint.host,
+                listener=endpoint.name,
+                security_protocol=SECURITY_PROTOCOL_IDS[endpoint.protocol],
+            )
+            for endpoint in info.endpoints
+            if endpoint.protocol in SECURITY_PROTOCOL_IDS  # one that is misspelt must not keep the others back
+        ],
+        rack=info.rack,
+    )
+
+
+def _answer_by_name(response: Message) -> Answer:
+    errors = {
+        TopicPartition(error.topic_name, error.partition_index): error.error_code
+        for error in response.partition_errors or ()
+    }
+    return Answer(response.error_code, errors)

@@ -1,0 +1,106 @@
+"""Carries out the deletion of topics: the driver of ``topic_deletion``."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kafka_zk.controller import events, topic_deletion
+from kafka_zk.controller.context import Context, Replica
+from kafka_zk.controller.effects import SendUpdateMetadata
+from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.state_changes import StateChanges
+from kafka_zk.controller.states import PartitionState, ReplicaState
+from kafka_zk.controller.store import ControllerStore
+from kafka_zk.protocol.errors import ErrorCode
+from registry.znodes import admin
+from storage.types import TopicPartition
+
+
+class Deletions:
+    """Call ``run`` after everything that may let a deletion go on; it does what can be done now."""
+
+    def __init__(
+        self, context: Context, store: ControllerStore, changes: StateChanges, reporter: Reporter, enabled: bool
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._changes = changes
+        self._reporter = reporter
+        self._enabled = enabled
+
+    async def load(self) -> None:
+        """At failover: take over what is ordered. Nothing is deleted before ``run``."""
+        ordered = await self._known_orders()
+        topic_deletion.enqueue_at_failover(self._context, ordered)
+
+    async def ordered(self) -> None:
+        """``/admin/delete_topics`` changed."""
+        ordered = await self._known_orders()
+        if ordered:
+            self._reporter.info("deletion ordered: %s", ", ".join(ordered))
+            topic_deletion.enqueue(self._context, ordered)
+            await self.run()
+
+    async def resume(self, topics: Collection[str]) -> None:
+        """A broker with replicas of these topics is back."""
+        waiting = self._context.topics_to_delete & set(topics)
+        if waiting:
+            topic_deletion.resume(self._context, waiting)
+            await self.run()
+
+    async def replicas_failed(self, replicas: Sequence[Replica]) -> None:
+        """These replicas cannot be deleted now: their topics wait for their broker."""
+        if replicas:
+            await self._changes.replicas(replicas, ReplicaState.DELETION_INELIGIBLE)
+            topic_deletion.halt(self._context, {replica.partition.topic for replica in replicas})
+            await self.run()
+
+    async def answered(self, broker_id: int, request_error: int, errors: Mapping[TopicPartition, int]) -> None:
+        """A broker answered StopReplica (delete) for these partitions, which are all of topics to delete."""
+        failed = [
+            Replica(tp, broker_id)
+            for tp, code in errors.items()
+            if request_error != ErrorCode.NONE or code != ErrorCode.NONE
+        ]
+        await self.replicas_failed(failed)
+        deleted = [Replica(tp, broker_id) for tp in errors if Replica(tp, broker_id) not in set(failed)]
+        if deleted:
+            await self._changes.replicas(deleted, ReplicaState.DELETION_SUCCESSFUL)
+            await self.run()
+
+    async def run(self) -> None:
+        """Complete, retry and start what can be."""
+        plan = topic_deletion.plan(self._context)
+        if plan.complete:
+            await self._complete(plan.complete)
+        await self._changes.replicas(plan.retry, ReplicaState.OFFLINE)
+        if plan.start:
+            await self._start(plan.start)
+
+    async def _known_orders(self) -> list[str]:
+        """Topics to delete; orders for unknown topics, or while deletion is not enabled, are just removed."""
+        ordered = await self._store.children(admin.DELETE_TOPICS)
+        pointless = [topic for topic in ordered if not self._enabled or topic not in self._context.topics]
+        if pointless:
+            self._reporter.info("orders to delete are ignored: %s", ", ".join(pointless))
+            await self._store.delete_all([admin.delete_topic_path(topic) for topic in pointless])
+        return [topic for topic in ordered if topic not in set(pointless)]
+
+    async def _start(self, topics: Collection[str]) -> None:
+        unseen = [tp for t in topic_deletion.begin(self._context, topics) for tp in self._context.partitions_of(t)]
+        self._changes.partitions(unseen, PartitionState.OFFLINE)
+        self._changes.partitions(unseen, PartitionState.NON_EXISTENT)
+        told = [tp for topic in sorted(topics) for tp in self._context.partitions_of(topic)]
+        self._changes.send([SendUpdateMetadata(None, told)])
+        replicas = topic_deletion.replicas_to_delete(self._context, topics)
+        await self._changes.replicas(replicas.dead, ReplicaState.DELETION_INELIGIBLE)
+        await self._changes.replicas(replicas.live, ReplicaState.OFFLINE)
+        await self._changes.replicas(replicas.live, ReplicaState.DELETION_STARTED)
+
+    async def _complete(self, topics: Sequence[str]) -> None:
+        context = self._context
+        await self._store.delete_topics({t: [tp.partition for tp in context.partitions_of(t)] for t in topics})
+        replicas = [r for t in topics for r in context.replicas_in(t, ReplicaState.DELETION_SUCCESSFUL)]
+        await self._changes.replicas(replicas, ReplicaState.NON_EXISTENT)
+        for topic in topics:
+            context.remove_topic(topic)
+            self._reporter.event(events.TopicDeleted, topic)
+        self._reporter.info("deleted topics %s", ", ".join(topics))

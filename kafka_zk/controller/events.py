@@ -1,0 +1,122 @@
+"""What the controller did, for observers (flight recorder, web page, tests).
+
+Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``), the cause in a few words,
+and the zxid of the change behind it (0 where there is none or it is not known).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafka_zk.controller.context import LeadershipInfo, Replica
+from kafka_zk.controller.effects import Refused
+from kafka_zk.controller.states import PartitionState, ReplicaState
+from registry.events import RegistryEvent
+from storage.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerEvent:
+    """Base of all."""
+
+    time_ms: int
+    actor: str
+    cause: str
+    zxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerChanged(ControllerEvent):
+    """``/controller`` names another broker now (-1: none)."""
+
+    controller_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerElected(ControllerEvent):
+    """This broker became the controller; ``ControllerReady`` follows when it has taken over."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerReady(ControllerEvent):
+    """The failover is done."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerResigned(ControllerEvent):
+    """This broker is not the controller any more."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersChanged(ControllerEvent):
+    """Brokers came, went, came back with a new broker epoch, or changed their endpoints."""
+
+    started: tuple[int, ...]
+    failed: tuple[int, ...]
+    bounced: tuple[int, ...]
+    updated: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeadersElected(ControllerEvent):
+    """Leader and ISR of partitions were written."""
+
+    leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsMoved(ControllerEvent):
+    """Partitions entered a state."""
+
+    partitions: tuple[TopicPartition, ...]
+    state: PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasMoved(ControllerEvent):
+    """Replicas entered a state."""
+
+    replicas: tuple[Replica, ...]
+    state: ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesRefused(ControllerEvent):
+    """Changes of state that were not possible, with the reasons."""
+
+    refused: tuple[Refused, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted(ControllerEvent):
+    """All replicas and all znodes of a topic are gone."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSent(ControllerEvent):
+    """A broker answered a request without a new error."""
+
+    broker_id: int
+    api: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFailed(ControllerEvent):
+    """A request did not get through (it is repeated), or the broker answered with errors; the cause says which."""
+
+    broker_id: int
+    api: str
+
+
+Observe = Callable[[ControllerEvent | RegistryEvent], None]
+
+
+def ignore(event: ControllerEvent | RegistryEvent) -> None:
+    """The observer that does not look."""

@@ -1,0 +1,351 @@
+"""The controller of one broker: takes part in the election, and while it is active processes one event at a time.
+
+Theory of operation: everything that happens (the election znode changed, brokers or topics changed, a broker answered)
+becomes an event in one queue. One coroutine processes the queue strictly in order and waits for each event's writes, so
+no event ever sees half of another one. What ends a reign does not wait in the queue: when the session is lost, or a
+write is refused because another controller was elected, the reign ends at once and its waiting events are dropped.
+
+    start             watch /controller; none there: elect
+    elected           a reign begins: the failover of ``active``, then its events
+    session LOST      the reign ends at once; the broker registers again and calls ``session_renewed``: elect
+    ControllerMoved   the reign ends; whoever was elected later is the controller
+    failover fails    the reign ends, /controller is deleted; after a pause elect
+
+Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests/kafka_zk/controller/test_loop.py.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk.controller import events
+from kafka_zk.controller.active import ActiveController, Work
+from kafka_zk.controller.channels import Connect
+from kafka_zk.controller.config import ControllerConfig
+from kafka_zk.controller.context import Context
+from kafka_zk.controller.events import Observe, ignore
+from kafka_zk.controller.reporter import Reporter
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from registry.client import RegistryClient, SessionState
+from registry.controller import ControllerRegistry, ControllerWatcher, Elected
+from registry.errors import ConnectionLoss, ControllerMoved, RegistryError, SessionLost
+from registry.session import Clock
+from registry.znodes.controller import CONTROLLER
+from storage.types import TopicPartition
+
+__all__ = ["Controller", "ControllerConfig"]
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+ELECTION_BACKOFF_S = 1.0
+"""After a failed failover, so that a cluster in which none succeeds does not spin."""
+
+
+PAUSE_AFTER_LOSS_S = 0.1
+
+
+class _Event(NamedTuple):
+    name: str
+    work: Work
+    reign: ActiveController | None  # None: an event of the election, of no reign
+    dropped: Callable[[], None] | None = None
+
+
+class Controller:
+    """See the module's text. ``start`` it when the broker is registered.
+
+    Args:
+        client: its session must hold the broker's registration.
+        connect: opens a connection to a broker (``KafkaConnection``), negotiated versions included.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        client: RegistryClient,
+        clock: Clock,
+        config: ControllerConfig,
+        connect: Connect,
+        observe: Observe = ignore,
+    ) -> None:
+        self.broker_id = broker_id
+        self.controller_id = -1
+        """The broker that ``/controller`` names, -1 when there is none or it is not known."""
+        self._client = client
+        self._clock = clock
+        self._config = config
+        self._connect = connect
+        self._observe = observe
+        self._actor = f"controller-{broker_id}"
+        self._reporter = Reporter(self._actor, observe)
+        self._registry = ControllerRegistry(client, observe, self._actor)
+        self._reign: ActiveController | None = None
+        self._queue: deque[_Event] = deque()
+        self._waiting_once: set[tuple[str, ActiveController | None]] = set()
+        self._working: Deferred[None] | None = None
+        self._listeners: list[Callable[[int], None]] = []
+        self._watcher: ControllerWatcher | None = None
+        self._remove_session_listener: Callable[[], None] = lambda: None
+        self._registered = False
+        self._resting = False
+        self._stopped = False
+
+    # -- questions --
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller (as far as it knows)."""
+        return self._reign is not None and self.controller_id == self.broker_id
+
+    @property
+    def controller_epoch(self) -> int:
+        """That of this broker's reign, -1 when it is not the controller."""
+        return -1 if self._reign is None else self._reign.context.epoch
+
+    @property
+    def context(self) -> Context:
+        """What the active controller knows; empty when this broker is not it. Read only."""
+        return Context() if self._reign is None else self._reign.context
+
+    @property
+    def queued(self) -> int:
+        """How many events wait, the one in progress not included."""
+        return len(self._queue)
+
+    def on_controller_change(self, callback: Callable[[int], None]) -> Callable[[], None]:
+        """Call ``callback`` with every new ``controller_id``; returns a function that stops it."""
+        self._listeners.append(callback)
+
+        def remove() -> None:
+            if callback in self._listeners:
+                self._listeners.remove(callback)
+
+        return remove
+
+    # -- life --
+
+    async def start(self) -> None:
+        """Take part in the election from now on. Returns at once; ``controller_id`` tells when there is one."""
+        self._registered = True
+        self._remove_session_listener = self._client.add_session_listener(self._session_changed)
+        self._watcher = self._registry.watch(self._controller_seen)
+
+    async def session_renewed(self) -> None:
+        """The broker is registered again in a new session: elect if there is no controller."""
+        self._registered = True
+        self._put_election()
+
+    async def shutdown(self) -> None:
+        """Stop; an active controller resigns, so that another one is elected at once."""
+        self._stopped = True
+        self._remove_session_listener()
+        if self._watcher is not None:
+            self._watcher.close()
+        reign = self._reign
+        self._end_reign("shutdown")
+        self._drop(lambda event: True)
+        if self._working is not None:
+            await self._working
+        if reign is not None and self._client.state is SessionState.CONNECTED:
+            await self._delete_claim(reign.context.epoch_zk_version)
+
+    async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
+        """A broker is going to stop: move its leaderships away. Returns the partitions that it still leads.
+
+        Raises: ApiError with NOT_CONTROLLER, STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
+        """
+        reign = self._reign
+        if reign is None or not self.is_active:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+        answer: Deferred[list[TopicPartition]] = Deferred()
+
+        async def work() -> None:
+            try:
+                remaining = await reign.controlled_shutdown(broker_id, broker_epoch)
+            except ApiError as error:
+                answer.errback(error)
+            except RegistryError:
+                answer.errback(ApiError(ErrorCode.NOT_CONTROLLER))
+                raise
+            except Exception:
+                answer.errback(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
+                raise
+            else:
+                answer.callback(remaining)
+
+        def dropped() -> None:
+            answer.errback(ApiError(ErrorCode.NOT_CONTROLLER))
+
+        self._put(_Event(f"controlled shutdown of {broker_id}", work, reign, dropped))
+        return await answer
+
+    # -- the queue --
+
+    def _put(self, event: _Event) -> None:
+        if self._stopped or (event.reign is not None and event.reign is not self._reign):
+            self._waiting_once.discard((event.name, event.reign))
+            if event.dropped is not None:
+                event.dropped()
+            return
+        self._queue.append(event)
+        if self._working is None:
+            self._working = Deferred()
+            ensureDeferred(self._process())
+
+    def _put_once(self, event: _Event) -> None:
+        if (event.name, event.reign) not in self._waiting_once:
+            self._waiting_once.add((event.name, event.reign))
+            self._put(event)
+
+    async def _process(self) -> None:
+        while self._queue:
+            event = self._queue.popleft()
+            self._waiting_once.discard((event.name, event.reign))
+            self._reporter.cause = event.name
+            try:
+                await self._run(event)
+            except ControllerMoved as moved:
+                if event.reign in (None, self._reign):  # None: a failover, which is part of an election
+                    self._end_reign(str(moved))
+                self._put_election()
+            except SessionLost as lost:
+                logger.warning("[%s] %s was given up: %s", self._actor, event.name, lost)
+            except Exception:
+                logger.exception("[%s] %s failed", self._actor, event.name)
+        working, self._working = self._working, None
+        if working is not None:
+            working.callback(None)
+
+    async def _run(self, event: _Event) -> None:
+        """Nothing of a reign begins unless its session is certain to be alive."""
+        if event.reign is not None:
+            try:
+                await event.reign.store.ready()
+            except RegistryError:
+                if event.dropped is not None:
+                    event.dropped()
+                raise
+        await event.work()
+
+    def _drop(self, which: Callable[[_Event], bool]) -> None:
+        dropped = [event for event in self._queue if which(event)]
+        self._queue = deque(event for event in self._queue if not which(event))
+        for event in dropped:
+            self._waiting_once.discard((event.name, event.reign))
+            if event.dropped is not None:
+                event.dropped()
+
+    # -- the election --
+
+    def _controller_seen(self, controller_id: int | None) -> None:
+        """``/controller`` changed. Whether a claim of this broker is really ours is asked in the queue."""
+        self._set_controller_id(-1 if controller_id is None else controller_id)
+        self._put_election()
+
+    def _put_election(self) -> None:
+        self._put_once(_Event("election", self._elect, None))
+
+    async def _elect(self) -> None:
+        """See who claims to be the controller; resign if it is another one, try to be elected if it is nobody."""
+        claim = await self._answer(self._registry.current)
+        self._set_controller_id(-1 if claim is None else claim)
+        if claim != self.broker_id:
+            self._end_reign(f"{CONTROLLER} names {'nobody' if claim is None else f'broker {claim}'}")
+        may_stand = self._registered and not self._resting and not self._stopped
+        if self._reign is None and may_stand and claim in (None, self.broker_id):
+            outcome = await self._answer(lambda: self._registry.elect(self.broker_id))
+            if isinstance(outcome, Elected):
+                await self._begin_reign(outcome)
+            else:
+                self._set_controller_id(outcome.controller_id)
+
+    async def _begin_reign(self, elected: Elected) -> None:
+        reign = self._reign = self._new_reign(elected)
+        self._set_controller_id(self.broker_id)
+        self._reporter.event(events.ControllerElected, elected.epoch)
+        self._reporter.info("elected, epoch %d", elected.epoch)
+        try:
+            await reign.take_over()
+        except (ControllerMoved, SessionLost):
+            raise
+        except Exception:
+            logger.exception("[%s] the failover failed, resigning", self._actor)
+            self._end_reign("the failover failed")
+            self._resting = True
+            self._clock.callLater(ELECTION_BACKOFF_S, self._rested)
+            await self._delete_claim(elected.epoch_zk_version)
+            return
+        self._reporter.event(events.ControllerReady, elected.epoch)
+        self._reporter.info("ready, epoch %d", elected.epoch)
+
+    def _new_reign(self, elected: Elected) -> ActiveController:
+        def put(name: str, work: Work, *, once: bool = False) -> None:
+            (self._put_once if once else self._put)(_Event(name, work, reign))
+
+        reign = ActiveController(
+            self.broker_id,
+            elected,
+            self._client,
+            self._clock,
+            self._registry,
+            self._config,
+            self._connect,
+            put,
+            self._reporter,
+            self._observe,
+            self._actor,
+        )
+        return reign
+
+    def _end_reign(self, cause: str) -> None:
+        """At once: what the reign still does fails, what waits for it is dropped."""
+        reign, self._reign = self._reign, None
+        if reign is None:
+            return
+        reign.end()
+        self._drop(lambda event: event.reign is reign)
+        self._reporter.event(events.ControllerResigned, reign.context.epoch, cause=cause)
+        self._reporter.info("resigned, epoch %d: %s", reign.context.epoch, cause)
+
+    def _rested(self) -> None:
+        self._resting = False
+        self._put_election()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST:
+            self._registered = False
+            self._end_reign("the session is lost")
+            self._set_controller_id(-1)
+
+    def _set_controller_id(self, controller_id: int) -> None:
+        if controller_id == self.controller_id:
+            return
+        self.controller_id = controller_id
+        self._reporter.event(events.ControllerChanged, controller_id)
+        for listener in list(self._listeners):
+            listener(controller_id)
+
+    async def _delete_claim(self, epoch_zk_version: int) -> None:
+        """If it cannot be deleted now, it goes with the session, or the next election finds it."""
+        try:
+            await self._registry.resign(epoch_zk_version)
+        except RegistryError as error:
+            logger.info("[%s] %s was not deleted: %s", self._actor, CONTROLLER, error)
+
+    async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask again after a connection loss, in the same session. Raises SessionLost."""
+        session_id = self._client.session_id
+        while True:
+            if self._stopped or self._client.session_id != session_id:
+                raise SessionLost("the session in which the election began is over")
+            try:
+                return await ask()
+            except ConnectionLoss:
+                waiting: Deferred[None] = Deferred()
+                self._clock.callLater(PAUSE_AFTER_LOSS_S, waiting.callback, None)
+                await waiting

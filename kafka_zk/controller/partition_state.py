@@ -1,0 +1,163 @@
+"""The partition state machine: what a change of state needs from ZooKeeper and causes at the brokers. Pure.
+
+    NonExistent -> New                nothing: the assignment is known
+    New -> Online                     the state znode is created with the first live replicas as leader and ISR
+    Online, Offline -> Online         a leader is elected: the state znode is written, the replicas are told
+    New, Online, Offline -> Offline   nothing: the leader is gone
+    Offline -> NonExistent            nothing: the topic is being deleted
+
+Changes that need ZooKeeper come in two steps: ``create_leadership`` and ``elect`` say what to write, ``established``
+takes over what was written. In between nothing changes, so a write that fails leaves the partition as it was.
+
+Source: PartitionStateMachine.scala@3.9. Legality: ``states.PARTITION_TRANSITIONS``.
+"""
+
+import enum
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from kafka_zk.controller import election
+from kafka_zk.controller.context import Context, LeadershipInfo
+from kafka_zk.controller.effects import CreateState, Refused, SendLeaderAndIsr, WriteState
+from kafka_zk.controller.election import Elected
+from kafka_zk.controller.states import PartitionState
+from storage.types import TopicPartition
+
+RECOVERED = 0
+RECOVERING = 1  # the leader was elected uncleanly and has to recover first (KIP-704)
+
+
+class Strategy(enum.Enum):
+    """Why a leader is elected."""
+
+    OFFLINE = "offline"
+    OFFLINE_UNCLEAN = "offline, unclean"  # ordered by an administrator
+    REASSIGN = "reassign"
+    PREFERRED = "preferred"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+
+
+def initialize(context: Context) -> None:
+    """The states after a failover, from assignments, leadership and live brokers."""
+    for tp in context.partitions():
+        if tp not in context.leadership:
+            context.partition_states[tp] = PartitionState.NEW
+        elif context.has_live_leader(tp):
+            context.partition_states[tp] = PartitionState.ONLINE
+        else:
+            context.partition_states[tp] = PartitionState.OFFLINE
+
+
+def move(context: Context, partitions: Collection[TopicPartition], target: PartitionState) -> None:
+    """To New, Offline or NonExistent. Raises IllegalStateChange; then none was moved."""
+    assert target is not PartitionState.ONLINE, "Online needs a leader"
+    context.require_legal_partitions(partitions, target)
+    for tp in partitions:
+        context.partition_states[tp] = target
+
+
+def create_leadership(
+    context: Context, partitions: Collection[TopicPartition]
+) -> tuple[list[CreateState], list[Refused]]:
+    """The first leader and ISR of New partitions. Raises IllegalStateChange when one is not New."""
+    context.require_legal_partitions(partitions, PartitionState.ONLINE)
+    creates: list[CreateState] = []
+    refused: list[Refused] = []
+    for tp in partitions:
+        elected = election.new_partition(context.live_replicas(tp))
+        if elected is None:
+            refused.append(Refused(tp, f"none of the replicas {list(context.replicas(tp))} is alive"))
+        else:
+            creates.append(CreateState(tp, LeadershipInfo(elected.leader, elected.isr, 0, context.epoch)))
+    return creates, refused
+
+
+def elect(
+    context: Context,
+    strategy: Strategy,
+    current: Mapping[TopicPartition, LeadershipInfo | None],
+    unclean_topics: Collection[str] = (),
+) -> tuple[list[WriteState], list[Refused]]:
+    """Elect a leader for each partition of ``current``, the states just read from ZooKeeper.
+
+    Args:
+        unclean_topics: topics whose configuration allows a leader from outside the ISR.
+    Raises: IllegalStateChange when a partition may not go Online.
+    """
+    context.require_legal_partitions(current, PartitionState.ONLINE)
+    writes: list[WriteState] = []
+    refused: list[Refused] = []
+    for tp, info in current.items():
+        if info is None:
+            refused.append(Refused(tp, "it has no state znode"))
+        elif info.controller_epoch > context.epoch:
+            refused.append(Refused(tp, f"controller epoch {info.controller_epoch} wrote it already"))
+        else:
+            elected, recipients = _elect_one(context, strategy, tp, info, tp.topic in unclean_topics)
+            if elected is None:
+                refused.append(Refused(tp, f"no leader can be elected ({strategy.value}), ISR {info.isr}"))
+            else:
+                writes.append(WriteState(tp, _next(context, info, elected), recipients))
+    return writes, refused
+
+
+def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]) -> list[str]:
+    """Topics of which an ISR has no live member: their configuration decides about an unclean election."""
+    return sorted(
+        {
+            tp.topic
+            for tp, info in current.items()
+            if info is not None and not any(context.is_replica_online(member, tp) for member in info.isr)
+        }
+    )
+
+
+def established(context: Context, write: CreateState | WriteState, zk_version: int) -> SendLeaderAndIsr:
+    """The state znode was written and is at ``zk_version`` now: the partition is Online."""
+    tp, info = write.partition, replace(write.info, zk_version=zk_version)
+    context.require_legal_partitions((tp,), PartitionState.ONLINE)
+    context.leadership[tp] = info
+    context.partition_states[tp] = PartitionState.ONLINE
+    if isinstance(write, CreateState):
+        return SendLeaderAndIsr(tuple(info.isr), tp, is_new=True)
+    return SendLeaderAndIsr(write.recipients, tp)
+
+
+def electable(context: Context, partitions: Iterable[TopicPartition] | None = None) -> list[TopicPartition]:
+    """Those (of all) that wait for a leader: New or Offline, and not of a topic to delete."""
+    waiting = (PartitionState.NEW, PartitionState.OFFLINE)
+    candidates = context.partitions_in(waiting) if partitions is None else partitions
+    return [
+        tp for tp in candidates if context.partition_state(tp) in waiting and tp.topic not in context.topics_to_delete
+    ]
+
+
+def _elect_one(
+    context: Context, strategy: Strategy, tp: TopicPartition, info: LeadershipInfo, unclean_allowed: bool
+) -> tuple[Elected | None, tuple[int, ...]]:
+    """Who leads, and who is told."""
+    assignment = context.assignment(tp)
+    live = context.live_replicas(tp)
+    match strategy:
+        case Strategy.OFFLINE | Strategy.OFFLINE_UNCLEAN:
+            unclean_allowed = unclean_allowed or strategy is Strategy.OFFLINE_UNCLEAN
+            return election.offline(assignment.replicas, info.isr, live, unclean_allowed), live
+        case Strategy.REASSIGN:
+            return election.reassign(assignment.target, info.isr, live), assignment.target
+        case Strategy.PREFERRED:
+            return election.preferred(assignment.replicas, info.isr, live), assignment.replicas
+        case Strategy.CONTROLLED_SHUTDOWN:
+            reachable = context.live_replicas(tp, or_shutting_down=True)
+            elected = election.controlled_shutdown(assignment.replicas, info.isr, reachable, context.shutting_down)
+            return elected, reachable
+
+
+def _next(context: Context, info: LeadershipInfo, elected: Elected) -> LeadershipInfo:
+    return LeadershipInfo(
+        elected.leader,
+        elected.isr,
+        info.leader_epoch + 1,
+        context.epoch,
+        RECOVERING if elected.unclean else info.leader_recovery_state,
+        info.zk_version,
+    )

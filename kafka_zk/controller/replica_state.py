@@ -1,0 +1,169 @@
+"""The replica state machine: what a change of state needs from ZooKeeper and causes at the brokers. Pure.
+
+    NonExistent -> New                          LeaderAndIsr (isNew) to the replica if the partition has a leader
+    New -> Online                               nothing: it was told when its leader was elected
+    Online, Offline, Ineligible -> Online       LeaderAndIsr to the replica
+    New, Online, Offline, Ineligible -> Offline StopReplica to it, out of the ISR, LeaderAndIsr to the other replicas
+    Offline -> DeletionStarted                  StopReplica (delete) to it
+    DeletionStarted -> DeletionSuccessful       nothing
+    DeletionStarted, Offline -> Ineligible      nothing
+    DeletionSuccessful -> NonExistent           it leaves the assignment
+
+Only Offline needs ZooKeeper: ``stop`` begins it, ``remove_from_isr`` says what to write, and ``removed_from_isr`` or
+``offline_without_leadership`` finish it.
+
+Source: ReplicaStateMachine.scala@3.9. Legality: ``states.REPLICA_TRANSITIONS``.
+"""
+
+from collections.abc import Collection, Mapping
+
+from kafka_zk.controller.context import NO_LEADER, Context, LeadershipInfo, Replica
+from kafka_zk.controller.effects import (
+    Refused,
+    Send,
+    SendLeaderAndIsr,
+    SendStopReplica,
+    SendUpdateMetadata,
+    WriteState,
+)
+from kafka_zk.controller.states import ReplicaState
+from storage.types import TopicPartition
+
+
+def initialize(context: Context) -> tuple[list[Replica], list[Replica]]:
+    """The states after a failover; returns the replicas that are online and those that are not.
+
+    One that is not might have to be deleted, so it counts as ineligible for that until its broker is back.
+    """
+    online: list[Replica] = []
+    offline: list[Replica] = []
+    for replica in context.replicas_of(context.partitions()):
+        if context.is_replica_online(replica.broker_id, replica.partition):
+            context.replica_states[replica] = ReplicaState.ONLINE
+            online.append(replica)
+        else:
+            context.replica_states[replica] = ReplicaState.DELETION_INELIGIBLE
+            offline.append(replica)
+    return online, offline
+
+
+def move(context: Context, replicas: Collection[Replica], target: ReplicaState) -> tuple[list[Send], list[Refused]]:
+    """To any state but Offline. Raises IllegalStateChange; then none was moved."""
+    context.require_legal_replicas(replicas, target)
+    match target:
+        case ReplicaState.NEW:
+            return _to_new(context, replicas)
+        case ReplicaState.ONLINE:
+            return _to_online(context, replicas), []
+        case ReplicaState.DELETION_STARTED:
+            _enter(context, replicas, target)
+            return [SendStopReplica(replica.broker_id, replica.partition, delete=True) for replica in replicas], []
+        case ReplicaState.NON_EXISTENT:
+            for replica in replicas:
+                assignment = context.assignment(replica.partition).without(replica.broker_id)
+                context.assign(replica.partition, assignment)
+                context.replica_states.pop(replica, None)
+            return [], []
+        case ReplicaState.DELETION_SUCCESSFUL | ReplicaState.DELETION_INELIGIBLE:
+            _enter(context, replicas, target)
+            return [], []
+        case ReplicaState.OFFLINE:
+            raise AssertionError("Offline may need a change of the ISR: use stop")
+
+
+def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Replica], list[Replica]]:
+    """Begin to take replicas offline. Raises IllegalStateChange.
+
+    Returns: what to send, the replicas that may have to leave an ISR, and those of partitions without leadership.
+    """
+    context.require_legal_replicas(replicas, ReplicaState.OFFLINE)
+    sends: list[Send] = [SendStopReplica(replica.broker_id, replica.partition) for replica in replicas]
+    led = [replica for replica in replicas if replica.partition in context.leadership]
+    others = [replica for replica in replicas if replica.partition not in context.leadership]
+    return sends, led, others
+
+
+def remove_from_isr(
+    context: Context, broker_id: int, current: Mapping[TopicPartition, LeadershipInfo | None]
+) -> tuple[list[WriteState], list[WriteState], list[Refused]]:
+    """Take a broker's replicas out of the ISRs in ``current``, the states just read from ZooKeeper.
+
+    The last member of an ISR stays in it, so that only it can be elected (cleanly) again.
+
+    Returns: states to write, states that stand as they should already, and what cannot be done.
+    """
+    writes: list[WriteState] = []
+    unchanged: list[WriteState] = []
+    refused: list[Refused] = []
+    for tp, info in current.items():
+        others = tuple(replica for replica in context.replicas(tp) if replica != broker_id)
+        if info is None:
+            if tp.topic not in context.topics_to_delete:
+                refused.append(Refused(tp, "it has no state znode"))
+        elif info.controller_epoch > context.epoch:
+            refused.append(Refused(tp, f"controller epoch {info.controller_epoch} wrote it already"))
+        elif broker_id not in info.isr:
+            unchanged.append(WriteState(tp, info, others))
+        else:
+            writes.append(WriteState(tp, _without(context, broker_id, info), others))
+    return writes, unchanged, refused
+
+
+def removed_from_isr(context: Context, broker_id: int, write: WriteState) -> list[Send]:
+    """The ISR is without the broker (``write.info`` is as it stands in ZooKeeper): its replica is Offline."""
+    replica = Replica(write.partition, broker_id)
+    context.require_legal_replicas((replica,), ReplicaState.OFFLINE)
+    context.leadership[write.partition] = write.info
+    context.replica_states[replica] = ReplicaState.OFFLINE
+    if write.partition.topic in context.topics_to_delete:
+        return []
+    return [SendLeaderAndIsr(write.recipients, write.partition)]
+
+
+def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
+    """Replicas of partitions that never had a leader are Offline."""
+    context.require_legal_replicas(replicas, ReplicaState.OFFLINE)
+    _enter(context, replicas, ReplicaState.OFFLINE)
+    return [SendUpdateMetadata(None, [replica.partition for replica in replicas])] if replicas else []
+
+
+def _to_new(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Refused]]:
+    sends: list[Send] = []
+    refused: list[Refused] = []
+    for replica in replicas:
+        info = context.leadership.get(replica.partition)
+        if info is not None and info.leader == replica.broker_id:
+            refused.append(Refused(replica.partition, f"replica {replica.broker_id} leads and cannot be new"))
+            continue
+        context.replica_states[replica] = ReplicaState.NEW
+        if info is not None:
+            sends.append(SendLeaderAndIsr((replica.broker_id,), replica.partition, is_new=True))
+    return sends, refused
+
+
+def _to_online(context: Context, replicas: Collection[Replica]) -> list[Send]:
+    sends: list[Send] = []
+    for replica in replicas:
+        tp, broker_id = replica
+        if context.replica_state(replica) is ReplicaState.NEW:
+            context.assign(tp, context.assignment(tp).with_replica(broker_id))
+        elif tp in context.leadership:
+            sends.append(SendLeaderAndIsr((broker_id,), tp))
+        context.replica_states[replica] = ReplicaState.ONLINE
+    return sends
+
+
+def _enter(context: Context, replicas: Collection[Replica], state: ReplicaState) -> None:
+    for replica in replicas:
+        context.replica_states[replica] = state
+
+
+def _without(context: Context, broker_id: int, info: LeadershipInfo) -> LeadershipInfo:
+    return LeadershipInfo(
+        NO_LEADER if info.leader == broker_id else info.leader,
+        info.isr if len(info.isr) == 1 else [member for member in info.isr if member != broker_id],
+        info.leader_epoch + 1,
+        context.epoch,
+        info.leader_recovery_state,
+        info.zk_version,
+    )

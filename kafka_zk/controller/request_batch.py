@@ -1,0 +1,136 @@
+"""Collects what the state machines want to be sent, and makes one request of each kind per broker of it. Pure.
+
+A change of thousands of partitions causes thousands of effects but few requests: all LeaderAndIsr effects for a broker
+become one request, all news of partitions become one UpdateMetadata for every live broker, and so on. The order is
+Kafka's: LeaderAndIsr, UpdateMetadata, StopReplica.
+
+Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kafka_zk.controller.context import LEADER_DURING_DELETE, Context, LeadershipInfo
+from kafka_zk.controller.control_requests import (
+    ClusterUpdate,
+    ControlRequest,
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    Node,
+    PartitionMetadata,
+    Sender,
+    StopPartition,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from kafka_zk.controller.effects import Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
+from storage.types import TopicPartition
+
+
+class RequestBatch:
+    """``add`` effects, then ``flush``: (broker id, request) in the order in which to send them.
+
+    Args:
+        listener_name: by which brokers reach each other; it says where a partition's leader is.
+    """
+
+    def __init__(self, context: Context, controller_id: int, listener_name: str) -> None:
+        self._context = context
+        self._controller_id = controller_id
+        self._listener_name = listener_name
+        self._leader_and_isr: dict[int, dict[TopicPartition, bool]] = {}  # broker -> partition -> is new
+        self._stop_replica: dict[int, dict[TopicPartition, bool]] = {}  # broker -> partition -> delete
+        self._update_brokers: set[int] = set()
+        self._update_partitions: dict[TopicPartition, None] = {}
+
+    def add(self, effects: Iterable[Send]) -> None:
+        """A partition that is new, or to be deleted, for one of several effects stays so."""
+        for effect in effects:
+            match effect:
+                case SendLeaderAndIsr(broker_ids, tp, is_new):
+                    for broker_id in broker_ids:
+                        partitions = self._leader_and_isr.setdefault(broker_id, {})
+                        partitions[tp] = is_new or partitions.get(tp, False)
+                    self._add_update(None, (tp,))
+                case SendStopReplica(broker_id, tp, delete):
+                    partitions = self._stop_replica.setdefault(broker_id, {})
+                    partitions[tp] = delete or partitions.get(tp, False)
+                case SendUpdateMetadata(brokers, tps):
+                    self._add_update(brokers, tps)
+
+    def flush(self) -> list[tuple[int, ControlRequest]]:
+        """The requests; nothing is collected any more. Brokers that are not registered get none."""
+        requests: list[tuple[int, ControlRequest]] = [
+            *(
+                (broker_id, self._leader_and_isr_request(broker_id))
+                for broker_id in self._registered(self._leader_and_isr)
+            ),
+            *self._update_metadata_requests(),
+            *((broker_id, self._stop_replica_request(broker_id)) for broker_id in self._registered(self._stop_replica)),
+        ]
+        self._leader_and_isr.clear()
+        self._stop_replica.clear()
+        self._update_brokers.clear()
+        self._update_partitions.clear()
+        return requests
+
+    def _add_update(self, broker_ids: Iterable[int] | None, partitions: Iterable[TopicPartition]) -> None:
+        self._update_brokers.update(self._context.brokers if broker_ids is None else broker_ids)
+        self._update_partitions.update(dict.fromkeys(partitions))
+
+    def _registered(self, broker_ids: Iterable[int]) -> list[int]:
+        return sorted(broker_id for broker_id in broker_ids if broker_id in self._context.brokers)
+
+    def _sender(self, broker_id: int) -> Sender:
+        return Sender(self._controller_id, self._context.epoch, self._context.brokers[broker_id].epoch)
+
+    def _leader_and_isr_request(self, broker_id: int) -> LeaderAndIsrRequest:
+        context = self._context
+        partitions = {
+            tp: LeaderAndIsrPartition(context.leadership[tp], context.assignment(tp), is_new)
+            for tp, is_new in self._leader_and_isr[broker_id].items()
+        }
+        leaders = {partition.info.leader for partition in partitions.values()}
+        return LeaderAndIsrRequest(
+            self._sender(broker_id), partitions, self._topic_ids(partitions), self._nodes(leaders)
+        )
+
+    def _update_metadata_requests(self) -> list[tuple[int, ControlRequest]]:
+        partitions = {
+            tp: self._metadata(tp, self._context.leadership[tp])
+            for tp in self._update_partitions
+            if tp in self._context.leadership
+        }
+        brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
+        update = ClusterUpdate(partitions, self._topic_ids(partitions), brokers)
+        return [
+            (broker_id, UpdateMetadataRequest(self._sender(broker_id), update))
+            for broker_id in self._registered(self._update_brokers)
+        ]
+
+    def _metadata(self, tp: TopicPartition, info: LeadershipInfo) -> PartitionMetadata:
+        context = self._context
+        replicas = context.replicas(tp)
+        if tp.topic in context.topics_to_delete:
+            info = replace(info, leader=LEADER_DURING_DELETE, leader_epoch=0, zk_version=0)
+        offline = tuple(broker_id for broker_id in replicas if not context.is_replica_online(broker_id, tp))
+        return PartitionMetadata(info, replicas, offline)
+
+    def _stop_replica_request(self, broker_id: int) -> StopReplicaRequest:
+        partitions = {
+            tp: StopPartition(self._context.leader_epoch(tp), delete)
+            for tp, delete in self._stop_replica[broker_id].items()
+        }
+        return StopReplicaRequest(self._sender(broker_id), partitions)
+
+    def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
+        known = self._context.topic_ids
+        return {topic: known[topic] for topic in {tp.topic: None for tp in partitions} if topic in known}
+
+    def _nodes(self, broker_ids: Iterable[int]) -> tuple[Node, ...]:
+        nodes = []
+        for broker_id in self._registered(broker_ids):
+            endpoint = self._context.brokers[broker_id].info.endpoint(self._listener_name)
+            if endpoint is not None:
+                nodes.append(Node(broker_id, endpoint.host, endpoint.port))
+        return tuple(nodes)

@@ -1,0 +1,203 @@
+"""Runs the two state machines: reads and writes the znodes they ask for, then sends what they cause.
+
+One call is one step of Kafka's ``handleStateChanges``: the requests that it causes go out together at its end. Changes
+that are illegal, or not possible, are reported and leave their partition or replica as it was; the others are made.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from kafka_zk.controller import partition_state, replica_state
+from kafka_zk.controller.context import Context, LeadershipInfo, Replica
+from kafka_zk.controller.control_requests import by_topic
+from kafka_zk.controller.effects import CreateState, Refused, Send, SendLeaderAndIsr, WriteState
+from kafka_zk.controller.partition_state import Strategy
+from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.states import PartitionState, ReplicaState
+from kafka_zk.controller.store import ControllerStore
+from registry.client import Create, Operation, SetData, ZnodeStat
+from registry.errors import BadVersion, RegistryError
+from registry.znodes import topics
+from storage.types import TopicPartition
+
+UNCLEAN_KEY = "unclean.leader.election.enable"
+
+
+class StateChanges:
+    """Changes the context, ZooKeeper and (through ``send``) the brokers, in this order.
+
+    Args:
+        send: takes the effects of one step and sends the requests they make.
+        unclean_by_default: whether topics without a setting of their own allow unclean elections.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        store: ControllerStore,
+        send: Callable[[Iterable[Send]], None],
+        reporter: Reporter,
+        unclean_by_default: bool,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._send = send
+        self._reporter = reporter
+        self._unclean_by_default = unclean_by_default
+
+    def send(self, effects: Iterable[Send]) -> None:
+        """Send requests that no change of state causes."""
+        self._send(effects)
+
+    def partitions(self, partitions: Sequence[TopicPartition], target: PartitionState) -> None:
+        """To New, Offline or NonExistent."""
+        legal, illegal = self._context.split_legal_partitions(partitions, target)
+        self._report_illegal_partitions(illegal, target)
+        partition_state.move(self._context, legal, target)
+        self._reporter.partitions_moved(legal, target)
+
+    async def bring_online(
+        self, partitions: Sequence[TopicPartition], strategy: Strategy
+    ) -> dict[TopicPartition, LeadershipInfo]:
+        """New partitions get their first leader, others one by ``strategy``. Returns the new leadership."""
+        legal, illegal = self._context.split_legal_partitions(partitions, PartitionState.ONLINE)
+        self._report_illegal_partitions(illegal, PartitionState.ONLINE)
+        new = [tp for tp in legal if self._context.partition_state(tp) is PartitionState.NEW]
+        led = [tp for tp in legal if self._context.partition_state(tp) is not PartitionState.NEW]
+        sends = [*await self._create_leadership(new), *await self._elect(led, strategy)]
+        elected = {send.partition: self._context.leadership[send.partition] for send in sends}
+        self._reporter.leaders_elected(elected, strategy)
+        self._send(sends)
+        return elected
+
+    async def elect_waiting(self) -> dict[TopicPartition, LeadershipInfo]:
+        """Try again for all partitions without a live leader."""
+        return await self.bring_online(partition_state.electable(self._context), Strategy.OFFLINE)
+
+    async def replicas(self, replicas: Sequence[Replica], target: ReplicaState) -> None:
+        """To any state."""
+        legal, illegal = self._context.split_legal_replicas(replicas, target)
+        self._report_illegal_replicas(illegal, target)
+        if target is ReplicaState.OFFLINE:
+            sends = await self._take_offline(legal)
+        else:
+            sends, refused = replica_state.move(self._context, legal, target)
+            self._reporter.refused(refused, target.value)
+        moved = [r for r in legal if self._context.replica_state(r) is target]
+        self._reporter.replicas_moved(moved, target)
+        self._send(sends)
+
+    # -- partitions --
+
+    async def _create_leadership(self, partitions: Collection[TopicPartition]) -> list[SendLeaderAndIsr]:
+        creates, refused = partition_state.create_leadership(self._context, partitions)
+        operations = self._create_operations(creates)
+        outcomes = dict(
+            zip((operation.path for operation in operations), await self._store.write(operations), strict=True)
+        )
+        sends = []
+        for create in creates:
+            outcome = outcomes[topics.state_path(create.partition.topic, create.partition.partition)]
+            if isinstance(outcome, RegistryError):
+                refused.append(Refused(create.partition, repr(outcome)))
+            else:
+                sends.append(partition_state.established(self._context, create, zk_version=0))
+        self._reporter.refused(refused, PartitionState.ONLINE.value)
+        return sends
+
+    def _create_operations(self, creates: Iterable[CreateState]) -> list[Operation]:
+        """All in one pipeline: per topic the parent (if no partition has been made), per partition two znodes."""
+        operations: list[Operation] = []
+        infos = {create.partition: create.info for create in creates}
+        for topic, partitions in by_topic(infos):
+            if not any(tp in self._context.leadership for tp in self._context.partitions_of(topic)):
+                operations.append(Create(topics.partitions_path(topic)))
+            for tp in partitions:
+                operations.append(Create(topics.partition_path(topic, tp.partition)))
+                operations.append(Create(topics.state_path(topic, tp.partition), topics.encode_state(infos[tp])))
+        return operations
+
+    async def _elect(self, partitions: Sequence[TopicPartition], strategy: Strategy) -> list[SendLeaderAndIsr]:
+        sends: list[SendLeaderAndIsr] = []
+        remaining = list(partitions)
+        while remaining:
+            current = await self._store.states(remaining)
+            unclean = await self._unclean_topics(current) if strategy is Strategy.OFFLINE else ()
+            writes, refused = partition_state.elect(self._context, strategy, current, unclean)
+            written, remaining, failed = await self._write_states(writes)
+            sends.extend(partition_state.established(self._context, w, w.info.zk_version) for w in written)
+            self._reporter.refused([*refused, *failed], PartitionState.ONLINE.value)
+        return sends
+
+    async def _unclean_topics(self, current: dict[TopicPartition, LeadershipInfo | None]) -> list[str]:
+        """Topics that need an unclean election and allow it."""
+        needing = partition_state.topics_without_live_isr(self._context, current)
+        if not needing:
+            return []
+        default = "true" if self._unclean_by_default else "false"
+        configs = await self._store.topic_configs(needing)
+        return [topic for topic in needing if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"]
+
+    # -- replicas --
+
+    async def _take_offline(self, replicas: Sequence[Replica]) -> list[Send]:
+        sends: list[Send] = []
+        for broker_id, group in groupby(sorted(replicas, key=lambda r: r.broker_id), key=lambda r: r.broker_id):
+            stops, led, others = replica_state.stop(self._context, list(group))
+            sends.extend(stops)
+            sends.extend(await self._remove_from_isrs(broker_id, [replica.partition for replica in led]))
+            sends.extend(replica_state.offline_without_leadership(self._context, others))
+        return sends
+
+    async def _remove_from_isrs(self, broker_id: int, partitions: list[TopicPartition]) -> list[Send]:
+        sends: list[Send] = []
+        remaining = partitions
+        while remaining:
+            current = await self._store.states(remaining)
+            writes, unchanged, refused = replica_state.remove_from_isr(self._context, broker_id, current)
+            written, remaining, failed = await self._write_states(writes)
+            for write in [*written, *unchanged]:
+                sends.extend(replica_state.removed_from_isr(self._context, broker_id, write))
+            self._reporter.refused([*refused, *failed], ReplicaState.OFFLINE.value)
+        return sends
+
+    # -- both --
+
+    async def _write_states(
+        self, writes: Sequence[WriteState]
+    ) -> tuple[list[WriteState], list[TopicPartition], list[Refused]]:
+        """Returns: those written (with their new versions), those that the leader changed meanwhile, the failures."""
+        operations: list[Operation] = [
+            SetData(
+                topics.state_path(write.partition.topic, write.partition.partition),
+                topics.encode_state(write.info),
+                write.info.zk_version,
+            )
+            for write in writes
+        ]
+        written: list[WriteState] = []
+        changed: list[TopicPartition] = []
+        failed: list[Refused] = []
+        for write, outcome in zip(writes, await self._store.write(operations), strict=True):
+            if isinstance(outcome, ZnodeStat):
+                written.append(write._replace(info=replace(write.info, zk_version=outcome.version)))
+            elif isinstance(outcome, BadVersion):
+                changed.append(write.partition)
+            else:
+                failed.append(Refused(write.partition, repr(outcome)))
+        return written, changed, failed
+
+    def _report_illegal_partitions(self, partitions: Iterable[TopicPartition], target: PartitionState) -> None:
+        refused = [
+            Refused(tp, f"{self._context.partition_state(tp).value} -> {target.value} is not legal")
+            for tp in partitions
+        ]
+        self._reporter.refused(refused, target.value)
+
+    def _report_illegal_replicas(self, replicas: Iterable[Replica], target: ReplicaState) -> None:
+        refused = [
+            Refused(r.partition, f"replica {r.broker_id}: {self._context.replica_state(r).value} -> {target.value}")
+            for r in replicas
+        ]
+        self._reporter.refused(refused, target.value)

@@ -1,0 +1,275 @@
+"""All that one reign of a controller reads from and writes to ZooKeeper, in pipelines.
+
+Writes are fenced by the reign's version of ``/controller_epoch`` and begin only while the session's lease is held;
+while the connection is suspended they wait. A connection loss is no outcome: what was under way is looked up and
+repeated. So a caller sees only a result, an expected refusal (NodeExists, NoNode, BadVersion, NotEmpty), or that the
+reign is over: ControllerMoved or SessionLost is raised.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from kafka_zk.controller.context import LeadershipInfo, LiveBroker
+from registry.brokers import BrokerRegistry
+from registry.client import Create, Delete, Operation, RegistryClient, SessionState, SetData, ZnodeStat
+from registry.controller import ControllerRegistry
+from registry.errors import (
+    BadVersion,
+    ConnectionLoss,
+    ControllerMoved,
+    InvalidZnode,
+    NodeExists,
+    NoNode,
+    RegistryError,
+    SessionLost,
+)
+from registry.pipeline import found, results
+from registry.session import Clock
+from registry.znodes import admin, config, controller, isr, topics
+from registry.znodes.topics import TopicAssignment
+from storage.types import TopicPartition
+
+T = TypeVar("T")
+Result = str | ZnodeStat | None
+
+logger = logging.getLogger(__name__)
+
+PIPELINE_WIDTH = 2000
+"""How many reads are under way at once: enough to be fast, few enough to keep heartbeats and watches flowing."""
+
+PAUSE_AFTER_LOSS_S = 0.05
+
+
+class StoredTopic(NamedTuple):
+    """A topic's znode and its version."""
+
+    assignment: TopicAssignment
+    zk_version: int
+
+
+class ControllerStore:
+    """ZooKeeper as the active controller uses it. ``close`` ends it: whatever waits or comes raises ControllerMoved."""
+
+    def __init__(
+        self, client: RegistryClient, clock: Clock, registry: ControllerRegistry, epoch_zk_version: int
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._registry = registry
+        self._epoch_zk_version = epoch_zk_version
+        self._session_id = client.session_id
+        self._waiting: list[Deferred[None]] = []
+        self._closed = False
+        self._remove_listener = client.add_session_listener(self._session_changed)
+
+    def close(self) -> None:
+        self._closed = True
+        self._remove_listener()
+        self._wake()
+
+    async def ready(self) -> None:
+        """Returns when the session is certain to be alive. Raises ControllerMoved, SessionLost."""
+        while True:
+            self._require_reign()
+            if self._client.state is SessionState.SUSPENDED:
+                waiting: Deferred[None] = Deferred()
+                self._waiting.append(waiting)
+                await waiting
+            elif self._client.lease_held():
+                return
+            else:
+                await self._renew_lease()
+
+    # -- reading --
+
+    async def repeated(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Read, and read again after every connection loss."""
+        while True:
+            await self.ready()
+            try:
+                return await attempt()
+            except ConnectionLoss:
+                await self._pause()
+
+    async def brokers(self) -> dict[int, LiveBroker]:
+        live = await self.repeated(BrokerRegistry(self._client).live)
+        return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
+
+    async def children(self, path: str) -> list[str]:
+        """Sorted names; none if ``path`` is not there."""
+        return (await self.children_of([path]))[path]
+
+    async def children_of(self, paths: Sequence[str]) -> dict[str, list[str]]:
+        """Sorted names by path; none where nothing is."""
+        answers = await self.repeated(lambda: found(self._client.children(path) for path in paths))
+        return {path: [] if answer is None else answer[0] for path, answer in zip(paths, answers, strict=True)}
+
+    async def topics(self, names: Sequence[str]) -> dict[str, StoredTopic]:
+        """Those of the topics that exist; one whose znode cannot be understood counts as a topic without partitions."""
+        stored: dict[str, StoredTopic] = {}
+        for name, answer in zip(names, await self.get_all([topics.topic_path(n) for n in names]), strict=True):
+            if answer is not None:
+                assignment = _understood(partial(topics.decode_assignment, name, answer[0]))
+                stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version)
+        return stored
+
+    async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
+        """The state of each partition with its znode's version; None where there is none that can be understood."""
+        paths = [topics.state_path(tp.topic, tp.partition) for tp in partitions]
+        states: dict[TopicPartition, LeadershipInfo | None] = {}
+        for tp, answer in zip(partitions, await self.get_all(paths), strict=True):
+            states[tp] = (
+                None if answer is None else _understood(partial(topics.decode_state, *tp, answer[0], answer[1].version))
+            )
+        return states
+
+    async def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        paths = [config.entity_path("topics", name) for name in names]
+        configs: dict[str, dict[str, str]] = {}
+        for name, path, answer in zip(names, paths, await self.get_all(paths), strict=True):
+            configs[name] = (answer and _understood(partial(config.decode, path, answer[0]))) or {}
+        return configs
+
+    async def log_dir_events(self, paths: Sequence[str]) -> set[int]:
+        """The brokers that lost a log directory, by the notifications at these paths."""
+        told = [
+            _understood(partial(isr.decode_log_dir_event, path, answer[0]))
+            for path, answer in zip(paths, await self.get_all(paths), strict=True)
+            if answer is not None
+        ]
+        return {broker_id for broker_id in told if broker_id is not None}
+
+    async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
+        """Data and stat of each path, None where nothing is."""
+        answers: list[tuple[bytes | None, ZnodeStat] | None] = []
+        for start in range(0, len(paths), PIPELINE_WIDTH):
+            window = paths[start : start + PIPELINE_WIDTH]
+            answers.extend(await self.repeated(partial(self._get_window, window)))
+        return answers
+
+    async def _get_window(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
+        return await found(self._client.get(path) for path in paths)
+
+    # -- writing --
+
+    async def write(self, operations: Sequence[Operation]) -> list[Result | RegistryError]:
+        """Each operation by itself, in order, many to a multi: its result or the refusal."""
+        await self.ready()
+        outcomes = await self._registry.fenced_writes(self._epoch_zk_version, operations)
+        lost = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, ConnectionLoss)]
+        while lost:
+            await self._pause()
+            await self.ready()
+            again = [operations[index] for index in lost]
+            repeated = await self._registry.fenced_writes(self._epoch_zk_version, again)
+            for index, outcome in zip(lost, await self._resolved(again, repeated), strict=True):
+                outcomes[index] = outcome
+            lost = [index for index in lost if isinstance(outcomes[index], ConnectionLoss)]
+        for outcome in outcomes:
+            if isinstance(outcome, SessionLost):
+                raise outcome
+        return outcomes
+
+    async def delete_all(self, paths: Iterable[str]) -> None:
+        """Delete znodes in the given order; those that are gone already do no harm."""
+        for outcome in await self.write([Delete(path) for path in paths]):
+            if isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
+                raise outcome
+
+    async def delete_topics(self, partitions: Mapping[str, Sequence[int]]) -> None:
+        """All znodes of topics (with their partitions), leaves first, and last of all the orders to delete them.
+
+        A configuration goes before its topic: as soon as that is gone, another one of its name may be created.
+        """
+        operations: list[Operation] = []
+        topic_at: dict[str, int] = {}  # where among the operations the topic's own znode is
+        for topic, numbers in partitions.items():
+            for number in numbers:
+                operations.append(Delete(topics.state_path(topic, number)))
+                operations.append(Delete(topics.partition_path(topic, number)))
+            operations.append(Delete(topics.partitions_path(topic)))
+            operations.append(Delete(config.entity_path("topics", topic)))
+            topic_at[topic] = len(operations)
+            operations.append(Delete(topics.topic_path(topic)))
+        outcomes = await self.write(operations)
+        for topic, index in topic_at.items():
+            if isinstance(outcomes[index], RegistryError):  # there was more below it than this controller made
+                await self.delete_all(await self._tree(topics.topic_path(topic)))
+        await self.delete_all(admin.delete_topic_path(topic) for topic in partitions)
+
+    async def _tree(self, path: str) -> list[str]:
+        """A znode and everything below it, leaves first; one round trip per level."""
+        paths: list[str] = []
+        level = [path]
+        while level:
+            paths.extend(level)
+            level = [f"{parent}/{name}" for parent, names in (await self.children_of(level)).items() for name in names]
+        return paths[::-1]
+
+    # -- inside --
+
+    async def _resolved(
+        self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
+    ) -> list[Result | RegistryError]:
+        """Refusals of repeated writes that are due to the first try having succeeded turned into results."""
+        doubtful = [
+            (index, operation)
+            for index, (operation, outcome) in enumerate(zip(operations, outcomes, strict=True))
+            if isinstance(outcome, NodeExists | BadVersion | NoNode)
+        ]
+        resolved = list(outcomes)
+        for (index, operation), present in zip(
+            doubtful, await self.get_all([operation.path for _, operation in doubtful]), strict=True
+        ):
+            if _stands(operation, present):
+                resolved[index] = operation.path if isinstance(operation, Create) else present and present[1]
+        return resolved
+
+    async def _renew_lease(self) -> None:
+        """Any answer renews it; if none comes, the state of the session changes."""
+        try:
+            await results([self._client.exists(controller.CONTROLLER)])
+        except ConnectionLoss:
+            await self._pause()
+
+    async def _pause(self) -> None:
+        waiting: Deferred[None] = Deferred()
+        self._clock.callLater(PAUSE_AFTER_LOSS_S, waiting.callback, None)
+        await waiting
+
+    def _require_reign(self) -> None:
+        if self._closed:
+            raise ControllerMoved("this reign is over")
+        if self._client.state is SessionState.LOST or self._client.session_id != self._session_id:
+            raise SessionLost("the controller's session is over")
+
+    def _session_changed(self, state: SessionState) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for deferred in waiting:
+            deferred.callback(None)
+
+
+def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:
+    """Whether ``present`` is what the operation leaves behind when it succeeds."""
+    match operation:
+        case Create(_, data):
+            return present is not None and (present[0] or b"") == data
+        case SetData(_, data, version):
+            return present is not None and present[0] == data and version in (-1, present[1].version - 1)
+        case _:
+            return present is None
+
+
+def _understood(decode: Callable[[], T]) -> T | None:
+    try:
+        return decode()
+    except InvalidZnode as error:
+        logger.error("a znode is ignored: %s", error)
+        return None

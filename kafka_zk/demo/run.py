@@ -1,0 +1,248 @@
+"""The demo, step by step: a cluster, 336,776 records in, the same records out, and where they lie."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from kafka_zk import znode_tree
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import KafkaTimeoutError
+from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.demo import whereabouts
+from kafka_zk.demo.cluster import DemoCluster
+from kafka_zk.demo.errors import DemoFailed
+from kafka_zk.demo.flights import count_flights, find_flights, read_flights
+from kafka_zk.demo.show import Show
+from kafka_zk.demo.tally import Tally
+from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.producer.future import RecordFuture
+from registry.kazoo_blocking import KazooBlockingClient
+from storage.types import TopicPartition
+
+TOPIC = "flights"
+PARTITIONS = 8
+BROKERS = 3
+PATIENCE_MS = 20_000
+"""How long anything may take without progress; a demo that hangs is worse than one that fails."""
+CHECK_EVERY_MS = 1_000
+SHOWN_EVERY = 2_000  # records between two moves of a progress bar
+
+
+class Demo:
+    """One run on one data directory; ``run`` returns what ``--json`` prints.
+
+    Raises: DemoFailed, EmbeddedError, KafkaError, RegistryError: each one sentence. The cluster is stopped then.
+    """
+
+    def __init__(self, data_dir: Path, keep: bool, show: Show) -> None:
+        self._data_dir = data_dir
+        self._keep = keep
+        self._show = show
+        self._flights = find_flights()
+        self._cluster = DemoCluster(data_dir, BROKERS, keep)
+        self._report: dict[str, Any] = {}
+
+    def run(self) -> dict[str, Any]:
+        started_s = time.monotonic()
+        with ExitStack() as cleanup:
+            cleanup.callback(self._cluster.stop)
+            self._start()
+            sent = self._produce()
+            self._check(sent, self._read_back(sent.count))
+            self._show_whereabouts()
+            if self._keep:
+                cleanup.pop_all()
+        self._finish(time.monotonic() - started_s)
+        return self._report
+
+    # --- step 1
+
+    def _start(self) -> None:
+        self._show.step(1, f"A real ZooKeeper and {BROKERS} brokers, each a process of its own")
+        started_s = time.monotonic()
+        pids: dict[str, int] = {}
+        for event in self._cluster.start():
+            match event["event"]:
+                case "zookeeper":
+                    pids["zookeeper"] = event["pid"]
+                    self._show.fact(f"ZooKeeper runs, pid {event['pid']}")
+                case "broker":
+                    pids[f"broker {event['id']}"] = event["pid"]
+                    self._show.fact(f"broker {event['id']} started, pid {event['pid']}, port {event['port']}")
+                case "registered":
+                    self._show.fact(f"broker {event['id']} registered as /brokers/ids/{event['id']}")
+        seconds = time.monotonic() - started_s
+        with self._admin() as admin:
+            cluster = admin.describe_cluster()
+            if TOPIC in cluster.topics:
+                raise DemoFailed(f"the topic {TOPIC} is in {self._data_dir} already: choose a new --data directory")
+            admin.create_topic(TOPIC, PARTITIONS, 1)
+        self._show.fact(f"ready after {seconds:.1f} s; broker {cluster.controller_id} is the controller")
+        self._report |= {
+            "bootstrap": self._cluster.bootstrap,
+            "zookeeper": self._cluster.zookeeper,
+            "pids": pids,
+            "start_seconds": round(seconds, 3),
+        }
+
+    # --- step 2
+
+    def _produce(self) -> Tally:
+        total = count_flights(self._flights)
+        self._show.step(2, f"All {total:,} flights from New York City in 2013 into topic {TOPIC}, keyed by carrier")
+        tally = Tally()
+        futures: list[RecordFuture] = []
+        started_s = time.monotonic()
+        producer = BlockingProducer(
+            None,
+            bootstrap_servers=self._cluster.bootstrap,
+            batch_size=131_072,
+            linger_ms=10,
+            request_timeout_ms=PATIENCE_MS // 2,
+            delivery_timeout_ms=PATIENCE_MS,
+            max_block_ms=PATIENCE_MS,
+        )
+        with producer, self._show.progress("written", total) as advance:
+            for number, flight in enumerate(read_flights(self._flights), 1):
+                tally.add(*flight)
+                futures.append(producer.send(TOPIC, flight.value, flight.key))
+                if number % SHOWN_EVERY == 0:
+                    advance(SHOWN_EVERY)
+                    self._cluster.check()
+            self._flush(producer)
+            advance(total % SHOWN_EVERY)
+        self._tell_rate("produce", "written", tally.count, tally.size_bytes, time.monotonic() - started_s)
+        for future in futures:
+            future.value()  # raises what became of a record that was not written
+        if tally.count != total:
+            raise DemoFailed(f"the input has {total} rows but {tally.count} were read from it")
+        return tally
+
+    def _flush(self, producer: BlockingProducer) -> None:
+        """Wait for every record's outcome, but not for brokers that are gone."""
+        while True:
+            try:
+                producer.flush(CHECK_EVERY_MS / 1000)
+                return
+            except KafkaTimeoutError:
+                self._cluster.check()
+
+    # --- step 3
+
+    def _read_back(self, total: int) -> dict[int, Tally]:
+        self._show.step(3, "Everything back: count, totals per carrier, order within each carrier")
+        by_partition = {partition: Tally() for partition in range(PARTITIONS)}
+        started_s = time.monotonic()
+        with (
+            BlockingReader(None, bootstrap_servers=self._cluster.bootstrap, max_poll_records=5_000) as reader,
+            self._show.progress("read", total) as advance,
+        ):
+            partitions = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
+            expected = sum(reader.end_offsets(partitions).values())
+            reader.assign(dict.fromkeys(partitions, "earliest"))
+            count = 0
+            quiet_since_s = time.monotonic()
+            while count < expected:
+                records = reader.poll(CHECK_EVERY_MS)
+                if records:
+                    quiet_since_s = time.monotonic()
+                elif time.monotonic() - quiet_since_s > PATIENCE_MS / 1000:
+                    raise DemoFailed(f"{count} of {expected} records came back, then none for {PATIENCE_MS // 1000} s")
+                self._cluster.check()
+                for record in records:
+                    by_partition[record.partition].add(record.key or b"", record.value or b"")
+                count += len(records)
+                advance(len(records))
+        seconds = time.monotonic() - started_s
+        size_bytes = sum(tally.size_bytes for tally in by_partition.values())
+        self._tell_rate("consume", "read", count, size_bytes, seconds)
+        return by_partition
+
+    def _check(self, sent: Tally, received: dict[int, Tally]) -> None:
+        for key in sent.counts:
+            homes = [partition for partition, tally in received.items() if key in tally.counts]
+            if len(homes) > 1:
+                raise DemoFailed(f"records of {key.decode()} are in partitions {homes}, not in one")
+        if difference := sent.difference(_together(received)):
+            raise DemoFailed(difference)
+        self._show.fact(f"all {sent.count:,} records of {len(sent.counts)} carriers are back, unchanged and in order")
+        homes_of = {key: partition for partition, tally in received.items() for key in tally.counts}
+        rows = [(key.decode(), f"{count:,}", homes_of[key]) for key, count in sorted(sent.counts.items())]
+        self._show.table(("carrier", "records", "partition"), rows)
+        self._report |= {
+            "records": sent.count,
+            "carriers": {key.decode(): count for key, count in sorted(sent.counts.items())},
+            "records_by_partition": {partition: tally.count for partition, tally in received.items()},
+        }
+
+    # --- step 4
+
+    def _show_whereabouts(self) -> None:
+        self._show.step(4, "Where it all lies")
+        with KazooBlockingClient(self._cluster.zookeeper) as client:
+            nodes = whereabouts.shown_znodes(client)
+        for name, data, owner in znode_tree.lines(nodes):
+            self._show.fact("  ".join(part for part in (name, data, f"({owner})" if owner else "") if part))
+        self._show.fact("")
+        with self._admin() as admin:
+            topic = admin.describe_topics([TOPIC])[TOPIC]
+        leaders = {partition.partition: partition.leader for partition in topic.partitions}
+        files = whereabouts.partition_files(self._data_dir, TOPIC, leaders, self._report["records_by_partition"])
+        rows = [
+            (
+                f"{TOPIC}-{each.partition}",
+                f"broker {each.leader}",
+                f"{each.records:,}",
+                each.segments,
+                _mb(each.size_bytes),
+            )
+            for each in files
+        ]
+        self._show.table(("partition", "leader", "records", "segments", "size"), rows)
+        self._report |= {
+            "data": str(self._data_dir),
+            "partitions": [whereabouts.as_document(each) for each in files],
+            "znodes": [znode_tree.as_document(node) for node in nodes],
+        }
+
+    # --- shared
+
+    def _admin(self) -> BlockingAdmin:
+        return BlockingAdmin(None, bootstrap_servers=self._cluster.bootstrap, default_api_timeout_ms=PATIENCE_MS)
+
+    def _tell_rate(self, name: str, verb: str, count: int, size_bytes: int, seconds: float) -> None:
+        rate, mb_rate = count / seconds, size_bytes / seconds / 1e6
+        self._show.fact(f"{count:,} records {verb} in {seconds:.1f} s: {rate:,.0f}/s, {mb_rate:.0f} MB/s")
+        self._report[name] = {
+            "seconds": round(seconds, 3),
+            "records_per_second": round(rate),
+            "mb_per_second": round(mb_rate, 2),
+        }
+
+    def _finish(self, seconds: float) -> None:
+        self._report |= {
+            "ok": True,
+            "seconds": round(seconds, 3),
+            "kept_pid": self._cluster.pid if self._keep else None,
+        }
+        self._show.fact("")
+        if self._keep:
+            self._show.fact(
+                f"the cluster goes on: bootstrap={self._cluster.bootstrap} zookeeper={self._cluster.zookeeper}"
+            )
+            self._show.fact(f"kill {self._cluster.pid} stops it; its data are in {self._data_dir}")
+        else:
+            self._show.fact(f"done in {seconds:.1f} s, everything is stopped")
+
+
+def _together(by_partition: dict[int, Tally]) -> Tally:
+    """One tally of all partitions; a key is in one of them only (checked by the caller)."""
+    whole = Tally()
+    for tally in by_partition.values():
+        whole.merge(tally)
+    return whole
+
+
+def _mb(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.1f} MB"

@@ -1,0 +1,86 @@
+"""One broker as a process of its own: ``kafka-zk broker`` on a properties file in its folder."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.probe import ClusterView, ask_broker
+from kafka_zk.embedded.process import ChildProcess, python_command
+
+
+class BrokerProcess:
+    """One broker process on 127.0.0.1; start, stop, kill, pause and start again as often as you like.
+
+    Args:
+        folder: ``server.properties``, ``broker.log`` and the log directory ``data`` lie here.
+        properties: Kafka's keys; they win over id, listener, log directory and ZooKeeper that are filled in here.
+    """
+
+    def __init__(
+        self, folder: Path, broker_id: int, port: int, zookeeper_connect: str, properties: Mapping[str, str]
+    ) -> None:
+        self.folder = folder.resolve()
+        self.broker_id = broker_id
+        self.port = port
+        self.properties_file = self.folder / "server.properties"
+        self.log_dir = self.folder / "data"
+        self._properties = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{LOCALHOST}:{port}",
+            "log.dirs": str(self.log_dir),
+            "zookeeper.connect": zookeeper_connect,
+            **properties,
+        }
+        command, environ = python_command("broker", self.properties_file)
+        self.process = ChildProcess(f"broker {broker_id}", command, self.folder / "broker.log", environ)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.process.alive
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOCALHOST}:{self.port}"
+
+    def start(self) -> None:
+        """Start the process; does not wait for it to serve (``EmbeddedCluster.wait_ready`` does)."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.properties_file.write_text("".join(f"{key}={_escape(value)}\n" for key, value in self._properties.items()))
+        self.process.start()
+
+    def view(self) -> ClusterView | None:
+        """Whom it believes to be in the cluster; None while it does not answer."""
+        return ask_broker(LOCALHOST, self.port)
+
+    def stop(self, timeout_s: float = 30) -> int:
+        """End it cleanly, by force after the time; returns the exit code."""
+        return self.process.stop(timeout_s)
+
+    def kill(self) -> None:
+        """SIGKILL: its session and its port outlive it for a while, as in a crash."""
+        self.process.kill()
+
+    def pause(self) -> None:
+        self.process.pause()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stopped by SIGSTOP within the block."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def resume(self) -> None:
+        self.process.resume()
+
+
+def _escape(value: str) -> str:
+    """A value as a properties file wants it."""
+    return value.replace("\\", "\\\\")

@@ -1,0 +1,218 @@
+"""A whole cluster on this machine: one ZooKeeper and N broker processes, all in one data directory.
+
+    DIR/zookeeper/   zoo.cfg, zookeeper.log, data/
+    DIR/broker-0/    server.properties, broker.log, data/ (the log directory)
+    DIR/.lock        held while the cluster runs
+
+The same directory again continues where it stopped.
+"""
+
+import fcntl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Self
+
+from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
+from kafka_zk.embedded.ports import can_listen, free_ports
+from kafka_zk.embedded.process import POLL_INTERVAL_S
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+
+START_TIMEOUT_S = 90
+STOP_TIMEOUT_S = 30
+SESSION_TIMEOUT_MS = 6_000  # Kafka's 18 s make a crashed broker's restart wait; one machine needs no such patience
+
+
+class EmbeddedCluster:
+    """Broker processes with ids from 0, on an embedded ZooKeeper or on a given one.
+
+    Args:
+        data_dir: made if absent; see the module's docstring.
+        broker_count: how many brokers.
+        port: of broker 0, the others follow; 0 takes free ones.
+        zookeeper: an external connection string, or an ``EmbeddedZooKeeper`` (started if need be, and stopped with the
+            cluster only if it was started here); None makes one in ``data_dir``.
+        properties: Kafka's keys for every broker.
+        zookeeper_port: for the ZooKeeper made here; 0 takes a free one.
+        tick_time_ms, force_sync: see ``EmbeddedZooKeeper``.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        broker_count: int = 3,
+        port: int = 0,
+        zookeeper: str | EmbeddedZooKeeper | None = None,
+        properties: Mapping[str, str] | None = None,
+        zookeeper_port: int = 0,
+        tick_time_ms: int = 2000,
+        force_sync: bool = True,
+    ) -> None:
+        self.data_dir = data_dir.resolve()
+        self._port = port
+        self._broker_count = broker_count
+        self._properties = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
+        self.zookeeper: EmbeddedZooKeeper | None
+        if isinstance(zookeeper, str):
+            self.zookeeper, self._external_connect = None, zookeeper
+        else:
+            self.zookeeper = zookeeper or EmbeddedZooKeeper(
+                self.data_dir / "zookeeper", port=zookeeper_port, tick_time_ms=tick_time_ms, force_sync=force_sync
+            )
+        self._stops_zookeeper = False
+        self.brokers: list[BrokerProcess] = []
+        self._lock: IO[str] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(broker.bootstrap for broker in self.brokers)
+
+    @property
+    def zookeeper_connect(self) -> str:
+        return self.zookeeper.connect_string if self.zookeeper else self._external_connect
+
+    def start(self) -> Self:
+        """Start everything and return once all brokers are registered, know the controller and serve requests.
+
+        Nothing is left running when it fails. Raises: EmbeddedError.
+        """
+        try:
+            self.start_zookeeper()
+            self.start_brokers()
+            self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def start_zookeeper(self) -> None:
+        """The first step of ``start``: lock the directory, start ZooKeeper unless it runs already.
+
+        Raises: EmbeddedError, also when a wanted port of a broker is taken: before anything was started.
+        """
+        self._check_ports()
+        self._acquire_lock()
+        if self.zookeeper and not self.zookeeper.alive:
+            self._stops_zookeeper = True
+            self.zookeeper.start()
+
+    def start_brokers(self) -> None:
+        """The second step of ``start``: start the broker processes, without waiting for them."""
+        for port in self._choose_ports():
+            self._add_broker(port).start()
+
+    def add_broker(self) -> BrokerProcess:
+        """Start one more broker with the next id on a free port, and wait until all know it."""
+        broker = self._add_broker(free_ports(1)[0])
+        broker.start()
+        self.wait_ready()
+        return broker
+
+    def _add_broker(self, port: int) -> BrokerProcess:
+        broker_id = len(self.brokers)
+        folder = self.data_dir / f"broker-{broker_id}"
+        broker = BrokerProcess(folder, broker_id, port, self.zookeeper_connect, self._properties)
+        self.brokers.append(broker)
+        return broker
+
+    def _choose_ports(self) -> Sequence[int]:
+        if not self._port:
+            return free_ports(self._broker_count)
+        return range(self._port, self._port + self._broker_count)
+
+    def _check_ports(self) -> None:
+        wanted = self._choose_ports() if self._port else ()
+        if taken := [port for port in wanted if not can_listen(port)]:
+            raise EmbeddedError(f"port {taken[0]} is in use; choose other ports with --port")
+
+    def wait_ready(
+        self, timeout_s: float = START_TIMEOUT_S, on_registered: Callable[[BrokerProcess], None] | None = None
+    ) -> None:
+        """Wait until every running broker serves, knows all the running ones and knows the controller.
+
+        Args:
+            on_registered: called once for each broker, when the first of the others or itself knows it.
+        Raises: ProcessFailed when a broker ends meanwhile or the time is over.
+        """
+        waiting = [broker for broker in self.brokers if broker.process.exit_code is None]
+        expected = {broker.broker_id for broker in waiting}
+        seen: set[int] = set()
+        deadline = time.monotonic() + timeout_s
+        while True:
+            views = [broker.view() for broker in waiting]
+            known = set().union(*(view.broker_ids for view in views if view))
+            for broker in waiting:
+                if broker.broker_id in known - seen and on_registered:
+                    on_registered(broker)
+            seen |= known
+            ready = [bool(view and expected <= view.broker_ids and view.controller_id >= 0) for view in views]
+            if all(ready):
+                return
+            for broker in waiting:
+                broker.process.check_alive()
+            if time.monotonic() > deadline:
+                late = waiting[ready.index(False)].process
+                raise ProcessFailed(f"{late.name} was not ready within {timeout_s:g} s{late.last_words()}")
+            time.sleep(POLL_INTERVAL_S)
+
+    def restart_broker(self, broker_id: int) -> None:
+        """Start a broker that ended, on its port and data, and wait until all know it."""
+        self.brokers[broker_id].start()
+        self.wait_ready()
+
+    def controller_id(self) -> int:
+        """The controller's broker id as the first broker that answers knows it; -1 when none does."""
+        views = (broker.view() for broker in self.brokers if broker.alive)
+        return next((view.controller_id for view in views if view), -1)
+
+    def stop(self) -> list[str]:
+        """Stop the brokers together, then ZooKeeper; returns a sentence for each broker that did not end cleanly."""
+        running = [broker for broker in self.brokers if broker.alive]
+        for broker in running:
+            broker.process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        complaints = []
+        for broker in running:
+            code = broker.stop(max(0.1, deadline - time.monotonic()))
+            if code != 0:
+                complaints.append(broker.process.describe_end())
+        self._stop_zookeeper()
+        self._release_lock()
+        return complaints
+
+    def kill(self) -> None:
+        """End everything at once, as a crash would."""
+        for broker in self.brokers:
+            broker.kill()
+        if self.zookeeper and self._stops_zookeeper:
+            self.zookeeper.kill_if_started()
+        self._release_lock()
+
+    def _stop_zookeeper(self) -> None:
+        if self.zookeeper and self._stops_zookeeper:
+            self.zookeeper.stop()
+
+    def _acquire_lock(self) -> None:
+        if self._lock is not None:
+            return
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        lock = (self.data_dir / ".lock").open("a")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            raise DataDirInUse(f"another cluster runs in {self.data_dir}") from None
+        self._lock = lock
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self if self.brokers else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -1,0 +1,41 @@
+"""The real ZooKeeper's jars, taken from the ``pyspark`` wheel without importing pyspark."""
+
+import importlib.util
+from pathlib import Path
+
+from kafka_zk.embedded.errors import JarsNotFound
+
+# What ZooKeeperServerMain needs. Naming them instead of taking the whole folder halves the time to start.
+ARTIFACTS = (
+    "zookeeper",
+    "zookeeper-jute",
+    "slf4j-api",
+    "log4j-slf4j2-impl",
+    "log4j-api",
+    "log4j-core",
+    "metrics-core",
+    "snappy-java",
+    "netty-buffer",
+    "netty-common",
+    "netty-handler",
+    "netty-resolver",
+    "netty-transport",
+)
+
+
+def find_zookeeper_jars() -> list[Path]:
+    """The class path of a ZooKeeper server.
+
+    Raises: JarsNotFound when pyspark is not installed or has none of the jars.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise JarsNotFound("no ZooKeeper: its jars come with pyspark, so `pip install 'kafka-zk[embedded]'`")
+    folder = Path(spec.submodule_search_locations[0]) / "jars"
+    jars = {artifact: sorted(folder.glob(f"{artifact}-[0-9]*.jar")) for artifact in ARTIFACTS}
+    missing = [artifact for artifact, files in jars.items() if not files]
+    if "zookeeper" in missing or "zookeeper-jute" in missing:
+        raise JarsNotFound(f"no ZooKeeper: {folder} has no {' and no '.join(missing)} jar")
+    if missing:  # another packaging of pyspark: slower, but surely complete
+        return [folder / "*"]
+    return [files[-1] for files in jars.values()]

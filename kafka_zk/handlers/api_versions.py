@@ -1,0 +1,40 @@
+"""ApiVersions: exactly what this broker has handlers for (KIP-35, KIP-511).
+
+An unknown version of the request itself is answered by the connection. Source: KafkaApis.handleApiVersionsRequest@3.9.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+Response = codec.response(ApiKey.API_VERSIONS)
+
+
+class ApiVersionsHandler:
+    """Answers with ``versions``: API key to lowest and highest version."""
+
+    def __init__(self, versions: Mapping[ApiKey, tuple[int, int]]) -> None:
+        self._versions = versions
+
+    async def handle(self, services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+        """INVALID_REQUEST for a client that does not tell its name as KIP-511 asks for."""
+        if header.api_version >= 3:
+            names = (request.client_software_name, request.client_software_version)
+            if not all(_SOFTWARE.fullmatch(name) for name in names):
+                return Response(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+        return Response(
+            error_code=0,
+            api_keys=[
+                Response.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
+                for key, (lowest, highest) in sorted(self._versions.items())
+            ],
+            throttle_time_ms=0,
+        )

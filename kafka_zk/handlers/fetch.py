@@ -1,0 +1,187 @@
+"""Fetch: file slices from the offsets asked for, after waiting for ``min_bytes`` at most ``max_wait_ms``.
+
+Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromLog@3.9.
+"""
+
+import time
+import uuid
+from typing import NamedTuple
+
+from kafka_zk.authorizer import Operation, topic
+from kafka_zk.fetch_session import FetchContext, Fetched, TopicKey
+from kafka_zk.handlers import conversion
+from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, Part, write_fetch_response
+from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition, FetchRequest, read_fetch_request
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.replica.partition import Bound
+from storage.errors import OffsetOutOfRange
+from storage.segment import FileSlice
+from storage.types import TopicPartition
+
+_READ_COMMITTED = 1
+
+
+class _Wanted(NamedTuple):
+    """One partition of the request; ``error`` when it cannot be read at all."""
+
+    topic: TopicKey
+    topic_partition: TopicPartition
+    fetch: FetchPartition
+    error: ErrorCode | None
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
+    """Answer with what there is, waiting for more if that is less than the client asked for."""
+    version = header.api_version
+    request = read_fetch_request(version, body)
+    try:
+        fetching = services.fetch_sessions.open(request, version >= TOPIC_IDS_SINCE, time.time_ns() // 1_000_000)
+    except ApiError as error:
+        return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
+    wanted = _resolve(services, context, request, fetching)
+    bound = _bound(request)
+    fetched, size_bytes, is_final = _read_all(services, version, request, wanted, bound)
+    if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
+        await _wait(services, version, request, wanted, bound)
+        fetched, _, _ = _read_all(services, version, request, wanted, bound)
+    if version < conversion.MAGIC_2_SINCE_FETCH:
+        fetched = await _converted(services, version, wanted, bound, fetched)
+    return write_fetch_response(version, header.correlation_id, fetching.response(fetched))
+
+
+def _bound(request: FetchRequest) -> Bound:
+    if request.replica_id >= 0:
+        return Bound.LOG_END
+    return Bound.LAST_STABLE_OFFSET if request.isolation_level == _READ_COMMITTED else Bound.HIGH_WATERMARK
+
+
+def _resolve(
+    services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext
+) -> list[_Wanted]:
+    """Find the topics' names and whether the client may read them."""
+    names: dict[TopicKey, tuple[str, ErrorCode | None]] = {}
+    wanted = []
+    for (key, partition), fetch in fetching.wanted.items():
+        if key not in names:
+            names[key] = _resolve_topic(services, context, request, key)
+        name, error = names[key]
+        if error is None and request.replica_id < 0 and services.metadata.partition(name, partition) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        wanted.append(_Wanted(key, TopicPartition(name, partition), fetch, error))
+    return wanted
+
+
+def _resolve_topic(
+    services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
+) -> tuple[str, ErrorCode | None]:
+    name = services.metadata.topic_names.get(uuid.UUID(bytes=key)) if isinstance(key, bytes) else key
+    if name is None:
+        return "", ErrorCode.UNKNOWN_TOPIC_ID
+    if request.replica_id < 0 and not services.authorizer.authorize(context, Operation.READ, topic(name)):
+        return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return name, None
+
+
+def _read_all(
+    services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], bound: Bound
+) -> tuple[Fetched, int, bool]:
+    """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for)."""
+    left_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+    size_bytes = 0
+    is_final = not wanted
+    fetched = []
+    for entry in wanted:
+        if version >= conversion.MAGIC_2_SINCE_FETCH or entry.error is not None:
+            result = _read(services, entry, bound, left_bytes, size_bytes == 0)
+        else:
+            result = conversion.read(
+                services, version, entry.topic_partition, entry.fetch, bound, left_bytes, size_bytes == 0
+            )
+        if result.error_code:
+            is_final = True
+        elif result.records:
+            size_bytes += len(result.records)
+            left_bytes = max(0, left_bytes - len(result.records))
+        fetched.append((entry.topic, result))
+    return fetched, size_bytes, is_final
+
+
+def _read(services: Services, wanted: _Wanted, bound: Bound, left_bytes: int, min_one_batch: bool) -> FetchedPartition:
+    fetch = wanted.fetch
+    if wanted.error is not None:
+        return FetchedPartition(fetch.partition, wanted.error)
+    try:
+        partition, log, found = services.replicas.read(
+            wanted.topic_partition,
+            fetch.fetch_offset,
+            min(fetch.partition_max_bytes, left_bytes),
+            bound,
+            current_leader_epoch=fetch.current_leader_epoch,
+            min_one_batch=min_one_batch,
+        )
+    except OffsetOutOfRange:
+        log_start_offset = services.replicas.partition(wanted.topic_partition).leader_log().log_start_offset
+        return FetchedPartition(fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start_offset)
+    except EXPECTED as error:
+        return FetchedPartition(fetch.partition, error_code(error))
+    return FetchedPartition(
+        fetch.partition,
+        0,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        log.log_start_offset,
+        found.slice if found.slice is not None else b"",
+        [] if bound is Bound.LAST_STABLE_OFFSET else None,
+    )
+
+
+async def _converted(
+    services: Services, version: int, wanted: list[_Wanted], bound: Bound, fetched: Fetched
+) -> Fetched:
+    """For versions 0 to 3: the records as message sets."""
+    slices = [records.retain() for _, result in fetched if isinstance(records := result.records, FileSlice)]
+    try:
+        return [
+            (key, await _convert(services, version, entry, bound, result))
+            for entry, (key, result) in zip(wanted, fetched, strict=True)
+        ]
+    finally:
+        for records in slices:
+            records.release()
+
+
+async def _convert(
+    services: Services, version: int, wanted: _Wanted, bound: Bound, result: FetchedPartition
+) -> FetchedPartition:
+    if not result.records:
+        return result
+    return await conversion.down_convert(
+        services, version, wanted.topic_partition, wanted.fetch.fetch_offset, bound, result
+    )
+
+
+async def _wait(services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], bound: Bound) -> None:
+    """Until there are ``min_bytes`` or a partition changes so that waiting is pointless, at most ``max_wait_ms``."""
+
+    def has_something() -> bool:
+        try:
+            return any(_readable_end(services, entry, bound) > entry.fetch.fetch_offset for entry in wanted)
+        except ApiError:
+            return True
+
+    def has_enough() -> bool:
+        _, size_bytes, is_final = _read_all(services, version, request, wanted, bound)
+        return is_final or size_bytes >= request.min_bytes
+
+    condition = has_something if request.min_bytes <= 1 else has_enough
+    keys = [entry.topic_partition for entry in wanted]
+    await services.fetch_purgatory.wait(keys, condition, request.max_wait_ms)
+
+
+def _readable_end(services: Services, entry: _Wanted, bound: Bound) -> int:
+    partition = services.replicas.partition(entry.topic_partition)
+    partition.leader_log(entry.fetch.current_leader_epoch)
+    return partition.readable_end(bound)

@@ -1,0 +1,56 @@
+"""What a handler may use; the broker builds one and passes it to every handler."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from twisted.internet.interfaces import IReactorTime
+
+from kafka_zk.authorizer import Authorizer
+from kafka_zk.config import KafkaConfig
+from kafka_zk.dynamic_config import DynamicBrokerConfig
+from kafka_zk.fetch_session import FetchSessions
+from kafka_zk.metadata_cache import MetadataCache
+from kafka_zk.producer_ids import ProducerIdManager
+from kafka_zk.purgatory import Purgatory
+from kafka_zk.replica.manager import ReplicaManager
+from registry.config import ConfigRegistry
+from registry.topics import TopicRegistry
+from storage.types import TopicPartition
+
+
+class ControllerRole(Protocol):
+    """What handlers ask the controller of this broker."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
+
+    async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
+        """Move leaderships away from a broker that stops; returns those it still has. Raises ApiError."""
+
+
+@dataclass(slots=True)
+class Services:
+    """One broker's parts.
+
+    ``config`` is replaced when the dynamic configuration changes: read it anew each time. ``broker_epoch`` is the czxid
+    of the broker's registration, -1 while it is not registered.
+    """
+
+    broker_id: int
+    cluster_id: str
+    config: KafkaConfig
+    clock: IReactorTime
+    authorizer: Authorizer
+    metadata: MetadataCache
+    replicas: ReplicaManager
+    fetch_purgatory: Purgatory
+    fetch_sessions: FetchSessions
+    metadata_purgatory: Purgatory
+    controller: ControllerRole
+    topics: TopicRegistry
+    configs: ConfigRegistry
+    producer_ids: ProducerIdManager
+    broker_epoch: Callable[[], int]
+    dynamic_config: DynamicBrokerConfig

@@ -1,0 +1,92 @@
+"""Which coroutine answers which API, and the one function that dispatches a request to it.
+
+Handlers of the hot path (Produce, Fetch) read and write bytes themselves; all others take a decoded request and return
+a message.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kafka_zk.handlers import (
+    alter_configs,
+    controlled_shutdown,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    fetch,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    leader_and_isr,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    stop_replica,
+    update_metadata,
+)
+from kafka_zk.handlers.api_versions import ApiVersionsHandler
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+Response = list[Part] | None
+RawHandler = Callable[[Services, RequestContext, RequestHeader, memoryview], Awaitable[Response]]
+MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaitable[Any]]
+
+RAW_HANDLERS: dict[int, RawHandler] = {
+    ApiKey.PRODUCE: produce.handle,
+    ApiKey.FETCH: fetch.handle,
+}
+
+MESSAGE_HANDLERS: dict[int, MessageHandler] = {
+    ApiKey.LIST_OFFSETS: list_offsets.handle,
+    ApiKey.METADATA: metadata.handle,
+    ApiKey.LEADER_AND_ISR: leader_and_isr.handle,
+    ApiKey.STOP_REPLICA: stop_replica.handle,
+    ApiKey.UPDATE_METADATA: update_metadata.handle,
+    ApiKey.CONTROLLED_SHUTDOWN: controlled_shutdown.handle,
+    ApiKey.FIND_COORDINATOR: find_coordinator.handle,
+    ApiKey.CREATE_TOPICS: create_topics.handle,
+    ApiKey.DELETE_TOPICS: delete_topics.handle,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
+    ApiKey.ALTER_CONFIGS: alter_configs.handle,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    ApiKey.CREATE_PARTITIONS: create_partitions.handle,
+    ApiKey.DELETE_RECORDS: delete_records.handle,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
+    ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
+}
+
+OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
+    ApiKey(key): BROKER_VERSIONS[ApiKey(key)] for key in (*RAW_HANDLERS, *MESSAGE_HANDLERS, ApiKey.API_VERSIONS)
+}
+"""What the broker offers: the versions of Kafka 3.9.1 for every API that has a handler."""
+
+MESSAGE_HANDLERS[ApiKey.API_VERSIONS] = ApiVersionsHandler(OFFERED_VERSIONS).handle
+
+
+class Dispatcher:
+    """Answers requests of all connections; the network passes only APIs and versions that are offered."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def dispatch(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
+        """The parts of the answer, None for no answer. Raises ProtocolError to close the connection."""
+        raw = RAW_HANDLERS.get(header.api_key)
+        if raw is not None:
+            return await raw(self._services, context, header, body)
+        request = codec.decode_request(header.api_key, header.api_version, body)
+        response = await MESSAGE_HANDLERS[header.api_key](self._services, context, header, request)
+        return [codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)]

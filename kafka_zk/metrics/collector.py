@@ -1,0 +1,134 @@
+"""A broker's state under the names that Kafka's users know: lower-case JMX names, ``PerSec`` counters as ``_total``.
+
+That is the dialect of Strimzi's rules for the JMX exporter. All of it is read when it is asked for, on the reactor.
+Messages are counted from the partitions' log end offsets, from the broker's start on.
+
+Source: the MBeans of Kafka 3.9 (kafka.server, kafka.controller, kafka.network, kafka.log).
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
+
+from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.protocol.api_keys import ApiKey
+from registry.client import SessionState
+from storage.types import TopicPartition
+
+_SESSION_STATES = {
+    SessionState.CONNECTED: "CONNECTED",
+    SessionState.SUSPENDED: "CONNECTING",
+    SessionState.LOST: "CLOSED",
+}
+
+
+class BrokerCollector(Collector):
+    """Metrics of one broker; made when it has started."""
+
+    def __init__(self, broker: Any, client: Any, stats: RequestStats) -> None:
+        self._services = broker.services
+        self._client = client
+        self._stats = stats
+        self._end_offsets = {tp: log.log_end_offset for tp, log in self._logs()}
+        self._messages: Counter[str] = Counter({tp.topic: 0 for tp in self._end_offsets})
+        self._session_changes: Counter[SessionState] = Counter()
+        client.add_session_listener(lambda state: self._session_changes.update([state]))
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._topics()
+        yield from self._replicas()
+        yield from self._controller()
+        yield from self._requests()
+        yield from self._sizes()
+        yield from self._zookeeper()
+
+    def _logs(self) -> list[tuple[TopicPartition, Any]]:
+        partitions = self._services.replicas.partitions
+        return [(tp, partition.log) for tp, partition in partitions.items() if partition.log is not None]
+
+    def _topics(self) -> Iterator[Metric]:
+        for tp, log in self._logs():
+            self._messages[tp.topic] += max(0, log.log_end_offset - self._end_offsets.get(tp, 0))
+            self._end_offsets[tp] = log.log_end_offset
+        messages = CounterMetricFamily(
+            "kafka_server_brokertopicmetrics_messagesin", "Records appended.", labels=["topic"]
+        )
+        for topic, count in sorted(self._messages.items()):
+            messages.add_metric([topic], count)
+        yield messages
+        yield _counter(
+            "kafka_server_brokertopicmetrics_bytesin", "Bytes of Produce requests.", self._stats.produced_bytes
+        )
+        yield _counter("kafka_server_brokertopicmetrics_bytesout", "Bytes of Fetch answers.", self._stats.fetched_bytes)
+
+    def _replicas(self) -> Iterator[Metric]:
+        partitions = list(self._services.replicas.partitions.values())
+        name = "kafka_server_replicamanager_"
+        yield GaugeMetricFamily(name + "partitioncount", "Replicas on this broker.", len(partitions))
+        leading = [partition for partition in partitions if partition.is_leader]
+        yield GaugeMetricFamily(name + "leadercount", "Partitions that it leads.", len(leading))
+        lacking = sum(len(partition.isr) < len(partition.replicas) for partition in leading)
+        yield GaugeMetricFamily(name + "underreplicatedpartitions", "Led, with a replica out of sync.", lacking)
+        offline = sum(partition.log is None for partition in partitions)
+        yield GaugeMetricFamily(name + "offlinereplicacount", "Replicas without a usable log.", offline)
+        yield _counter(name + "isrshrinks", "Times that a replica left the ISR; none without replication.", 0)
+        yield _counter(name + "isrexpands", "Times that a replica joined the ISR; none without replication.", 0)
+
+    def _controller(self) -> Iterator[Metric]:
+        controller = self._services.controller
+        context = controller.context
+        name = "kafka_controller_kafkacontroller_"
+        yield GaugeMetricFamily(name + "activecontrollercount", "1 on the controller.", int(controller.is_active))
+        offline = len(context.partitions_with_offline_leader())
+        yield GaugeMetricFamily(name + "offlinepartitionscount", "Partitions without a live leader.", offline)
+        yield GaugeMetricFamily(name + "globaltopiccount", "Topics of the cluster.", len(context.topics))
+        count = sum(map(len, context.assignments.values()))
+        yield GaugeMetricFamily(name + "globalpartitioncount", "Partitions of the cluster.", count)
+
+    def _requests(self) -> Iterator[Metric]:
+        name = "kafka_network_requestmetrics_"
+        labels = ["request", "version"]
+        requests = CounterMetricFamily(name + "requests", "Requests answered.", labels=labels)
+        errors = CounterMetricFamily(name + "errors", "Requests that ended their connection.", labels=labels)
+        times = SummaryMetricFamily(name + "totaltimems", "Time until the answer was ready, in ms.", labels=labels)
+        for key, (count, seconds) in sorted(self._stats.requests.items()):
+            requests.add_metric(_labels(key), count)
+            times.add_metric(_labels(key), count_value=int(count), sum_value=seconds * 1000)
+        for key, count in sorted(self._stats.failed_count.items()):
+            errors.add_metric(_labels(key), count)
+        yield from (requests, errors, times)
+
+    def _sizes(self) -> Iterator[Metric]:
+        labels = ["topic", "partition"]
+        sizes = GaugeMetricFamily("kafka_log_log_size", "Bytes of the partition's segments.", labels=labels)
+        starts = GaugeMetricFamily("kafka_log_log_logstartoffset", "First offset.", labels=labels)
+        ends = GaugeMetricFamily("kafka_log_log_logendoffset", "Next offset.", labels=labels)
+        for tp, log in sorted(self._logs()):
+            values = [tp.topic, str(tp.partition)]
+            sizes.add_metric(values, log.size_bytes)
+            starts.add_metric(values, log.log_start_offset)
+            ends.add_metric(values, log.log_end_offset)
+        yield from (sizes, starts, ends)
+
+    def _zookeeper(self) -> Iterator[Metric]:
+        name = "kafka_server_sessionexpirelistener_"
+        state = GaugeMetricFamily(name + "sessionstate", "1 for the state of the session.", labels=["value"])
+        for known, text in _SESSION_STATES.items():
+            state.add_metric([text], int(self._client.state is known))
+        yield state
+        changes = self._session_changes
+        yield _counter(name + "zookeeperexpires", "Sessions that expired.", changes[SessionState.LOST])
+        yield _counter(name + "zookeeperdisconnects", "Connections lost.", changes[SessionState.SUSPENDED])
+        yield _counter(name + "zookeepersyncconnects", "Connections made again.", changes[SessionState.CONNECTED])
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, text, value)
+
+
+def _labels(key: tuple[int, int]) -> list[str]:
+    """Kafka's name of the API ("ListOffsets"), and the version."""
+    return ["".join(word.capitalize() for word in ApiKey(key[0]).name.split("_")), str(key[1])]

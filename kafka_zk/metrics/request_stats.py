@@ -1,0 +1,56 @@
+"""Counts of what a broker does, as plain numbers: what is measured while it works must cost next to nothing.
+
+``RequestStats.measure`` wraps the dispatcher; a broker that nobody asked for metrics is not wrapped. Everything else
+that is shown is looked up when it is shown, see ``collector``. Tests: tests/kafka_zk/metrics/test_metrics.py.
+"""
+
+from collections.abc import Callable, Coroutine
+from time import perf_counter
+from typing import Any
+
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, list[Part] | None]]
+
+_PRODUCE = int(ApiKey.PRODUCE)
+_FETCH = int(ApiKey.FETCH)
+
+
+class RequestStats:
+    """Attributes: ``requests`` by API key and version: [count, seconds until the answer was ready]; ``failed_count``
+    by the same: requests that ended their connection; ``produced_bytes`` and ``fetched_bytes``: sizes of Produce
+    requests' and Fetch answers' bodies, so a little more than their records."""
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[int, int], list[float]] = {}
+        self.failed_count: dict[tuple[int, int], int] = {}
+        self.produced_bytes = 0
+        self.fetched_bytes = 0
+
+    def measure(self, dispatch: Dispatch) -> Dispatch:
+        """``dispatch``, counted."""
+        requests = self.requests
+
+        async def measured(context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part] | None:
+            start_s = perf_counter()
+            key = header[:2]
+            try:
+                parts = await dispatch(context, header, body)
+            except BaseException:
+                self.failed_count[key] = self.failed_count.get(key, 0) + 1
+                raise
+            row = requests.get(key)
+            if row is None:
+                row = requests[key] = [0, 0.0]
+            row[0] += 1
+            row[1] += perf_counter() - start_s
+            if key[0] == _PRODUCE:
+                self.produced_bytes += len(body)
+            elif key[0] == _FETCH and parts is not None:
+                for part in parts:
+                    self.fetched_bytes += len(part)
+            return parts
+
+        return measured

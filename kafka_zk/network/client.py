@@ -1,0 +1,297 @@
+"""A connection to a broker: many requests in flight, answers by correlation id.
+
+The versions a broker offers are asked once, when the connection is made (KIP-511: in our highest version, again in
+version 0 if the broker answers error 35). When the connection is lost, for whatever reason, every request that waits
+fails with that reason; none is left hanging. A request that is not answered in time ends the connection: answers come
+in order, so those behind it are late as well. Tests: tests/kafka_zk/network/test_client.py.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.error import ConnectionClosed, ConnectionDone
+from twisted.internet.protocol import ClientFactory
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kafka_zk import __version__
+from kafka_zk.network.transport import FrameConnector
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.frame import FrameDecoder
+from kafka_zk.protocol.primitives import Buffer
+from kafka_zk.protocol.request import correlation_id_of, request_header, response_body_position
+
+REQUEST_TIMEOUT_S = 30.0
+MAX_RESPONSE_SIZE_BYTES = 0x7FFFFFFF
+
+_CLIENT_SOFTWARE = "kafka-zk"
+_log = Logger()
+
+
+class RequestTimedOut(ConnectionClosed):
+    """A broker did not answer in time; the connection was closed for it."""
+
+
+class _Waiting(NamedTuple):
+    api_key: int
+    version: int
+    deadline_s: float
+    answer: "Deferred[memoryview]"
+
+
+class KafkaConnection(TwistedProtocol):
+    """See the module's docstring. Made by ``connect``.
+
+    Attributes:
+        versions: API key to lowest and highest version that the broker offers, once connected.
+        on_disconnect: called once with the reason, a Failure, when the connection is over.
+    """
+
+    def __init__(self, clock: Any, client_id: str | None, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+        self.client_id = client_id
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.on_disconnect: Callable[[Failure], None] | None = None
+        self.lost: Failure | None = None
+        self.made: Deferred[None] = Deferred()  # fires when the connection is there
+        self._clock = clock
+        self._request_timeout_s = request_timeout_s
+        self._decoder = FrameDecoder(MAX_RESPONSE_SIZE_BYTES)
+        self._waiting: dict[int, _Waiting] = {}
+        self._correlation_id = 0
+        self._timer: Any = None
+        self._end_reason: Exception | None = None
+        self._disconnected: list[Deferred[None]] = []
+
+    @property
+    def connected_to_broker(self) -> bool:
+        return self.lost is None and bool(self.connected)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests wait for their answer."""
+        return len(self._waiting)
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        transport.setTcpNoDelay(True)
+        transport.setTcpKeepAlive(True)
+        transport.receive_into(lambda: self._decoder.missing, self._received)
+        self.made.callback(None)
+
+    def version_for(self, api_key: int) -> int:
+        """The highest version that both sides know. Raises ApiError(UNSUPPORTED_VERSION)."""
+        lowest, highest = BROKER_VERSIONS[ApiKey(api_key)]
+        offered_lowest, offered_highest = self.versions.get(api_key, (0, -1))
+        version = min(highest, offered_highest)
+        if version < max(lowest, offered_lowest):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{ApiKey(api_key).name} has no version in common")
+        return version
+
+    def request(
+        self,
+        api_key: int,
+        message: codec.Message | Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
+        timeout_s: float | None = None,
+        **fields: Any,
+    ) -> "Deferred[codec.Message]":
+        """Send one request at once; fires with the answer's message.
+
+        Args:
+            message: of the class ``codec.request(api_key)``, or a mapping of its fields, or nothing.
+            version: None for the highest that both sides know.
+            timeout_s: None for the connection's.
+            fields: the message's fields, instead of ``message``.
+        Fails with: ApiError(UNSUPPORTED_VERSION); ConnectionClosed, RequestTimedOut; ProtocolError for a malformed
+            answer.
+        """
+        try:
+            used_version = self.version_for(api_key) if version is None else version
+        except ApiError as error:
+            return fail(error)
+        if message is None or isinstance(message, Mapping):
+            message = codec.request(api_key)(version=used_version, **(message or {}), **fields)
+        body = codec.encode_body(message, api_key, used_version)
+        answer = self.send_raw(api_key, used_version, [body], timeout_s=timeout_s)
+        return answer.addCallback(lambda frame: codec.decode_response(api_key, used_version, frame))
+
+    def send_raw(
+        self,
+        api_key: int,
+        version: int,
+        body_parts: Sequence[Buffer],
+        *,
+        expect_response: bool = True,
+        timeout_s: float | None = None,
+    ) -> "Deferred[memoryview]":
+        """Send a body as it is, at once and without joining its parts; fires with the answer's body.
+
+        The parts must not change until they are sent. Without ``expect_response`` (acks=0) it fires with nothing
+        once the request is queued.
+        """
+        if self.lost is not None:
+            return fail(self.lost)
+        correlation_id = self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        answer: Deferred[memoryview] = Deferred()
+        if expect_response:
+            timeout_s = self._request_timeout_s if timeout_s is None else timeout_s
+            deadline_s = self._clock.seconds() + timeout_s
+            self._waiting[correlation_id] = _Waiting(api_key, version, deadline_s, answer)
+            if self._timer is None:
+                self._timer = self._clock.callLater(timeout_s, self._check_deadlines)
+            elif self._timer.getTime() > deadline_s:
+                self._timer.reset(timeout_s)
+        parts: list[Part] = [request_header(api_key, version, correlation_id, self.client_id), *body_parts]
+        transport: Any = self.transport
+        transport.write_frame(parts)
+        if not expect_response:
+            answer.callback(memoryview(b""))
+        return answer
+
+    def _check_deadlines(self) -> None:
+        self._timer = None
+        if not self._waiting:
+            return
+        wait_s = min(waiting.deadline_s for waiting in self._waiting.values()) - self._clock.seconds()
+        if wait_s > 0:
+            self._timer = self._clock.callLater(wait_s, self._check_deadlines)
+        else:
+            self._end(RequestTimedOut("the broker did not answer in time"))
+
+    def dataReceived(self, data: bytes) -> None:
+        try:
+            for frame in self._decoder.feed(data):
+                self._take(frame)
+        except ProtocolError as error:
+            self._end(error)
+
+    def _received(self, count: int) -> None:
+        frame = self._decoder.filled(count)
+        if frame is not None:
+            try:
+                self._take(frame)
+            except ProtocolError as error:
+                self._end(error)
+
+    def _take(self, frame: memoryview) -> None:
+        correlation_id = correlation_id_of(frame)
+        waiting = self._waiting.pop(correlation_id, None)
+        if waiting is None:
+            raise ProtocolError(f"an answer to request {correlation_id}, which nobody asked")
+        try:
+            body = frame[response_body_position(frame, waiting.api_key, waiting.version) :]
+        except ProtocolError as error:
+            waiting.answer.errback(Failure(error))
+            raise
+        waiting.answer.callback(body)
+
+    def _end(self, reason: Exception) -> None:
+        if self._end_reason is None:
+            self._end_reason = reason
+            _log.info("connection to {peer} closed: {reason}", peer=self._peer, reason=str(reason))
+            transport: Any = self.transport
+            transport.abortConnection()
+
+    @property
+    def _peer(self) -> str:
+        transport: Any = self.transport
+        peer = transport.getPeer()
+        return f"{peer.host}:{peer.port}"
+
+    def disconnect(self) -> "Deferred[None]":
+        """Close the connection; requests that wait fail. Fires when it is closed."""
+        done: Deferred[None] = Deferred()
+        if self.lost is not None:
+            done.callback(None)
+        else:
+            self._disconnected.append(done)
+            transport: Any = self.transport
+            transport.loseConnection()
+        return done
+
+    def connectionLost(self, reason: Any = None) -> None:
+        """Fail everything that waits."""
+        if self._end_reason is not None:
+            reason = Failure(self._end_reason)
+        self.lost = Failure(ConnectionDone()) if reason is None else reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
+            one.answer.errback(self.lost)
+        if self.on_disconnect is not None:
+            self.on_disconnect(self.lost)
+        disconnected, self._disconnected = self._disconnected, []
+        for done in disconnected:
+            done.callback(None)
+
+    async def negotiate(self) -> None:
+        """Ask which versions the broker offers. Raises ApiError when it does not tell."""
+        version = BROKER_VERSIONS[ApiKey.API_VERSIONS][1]
+        answer = await self._api_versions(version)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            offered = {entry.api_key: entry.max_version for entry in answer.api_keys or []}
+            answer = await self._api_versions(min(version, offered.get(ApiKey.API_VERSIONS, 0)))
+        if answer.error_code != ErrorCode.NONE:
+            raise ApiError(ErrorCode.of(answer.error_code))
+        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+
+    async def _api_versions(self, version: int) -> codec.Message:
+        return await self.request(
+            ApiKey.API_VERSIONS,
+            version=version,
+            client_software_name=_CLIENT_SOFTWARE,
+            client_software_version=__version__,
+        )
+
+
+class _ConnectionFactory(ClientFactory[KafkaConnection]):
+    noisy = False
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+
+    def buildProtocol(self, addr: Any) -> KafkaConnection:
+        return self._connection
+
+    def clientConnectionFailed(self, connector: Any, reason: Failure) -> None:
+        self._connection.made.errback(reason)
+
+
+def connect(
+    reactor: Any,
+    host: str,
+    port: int,
+    client_id: str | None = None,
+    timeout_s: float = 10.0,
+    *,
+    request_timeout_s: float = REQUEST_TIMEOUT_S,
+    negotiate: bool = True,
+) -> "Deferred[KafkaConnection]":
+    """A connection to ``host:port``, its versions negotiated.
+
+    ``timeout_s`` is for connecting. Without ``negotiate`` every request needs its version (old brokers, tests).
+    Fails with: twisted's ConnectError, ConnectionClosed, RequestTimedOut, ApiError.
+    """
+    connection = KafkaConnection(reactor, client_id, request_timeout_s)
+    factory = _ConnectionFactory(connection)
+    FrameConnector(host, port, factory, timeout_s, None, reactor).connect()
+    return Deferred.fromCoroutine(_set_up(connection, negotiate))
+
+
+async def _set_up(connection: KafkaConnection, negotiate: bool) -> KafkaConnection:
+    await connection.made
+    if negotiate:
+        try:
+            await connection.negotiate()
+        except BaseException:
+            connection.disconnect()
+            raise
+    return connection

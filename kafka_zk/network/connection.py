@@ -1,0 +1,329 @@
+"""The server side of a connection: frames in, requests one at a time, answers out.
+
+A frame that is complete while its forerunner is being answered waits, and the connection stops reading: never more than
+one frame in work, those that came in one read, and one being collected. An answer that fills the outgoing queue stops
+reading likewise, until the peer has taken half of it. A request is a coroutine, stepped by hand: if its handler never
+waits, it is answered before ``dataReceived`` returns and no Deferred is made.
+
+A connection is in its handshake until that hands over a context; after it every request goes to ``dispatch``. What the
+peer gets wrong ends this connection, with one line in the log. Tests: tests/kafka_zk/network/test_connection.py.
+"""
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kafka_zk.network.copying_writer import CopyingFrameWriter
+from kafka_zk.network.read_ahead import ReadAhead
+from kafka_zk.network.transport import QUEUE_FULL_BYTES
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from kafka_zk.protocol.api_versions import unsupported_version_response
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.frame import FrameDecoder
+from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header
+
+Response = list[Part] | None
+"""The parts of an answer, header included, size prefix not; None for none (acks=0)."""
+
+Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
+"""Answers a request; the memoryview is its body."""
+
+ResponseHook = Callable[[RequestContext, RequestHeader, Response], int]
+"""Sees every answer before it is sent and may change the list (throttle time); returns how many ms to mute the peer."""
+
+REQUESTS_PER_TURN = 64
+"""After so many small requests that came in one read, other connections have their turn."""
+
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+_log = Logger()  # not a class's: its events would hold on to the connection
+
+
+class Handshake(Protocol):
+    """What happens on a connection before its requests count, for example SASL. One object per connection."""
+
+    def request(
+        self, context: RequestContext, header: RequestHeader, body: memoryview
+    ) -> Coroutine[Any, Any, tuple[Response, RequestContext | None]]:
+        """Answer one request; a context beside the answer ends the handshake. Raises ProtocolError to refuse."""
+
+
+@dataclass(slots=True)
+class ConnectionSettings:
+    """What all connections of a listener share.
+
+    Args:
+        clock: the reactor, as IReactorTime.
+        dispatch: answers a request. It turns what goes wrong into Kafka's error codes itself; an exception that comes
+            out of it is logged with its traceback and ends the connection.
+        versions: API key to lowest and highest version offered; anything else ends the connection, but an unknown
+            version of ApiVersions is answered here.
+        max_request_size_bytes: socket.request.max.bytes.
+        handshake: makes the handshake of a new connection; None for none.
+        on_response: see ``ResponseHook``.
+        read_ahead: see ``ReadAhead``; None sends slices as they are.
+    """
+
+    clock: Any
+    listener_name: str
+    dispatch: Dispatch
+    security_protocol: str = "PLAINTEXT"
+    versions: Mapping[ApiKey, tuple[int, int]] = field(default_factory=lambda: BROKER_VERSIONS)
+    max_request_size_bytes: int = 104857600
+    principal: str = "User:ANONYMOUS"
+    handshake: Callable[[], Handshake] | None = None
+    on_response: ResponseHook | None = None
+    read_ahead: ReadAhead | None = None
+
+
+class BrokerConnection(TwistedProtocol):
+    """One client's connection. ``on_lost`` is called once, with the connection, when it is over."""
+
+    def __init__(self, settings: ConnectionSettings, number: int, on_lost: Callable[["BrokerConnection"], None]):
+        self._settings = settings
+        self._dispatch = settings.dispatch
+        self._versions: Any = settings.versions  # looked up by plain numbers, which equal the members of ApiKey
+        self._on_lost = on_lost
+        self._number = number
+        self._decoder = FrameDecoder(settings.max_request_size_bytes)
+        self._frames: deque[memoryview] = deque()
+        self._handshake = settings.handshake() if settings.handshake is not None else None
+        self._busy = False  # a request is being answered
+        self._awaited: Any = None  # what its handler waits for
+        self._muted = False  # throttled
+        self._full = False  # the peer does not take its answers
+        self._reading = True
+        self._closing = False
+        self.active = True
+        """Set by what is received and by a full queue that empties; whoever closes idle connections resets it."""
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        peer = transport.getPeer()
+        host = transport.getHost()
+        number = f"{host.host}:{host.port}-{peer.host}:{peer.port}-{self._number}"
+        settings = self._settings
+        self.context = RequestContext(
+            settings.listener_name, settings.security_protocol, settings.principal, peer.host, peer.port, number
+        )
+        self._writer: Any = transport
+        if hasattr(transport, "write_frame"):
+            transport.receive_into(self._receive_target, self.received)
+        else:
+            self._writer = CopyingFrameWriter(transport)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self._busy
+
+    def _receive_target(self) -> memoryview | None:
+        return self._decoder.missing
+
+    def received(self, count: int) -> None:
+        """``count`` bytes were received into the frame that is being collected."""
+        self.active = True
+        frame = self._decoder.filled(count)
+        if frame is not None:
+            self._frames.append(frame)
+            self._handle_waiting()
+
+    def dataReceived(self, data: bytes) -> None:
+        self.active = True
+        try:
+            self._frames.extend(self._decoder.feed(data))
+        except ProtocolError as error:
+            self._handle_waiting()
+            self._refuse(error)
+        else:
+            self._handle_waiting()
+
+    def _handle_waiting(self) -> None:
+        """Handle the frames that are there; the answers to several leave together, in one system call."""
+        if len(self._frames) > 1:
+            self._writer.hold()
+            self._handle_frames()
+            self._writer.send_held()
+        else:
+            self._handle_frames()
+
+    def _handle_frames(self) -> None:
+        """Handle frames as far as nothing stands against it; read on only when there are none."""
+        frames = self._frames
+        for _ in range(REQUESTS_PER_TURN):
+            if self._closing or self._busy or self._muted or self._full:
+                break
+            if not frames:
+                if not self._reading:
+                    self._reading = True
+                    self._transport.resumeProducing()
+                return
+            self._handle(frames.popleft())
+        else:
+            self._mute(0)
+        if frames and self._reading:
+            self._reading = False
+            self._transport.pauseProducing()
+
+    def _handle(self, frame: memoryview) -> None:
+        """Answer the request in ``frame``, at once or later."""
+        try:
+            header, position = parse_request_header(frame)
+            lowest, highest = self._versions.get(header.api_key, (0, -1))
+            if lowest <= header.api_version <= highest:
+                coroutine = self._start(header, frame[position:])
+            elif header.api_key == _API_VERSIONS:
+                self._send([unsupported_version_response(header.correlation_id, (lowest, highest))])
+                return
+            else:
+                raise ProtocolError(f"API {header.api_key} version {header.api_version} is not offered")
+        except ProtocolError as error:
+            self._refuse(error)
+            return
+        self._busy = True
+        self._step(coroutine, header)
+
+    def _start(self, header: RequestHeader, body: memoryview) -> Coroutine[Any, Any, Response]:
+        if self._handshake is None:
+            return self._dispatch(self.context, header, body)
+        return self._shake_hands(self._handshake, header, body)
+
+    async def _shake_hands(self, handshake: Handshake, header: RequestHeader, body: memoryview) -> Response:
+        response, context = await handshake.request(self.context, header, body)
+        if context is not None:
+            self.context = context
+            self._handshake = None
+        return response
+
+    def _step(
+        self, coroutine: Coroutine[Any, Any, Response], header: RequestHeader, failure: BaseException | None = None
+    ) -> None:
+        """Run the coroutine until it waits or ends. A Deferred knows its own result, so None is sent in; while its
+        callbacks run it does not tell its failure, which is thrown."""
+        self._awaited = None
+        try:
+            if failure is None:
+                awaited: Deferred[Any] = coroutine.send(None)
+            else:
+                awaited = coroutine.throw(failure)
+        except StopIteration as end:
+            self._respond(header, end.value)
+        except ProtocolError as error:
+            self._refuse(error)
+        except Exception:
+            _log.failure("{connection}: API {api_key} failed", connection=self._name, api_key=header.api_key)
+            self._close()
+        else:
+            self._awaited = awaited
+            awaited.addBoth(self._resume, coroutine, header).addErrback(self._failed)
+
+    def _resume(self, result: object, coroutine: Coroutine[Any, Any, Response], header: RequestHeader) -> None:
+        self._step(coroutine, header, result.value if isinstance(result, Failure) else None)
+        self._handle_waiting()
+
+    def _failed(self, failure: Failure) -> None:
+        """Something went wrong outside of the handler, as in ``on_response``: nobody else would hear of it."""
+        _log.failure("{connection}: no answer", failure, connection=self._name)
+        self._close()
+
+    def _respond(self, header: RequestHeader, parts: Response) -> None:
+        if self._closing:
+            return
+        settings = self._settings
+        mute_ms = 0 if settings.on_response is None else settings.on_response(self.context, header, parts)
+        if parts is not None:
+            if len(parts) > 1 and settings.read_ahead is not None:
+                waiting = settings.read_ahead(parts)
+                if waiting is not None:
+                    self._send_when_read(waiting, parts, mute_ms)
+                    return
+            self._send(parts)
+        self._busy = False
+        if mute_ms > 0:
+            self._mute(mute_ms)
+
+    def _send(self, parts: list[Part]) -> None:
+        writer = self._writer
+        writer.write_frame(parts)
+        if writer.queued_size_bytes > QUEUE_FULL_BYTES:
+            self._full = True
+            writer.on_drained = self._drained
+
+    def _send_when_read(self, waiting: "Deferred[None]", parts: list[Part], mute_ms: int) -> None:
+        """The slices are held while a thread reads them; the connection stays busy."""
+        slices = [part for part in parts if not isinstance(part, bytes | bytearray | memoryview)]
+        for file_slice in slices:
+            file_slice.retain()
+
+        def send(_result: object) -> None:
+            self._busy = False
+            if not self._closing:
+                self._send(parts)
+                if mute_ms > 0:
+                    self._mute(mute_ms)
+            for file_slice in slices:
+                file_slice.release()
+            self._handle_waiting()
+
+        waiting.addBoth(send)
+
+    def _mute(self, mute_ms: int) -> None:
+        self._muted = True
+        self._settings.clock.callLater(mute_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = False
+        self._handle_waiting()
+
+    def _drained(self) -> None:
+        self.active = True
+        self._full = False
+        self._handle_waiting()
+
+    @property
+    def _transport(self) -> Any:
+        return self.transport
+
+    @property
+    def _name(self) -> str:
+        return self.context.connection_id
+
+    def _refuse(self, error: ProtocolError) -> None:
+        if not self._closing:
+            _log.warn("{connection} closed: {error}", connection=self._name, error=str(error))
+            self._close()
+
+    def _close(self) -> None:
+        self._closing = True
+        self._busy = False  # or a peer that takes nothing more would never be idle
+        self._frames.clear()
+        if isinstance(self._writer, CopyingFrameWriter):
+            self._writer.finish()
+        self._transport.loseConnection()
+
+    def close(self) -> None:
+        """End the connection once what is queued has left; nothing more is handled."""
+        if not self._closing:
+            self._close()
+
+    def abort(self) -> None:
+        """End the connection now."""
+        self._closing = True
+        self._frames.clear()
+        self._transport.abortConnection()
+
+    def connectionLost(self, reason: Any = None) -> None:
+        """A request that is being answered goes on; its answer is dropped. One that only waits for something to tell
+        (it awaits something with ``abandon``) is told to wait no longer: a client that is gone must not be kept."""
+        self._closing = True
+        self._frames.clear()
+        abandon = getattr(self._awaited, "abandon", None)
+        if abandon is not None:
+            abandon()
+        self._on_lost(self)

@@ -1,0 +1,213 @@
+"""A listener: one address on which connections are taken.
+
+It is bound first and accepts later: a broker binds its ports, registers itself under them, and serves when it is ready.
+"""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet import tcp
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+
+from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
+from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.transport import FramePort
+
+_log = Logger()
+
+IDLE_CHECKS = 10
+"""An idle connection is found after its time and at most a tenth of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSettings:
+    """``host`` "" is every address; ``port`` 0 is a free one. Buffer sizes in bytes, -1 leaves them to the system.
+
+    ``tls``: wraps the protocol factory into one that speaks TLS (Twisted's TLSMemoryBIOFactory); None for no TLS.
+    """
+
+    host: str
+    port: int
+    backlog: int = 50
+    send_buffer_size_bytes: int = -1
+    receive_buffer_size_bytes: int = -1
+    max_idle_ms: int = 600000
+    tls: Callable[[Any], Any] | None = None
+    inter_broker: bool = False  # not held back by max.connections
+
+
+class _PlainPort(FramePort):
+    """For TLS: Twisted's own transport below its TLS protocol."""
+
+    transport = tcp.Server  # type: ignore[assignment]
+
+
+class _ConnectionFactory(Factory):
+    noisy = False
+
+    def __init__(self, build: Callable[[Any], BrokerConnection | None]) -> None:
+        self._build = build
+
+    def buildProtocol(self, addr: Any) -> BrokerConnection | None:
+        return self._build(addr)
+
+
+class Listener:
+    """Binds, accepts, and knows its connections."""
+
+    def __init__(
+        self, reactor: Any, settings: ListenerSettings, connections: ConnectionSettings, quotas: ConnectionQuotas
+    ) -> None:
+        self._reactor = reactor
+        self._settings = settings
+        self._connection_settings = connections
+        self._quotas = quotas
+        self._port: FramePort | None = None
+        self._number = 0
+        self._idle_check: Any = None
+        self._idle_checks: dict[BrokerConnection, int] = {}
+        self._all_closed: Deferred[None] | None = None
+
+    @property
+    def name(self) -> str:
+        return self._connection_settings.listener_name
+
+    @property
+    def connections(self) -> list[BrokerConnection]:
+        """The connections that are open."""
+        return list(self._idle_checks)
+
+    @property
+    def port(self) -> int:
+        """The port it is bound to."""
+        assert self._port is not None, "not bound"
+        port: int = self._port.getHost().port  # type: ignore[no-untyped-call]
+        return port
+
+    def bind(self) -> int:
+        """Bind and listen, without accepting; returns the port. Raises twisted's CannotListenError."""
+        factory: Any = _ConnectionFactory(self._build)
+        port_class: type[FramePort] = FramePort
+        settings = self._settings
+        if settings.tls is not None:
+            factory = settings.tls(factory)
+            port_class = _PlainPort
+        port = port_class(settings.port, factory, settings.backlog, settings.host, self._reactor)
+        if not settings.inter_broker:
+            port.accept_limit = self._accept_limit
+        port.startListening()
+        self._port = port
+        return self.port
+
+    def start_accepting(self) -> None:
+        """From now on connections are taken."""
+        assert self._port is not None, "not bound"
+        self._port.start_accepting()
+        self._schedule_idle_check()
+
+    def _accept_limit(self) -> int:
+        available = self._quotas.available()
+        if available == 0 and self._port is not None:
+            self._quotas.when_available(self._port.start_accepting)
+        return available
+
+    def _build(self, addr: Any) -> BrokerConnection | None:
+        host: str = addr.host
+        if not self._quotas.opened(host):
+            _log.warn(
+                "{listener}: {host} has too many connections, one is refused", listener=self.name, host=host
+            )
+            return None
+        self._number += 1
+        connection = _ListenerConnection(self._connection_settings, self._number, self._lost)
+        connection.host = host
+        connection.socket_settings = self._settings
+        self._idle_checks[connection] = 0
+        return connection
+
+    def _lost(self, connection: BrokerConnection) -> None:
+        assert isinstance(connection, _ListenerConnection)
+        del self._idle_checks[connection]
+        self._quotas.closed(connection.host)
+        if not self._idle_checks and self._all_closed is not None:
+            closed, self._all_closed = self._all_closed, None
+            closed.callback(None)
+
+    def _schedule_idle_check(self) -> None:
+        if self._settings.max_idle_ms > 0:
+            every_s = self._settings.max_idle_ms / IDLE_CHECKS / 1000
+            self._idle_check = self._reactor.callLater(every_s, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Count, for each connection, the checks since it was last heard of; a busy one is not idle."""
+        for connection, checks in list(self._idle_checks.items()):
+            if connection.active or connection.is_busy:
+                connection.active = False
+                self._idle_checks[connection] = 0
+            elif checks >= IDLE_CHECKS:
+                connection.abort()
+            else:
+                self._idle_checks[connection] = checks + 1
+        self._schedule_idle_check()
+
+    def stop_accepting(self) -> "Deferred[None]":
+        """Close the port; connections stay. The Deferred fires when it is closed."""
+        if self._idle_check is not None and self._idle_check.active():
+            self._idle_check.cancel()
+        if self._port is None:
+            return succeed(None)
+        port, self._port = self._port, None
+        closing: Deferred[None] | None = port.stopListening()  # type: ignore[no-untyped-call]
+        return closing if closing is not None else succeed(None)
+
+    async def stop(self, timeout_s: float = 5.0) -> None:
+        """Close the port and all connections, with what is queued on them; after ``timeout_s`` without."""
+        await self.stop_accepting()
+        if not self._idle_checks:
+            return
+        all_closed: Deferred[None] = Deferred()
+        self._all_closed = all_closed
+        for connection in self.connections:
+            connection.close()
+        late = self._reactor.callLater(timeout_s, self._abort_all)
+        await all_closed
+        if late.active():
+            late.cancel()
+
+    def _abort_all(self) -> None:
+        for connection in self.connections:
+            connection.abort()
+
+
+class _ListenerConnection(BrokerConnection):
+    """Knows what to give back, and sets its socket up."""
+
+    host: str
+    socket_settings: ListenerSettings
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        transport.setTcpNoDelay(True)
+        transport.setTcpKeepAlive(True)
+        _set_buffer_sizes(_socket_below(transport), self.socket_settings)
+        super().connectionMade()
+
+
+def _socket_below(transport: Any) -> Any:
+    """The socket that carries ``transport``: the handle of TLS is not one."""
+    while not isinstance(handle := transport.getHandle(), socket.socket):
+        transport = transport.transport
+    return handle
+
+
+def _set_buffer_sizes(connected: Any, settings: ListenerSettings) -> None:
+    for option, size_bytes in (
+        (socket.SO_SNDBUF, settings.send_buffer_size_bytes),
+        (socket.SO_RCVBUF, settings.receive_buffer_size_bytes),
+    ):
+        if size_bytes != -1:
+            connected.setsockopt(socket.SOL_SOCKET, option, size_bytes)

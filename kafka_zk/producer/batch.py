@@ -1,0 +1,221 @@
+"""A batch of records on its way to one partition, from its first record to its outcome.
+
+Pure but for the lock that lets any thread wait for the outcome. Source: ProducerBatch.java@3.9.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct
+
+from crc32c import crc32c
+
+from kafka_zk.client.errors import BrokerError, KafkaError
+from kafka_zk.protocol.errors import ErrorCode
+from storage.record_batch import Header, RecordBatchBuilder
+from storage.types import TopicPartition
+
+NO_SEQUENCE = -1
+NO_PRODUCER_ID = -1
+_CRC = Struct(">I")
+_CRC_POSITION = 17
+_CHECKED_POSITION = 21  # the CRC covers everything from the attributes on
+_PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
+_PRODUCER_POSITION = 43
+
+
+class ProducerBatch:
+    """Records of one partition that are sent, retried and answered together.
+
+    ``number`` orders the batches of a partition as their records were sent; the parts of a split one sort in its place.
+    ``reserved_bytes`` is its share of ``buffer.memory``. ``base_sequence`` is NO_SEQUENCE until an idempotent producer
+    drained it first; from then on the same records keep the same sequence, unless the producer's epoch was bumped.
+    """
+
+    __slots__ = (
+        "_builder",
+        "_children",
+        "_encoded",
+        "_listeners",
+        "_lock",
+        "_record_errors",
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "closed",
+        "count",
+        "created_ms",
+        "done",
+        "error",
+        "last_attempt_ms",
+        "log_append_time_ms",
+        "number",
+        "producer_epoch",
+        "producer_id",
+        "reserved_bytes",
+        "sequence_was_reset",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        compression: str,
+        created_ms: int,
+        reserved_bytes: int,
+        number: tuple[int, ...] = (0,),
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.number = number
+        self.created_ms = created_ms
+        self.last_attempt_ms = created_ms
+        self.reserved_bytes = reserved_bytes
+        self.attempts = 0
+        self.count = 0
+        self.closed = False
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = -1
+        self.base_sequence = NO_SEQUENCE
+        self.sequence_was_reset = False
+        self.done = False
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.error: KafkaError | None = None
+        self._record_errors: Mapping[int, KafkaError] = {}
+        self._builder: RecordBatchBuilder | None = RecordBatchBuilder(compression)
+        self._encoded: bytearray | None = None
+        self._children: Sequence[tuple[int, ProducerBatch]] = ()
+        self._listeners: list[Callable[[], object]] = []
+        self._lock = threading.Lock()
+
+    # --- filling and encoding ---
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
+        """Add a record and return its index in the batch. The caller has looked at ``size_bytes`` before."""
+        assert self._builder is not None, "append to a closed batch"
+        self._builder.append(timestamp_ms, key, value, headers)
+        index = self.count
+        self.count = index + 1
+        return index
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the encoded batch, or the estimate (before compression) while it is open."""
+        if self._encoded is not None:
+            return len(self._encoded)
+        return self._builder.size_estimate_bytes if self._builder is not None else 0
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether an idempotent producer has given it a sequence, that is: drained it once."""
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of its last record."""
+        return increment_sequence(self.base_sequence, self.count - 1)
+
+    def assign_sequence(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Give the batch its producer state; a second call is a reset after an epoch bump."""
+        self.sequence_was_reset = self.has_sequence
+        self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
+        if self._encoded is not None:
+            # A copy: the old bytes may still wait in a connection's queue.
+            self._encoded = bytearray(self._encoded)
+            _patch_producer(self._encoded, producer_id, producer_epoch, base_sequence)
+
+    def encode(self) -> bytearray:
+        """Return the record batch as it goes on the wire; closes it. Compresses at the first call only."""
+        self.closed = True
+        if self._encoded is None:
+            assert self._builder is not None
+            self._encoded = bytearray(
+                self._builder.build(
+                    producer_id=self.producer_id,
+                    producer_epoch=self.producer_epoch,
+                    base_sequence=self.base_sequence,
+                )
+            )
+            self._builder = None
+        return self._encoded
+
+    # --- outcome ---
+
+    def complete(self, base_offset: int, log_append_time_ms: int) -> None:
+        """The broker has it; a no-op when the outcome is known already."""
+        if not self.done:
+            self.base_offset, self.log_append_time_ms = base_offset, log_append_time_ms
+            self._finish()
+
+    def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
+        """It will not be delivered (or nobody knows); a no-op when the outcome is known already."""
+        if not self.done:
+            self.error, self._record_errors = error, record_errors or {}
+            self._finish()
+
+    def split_into(self, children: Sequence["ProducerBatch"]) -> None:
+        """The same records go on in smaller batches; this one is done when all of them are."""
+        starts, start = [], 0
+        for child in children:
+            starts.append((start, child))
+            start += child.count
+        assert start == self.count, "a split must keep all records"
+        self._children = starts
+        self._encoded = None
+        remaining = len(children)
+
+        def child_done() -> None:
+            nonlocal remaining
+            remaining -= 1
+            if remaining == 0:
+                self._finish()
+
+        for child in children:
+            child.add_listener(child_done)
+
+    def locate(self, index: int) -> tuple["ProducerBatch", int]:
+        """Return the batch, after any splits, that holds the record, and the record's index there."""
+        batch: ProducerBatch = self
+        while batch._children:
+            start, batch = next(entry for entry in reversed(batch._children) if entry[0] <= index)
+            index -= start
+        return batch, index
+
+    def leaves(self) -> list["ProducerBatch"]:
+        """The batches that its records went on in: itself, or what it was split into in the end."""
+        return [leaf for _, part in self._children for leaf in part.leaves()] if self._children else [self]
+
+    def error_of(self, index: int) -> KafkaError:
+        """Return why the record at ``index`` failed; its neighbours learn that they were not the bad ones."""
+        assert self.error is not None
+        if not self._record_errors or self.count == 1:
+            return self._record_errors.get(index, self.error)
+        fallback = BrokerError(
+            f"not appended to {self.topic_partition}: other records of its batch were invalid", ErrorCode.INVALID_RECORD
+        )
+        return self._record_errors.get(index, fallback)
+
+    def add_listener(self, function: Callable[[], object]) -> None:
+        """Call ``function()`` once the outcome is known: at once, or later on the thread that brings it."""
+        with self._lock:
+            if not self.done:
+                self._listeners.append(function)
+                return
+        function()
+
+    def _finish(self) -> None:
+        with self._lock:
+            self.done = True
+            listeners, self._listeners = self._listeners, []
+        self._encoded = self._builder = None
+        for function in listeners:
+            function()
+
+
+def increment_sequence(sequence: int, count: int) -> int:
+    """Return ``sequence + count``; after 2^31 - 1 comes 0. Source: DefaultRecordBatch.java#incrementSequence."""
+    return (sequence + count) & 0x7FFFFFFF
+
+
+def _patch_producer(encoded: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    _PRODUCER.pack_into(encoded, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
+    _CRC.pack_into(encoded, _CRC_POSITION, crc32c(memoryview(encoded)[_CHECKED_POSITION:]))

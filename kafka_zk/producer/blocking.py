@@ -1,0 +1,118 @@
+"""The producer for plain threads: the same cores, with the sending done in the process's reactor thread."""
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from kafka_zk.client.errors import BufferExhausted, ClientClosed
+from kafka_zk.client.metadata import TopicMetadata
+from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.future import RecordFuture
+from kafka_zk.producer.intake import Missing
+from kafka_zk.producer.producer import Producer
+from storage.record_batch import Header
+
+
+class BlockingProducer:
+    """Sends records in batches from any number of threads.
+
+    ``send`` puts the record into its batch and returns a future at once; it waits only for a topic's first metadata
+    and when ``buffer.memory`` is full. What counts as delivered is what its future, or ``flush``, says. As a context
+    manager it delivers everything on leaving, or gives up at once when left by an exception.
+
+    Takes Kafka's keys with ``.`` as ``_`` (``bootstrap_servers="h:9092", linger_ms=5``), or a ready ProducerConfig.
+
+    Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
+    """
+
+    def __init__(self, config: ProducerConfig | None = None, **options: Any) -> None:
+        self._thread = reactor_thread()
+        self._producer = Producer(self._thread.reactor, config, **options)
+        self.config = self._producer.config
+        self._intake = self._producer.intake
+        self._accumulator = self._producer.accumulator
+        self._sender = self._producer.sender
+        self._room = threading.Condition()
+        self._closed = False
+        self._producer.on_progress.append(self._tell_waiting)
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> RecordFuture:
+        """Take a record; ``future.result()`` tells where it was written. Order per partition is that of the calls.
+
+        Raises: KafkaTimeoutError (no metadata) or BufferExhausted after ``max.block.ms``; RecordTooLargeError;
+        KafkaError for what the checks refuse; ClientClosed.
+        """
+        if self._closed:
+            raise ClientClosed("the producer was closed")
+        taken = self._intake.offer(topic, value, key, partition, timestamp_ms, headers)
+        if self._accumulator.wake_needed:
+            self._wake()
+        if not isinstance(taken, RecordFuture):
+            return self._wait_and_send(taken, topic, value, key, partition, timestamp_ms, headers)
+        return taken
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until each record sent before has its outcome, good or bad. Raises: KafkaTimeoutError."""
+        self._thread.call(self._producer.flush, timeout_s=timeout_s)
+
+    def partitions_for(self, topic: str) -> TopicMetadata:
+        """The topic's metadata, waiting for it to exist at most ``max.block.ms``."""
+        return self._thread.call(self._producer.partitions_for, topic)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Deliver what was sent (at most ``timeout_s``; None: as long as ``delivery.timeout.ms`` allows), then stop.
+
+        What is not delivered by then fails with ClientClosed. A second close does nothing.
+        """
+        self._closed = True
+        self._thread.call(self._producer.close, timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(None if error is None else 0.0)
+
+    def _wait_and_send(self, missing: Missing, topic: str, *record: Any) -> RecordFuture:
+        deadline_s = time.monotonic() + self.config.max_block_ms / 1000
+        taken: RecordFuture | Missing = missing
+        while True:
+            if taken is Missing.METADATA:
+                self._thread.call(self._producer.partitions_for, topic)
+            with self._room:
+                # Offered under the condition's lock, so that room made between the refusal and the wait is not missed.
+                taken = self._intake.offer(topic, *record)
+                if isinstance(taken, RecordFuture):
+                    break
+                self._wake()
+                left_s = deadline_s - time.monotonic()
+                if taken is Missing.ROOM and (left_s <= 0 or not self._room.wait(left_s)):
+                    raise BufferExhausted(
+                        f"buffer.memory ({self.config.buffer_memory} bytes) had no room "
+                        f"for {self.config.max_block_ms} ms"
+                    )
+        self._wake()
+        return taken
+
+    def _wake(self) -> None:
+        self._accumulator.wake_needed = False
+        if not self._sender.wake_pending:
+            self._sender.wake_pending = True
+            self._thread.reactor.callFromThread(self._sender.wake)
+
+    def _tell_waiting(self) -> None:
+        with self._room:
+            self._room.notify_all()

@@ -1,0 +1,138 @@
+"""What an answer of the broker means for a batch: done, again, smaller, or failed.
+
+Pure. Source: Sender.java@3.9 (completeBatch, canRetry, failBatch).
+Tests: tests/kafka_zk/producer/test_producer_core.py.
+"""
+
+from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.producer.batch import ProducerBatch
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.idempotence import Idempotence
+from kafka_zk.producer.record_accumulator import RecordAccumulator
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.produce import PartitionResult
+from storage.record_batch import decode_records
+
+STALE_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+"""Codes that mean: our picture of the cluster is old. Java's InvalidMetadataException and its children."""
+
+
+class BatchCompletion:
+    """Ends or repeats batches in the accumulator, and keeps the sequences straight."""
+
+    def __init__(self, accumulator: RecordAccumulator, idempotence: Idempotence | None, config: ProducerConfig) -> None:
+        self._accumulator = accumulator
+        self._idempotence = idempotence
+        self._retries = config.retries
+        self._delivery_timeout_ms = config.delivery_timeout_ms
+        self._compression = config.compression_type
+
+    def handle(self, batch: ProducerBatch, response: PartitionResult, now_ms: int) -> bool:
+        """Act on an answer; True when the metadata should be refreshed."""
+        self._accumulator.returned(batch.topic_partition)
+        if batch.done:  # it expired while in flight; a late success still moves the sequences on
+            if response.error_code == ErrorCode.NONE and self._idempotence is not None and batch.has_sequence:
+                self._idempotence.completed(batch)
+            return False
+        code = _known(response.error_code)
+        if code == ErrorCode.NONE:
+            self._succeed(batch, response.base_offset, response.log_append_time_ms)
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+            self._split(batch)
+        elif self._should_retry(batch, code, response.log_start_offset, now_ms):
+            batch.attempts += 1
+            batch.last_attempt_ms = now_ms
+            self._accumulator.requeue([batch])
+        elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._succeed(batch, -1, -1)  # written long ago; the broker forgot where
+        else:
+            self._refuse(batch, response)
+        return code in STALE_METADATA
+
+    def expire(self, now_ms: int) -> None:
+        """Fail what ran out of ``delivery.timeout.ms``."""
+        for batch in self._accumulator.expired(now_ms):
+            age_ms = now_ms - batch.created_ms
+            error = KafkaTimeoutError(
+                f"{batch.count} record(s) for {batch.topic_partition} not delivered after {age_ms} ms "
+                f"(delivery.timeout.ms {self._delivery_timeout_ms}, {batch.attempts} attempt(s) failed)",
+                ErrorCode.REQUEST_TIMED_OUT,
+            )
+            if self._idempotence is not None and batch.has_sequence:
+                self._idempotence.failed(batch, certainly_not_written=False)
+                self._idempotence.expired_after_sending(batch)
+            self._end(batch, error)
+
+    def fail_all(self, error: KafkaError) -> None:
+        """Fail everything that has no outcome: the producer is closing or cannot go on."""
+        for batch in self._accumulator.abort_all():
+            self._end(batch, error)
+
+    def _should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int, now_ms: int) -> bool:
+        if now_ms >= batch.created_ms + self._delivery_timeout_ms or batch.attempts >= self._retries:
+            return False
+        if self._idempotence is None or not batch.has_sequence:
+            return code.retriable
+        return self._idempotence.should_retry(batch, code, log_start_offset)
+
+    def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+        if self._idempotence is not None and batch.has_sequence:
+            self._idempotence.completed(batch)
+        batch.complete(base_offset, log_append_time_ms)
+        self._accumulator.release(batch)
+
+    def _refuse(self, batch: ProducerBatch, response: PartitionResult) -> None:
+        doing = f"producing to {batch.topic_partition}"
+        error = broker_error(response.error_code, doing, response.error_message)
+        single = len(response.record_errors) == 1
+        each: dict[int, KafkaError] = {
+            index: broker_error(
+                response.error_code if single else ErrorCode.INVALID_RECORD, doing, message or response.error_message
+            )
+            for index, message in response.record_errors
+        }
+        if self._idempotence is not None and batch.has_sequence:
+            # With its retries used up nobody knows whether an earlier attempt was written.
+            self._idempotence.failed(batch, certainly_not_written=batch.attempts < self._retries)
+        batch.fail(error, each)
+        self._accumulator.release(batch)
+
+    def _end(self, batch: ProducerBatch, error: KafkaError) -> None:
+        batch.fail(error)
+        self._accumulator.release(batch)
+
+    def _split(self, batch: ProducerBatch) -> None:
+        """Send the same records again in two batches, which do not count as attempts."""
+        records = list(decode_records(batch.encode()))
+        middle = len(records) // 2
+        parts = []
+        for position, half in enumerate((records[:middle], records[middle:])):
+            number = (*batch.number, position)
+            part = ProducerBatch(batch.topic_partition, self._compression, batch.created_ms, 0, number)
+            for record in half:
+                part.append(record.timestamp_ms, record.key, record.value, record.headers)
+            part.closed = True
+            parts.append(part)
+        if self._idempotence is not None and batch.has_sequence:
+            self._idempotence.replaced(batch, parts)
+        batch.split_into(parts)
+        self._accumulator.replace(batch, parts)
+        self._accumulator.release(batch)
+
+
+def _known(code: int) -> ErrorCode:
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,74 @@
+"""The producer's configuration: Kafka's keys and defaults, and the rules between them.
+
+Pure. Source: ProducerConfig.java@3.9 (postProcessAndValidateIdempotenceConfigs).
+"""
+
+from dataclasses import dataclass
+
+from kafka_zk.client.config import ClientConfig, option
+from kafka_zk.client.errors import ConfigError
+from kafka_zk.producer.partitioners import UserPartitioner
+
+_IDEMPOTENT_IN_FLIGHT_MAX = 5  # a broker remembers the last five batches of a producer in a partition
+_ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """Kafka's producer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
+
+    ``partitioner`` is ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
+    ``enable_idempotence`` left at None means: on, unless acks, retries or in-flight requests forbid it (as Kafka).
+
+    Raises: ConfigError naming the key and what is allowed.
+    """
+
+    client_id: str = "kafka-zk-producer"
+    acks: str | int = "all"
+    batch_size: int = option(16_384, 0)
+    buffer_memory: int = option(33_554_432, 0, 2**63 - 1)
+    compression_type: str = option("none", choices=("none", "gzip", "snappy", "lz4", "zstd"))
+    delivery_timeout_ms: int = option(120_000, 1)
+    enable_idempotence: bool | str | None = None
+    linger_ms: int = option(0, 0)
+    max_block_ms: int = option(60_000, 0)
+    max_in_flight_requests_per_connection: int = option(5, 1)
+    max_request_size: int = option(1_048_576, 1)
+    partitioner: str | UserPartitioner = option("roundrobin", choices=("roundrobin", "sticky"))  # noqa: RUF009
+    retries: int = option(2_147_483_647, 0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if str(self.acks) not in _ACKS:
+            raise ConfigError(f"acks: {self.acks!r} is not one of all, -1, 1, 0")
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ConfigError("delivery.timeout.ms must be at least linger.ms + request.timeout.ms")
+        object.__setattr__(self, "enable_idempotence", self._decide_idempotence())
+
+    def _decide_idempotence(self) -> bool:
+        wanted = self.enable_idempotence
+        if isinstance(wanted, str):
+            if wanted.lower() not in ("true", "false"):
+                raise ConfigError(f"enable.idempotence: {wanted!r} is neither true nor false")
+            wanted = wanted.lower() == "true"
+        refusal = None
+        if self.required_acks != -1:
+            refusal = "acks=all"
+        elif self.retries == 0:
+            refusal = "retries above 0"
+        elif self.max_in_flight_requests_per_connection > _IDEMPOTENT_IN_FLIGHT_MAX:
+            refusal = f"max.in.flight.requests.per.connection of at most {_IDEMPOTENT_IN_FLIGHT_MAX}"
+        if wanted and refusal:
+            raise ConfigError(f"enable.idempotence: true needs {refusal}")
+        # Java raises for too many requests in flight even when idempotence is only a default; we rather keep the order.
+        return refusal is None if wanted is None else wanted
+
+    @property
+    def required_acks(self) -> int:
+        """``acks`` as the protocol's number: -1, 1 or 0."""
+        return _ACKS[str(self.acks)]
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether batches carry a producer id and sequence numbers."""
+        return bool(self.enable_idempotence)

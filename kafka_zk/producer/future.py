@@ -1,0 +1,83 @@
+"""What ``send`` hands out: where a record went, once the broker has said so.
+
+A future is two references (batch, index in it), so a million of them cost little; the outcome lives once, in the batch.
+"""
+
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka_zk.client.errors import KafkaTimeoutError
+
+if TYPE_CHECKING:
+    from kafka_zk.producer.batch import ProducerBatch
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record lies. ``offset`` is -1 with acks=0 and for a duplicate whose offset the broker forgot.
+
+    ``timestamp_ms`` is the record's own, or the broker's when the topic has ``message.timestamp.type=LogAppendTime``.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class RecordFuture:
+    """The coming outcome of one record. Awaitable on the reactor's thread; ``result()`` blocks in any other thread.
+
+    ``batch`` and ``index``: where the record was put; the records of a batch share their fate.
+    """
+
+    __slots__ = ("batch", "index", "timestamp_ms")
+
+    def __init__(self, batch: "ProducerBatch", index: int, timestamp_ms: int) -> None:
+        self.batch = batch
+        self.index = index
+        self.timestamp_ms = timestamp_ms
+
+    def done(self) -> bool:
+        """True when the outcome is known."""
+        return self.batch.done
+
+    def value(self) -> RecordMetadata:
+        """Return the metadata of a record that is done.
+
+        Raises: KafkaError, what became of it instead.
+        """
+        batch, index = self.batch.locate(self.index)
+        assert batch.done, "asked for the outcome of a record that has none yet"
+        if batch.error is not None:
+            raise batch.error_of(index)
+        topic, partition = batch.topic_partition
+        timestamp_ms = self.timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
+        offset = batch.base_offset + index if batch.base_offset >= 0 else -1
+        return RecordMetadata(topic, partition, offset, timestamp_ms)
+
+    def result(self, timeout_s: float | None = None) -> RecordMetadata:
+        """Wait for the outcome; not on the reactor's own thread, which would wait for itself.
+
+        Raises: KafkaError, what became of the record; KafkaTimeoutError after ``timeout_s``.
+        """
+        if not self.batch.done:
+            finished = threading.Event()
+            self.batch.add_listener(finished.set)
+            if not finished.wait(timeout_s):
+                raise KafkaTimeoutError(f"the record's outcome was not known after {timeout_s} s")
+        return self.value()
+
+    def add_done_callback(self, function: Callable[["RecordFuture"], Any]) -> None:
+        """Call ``function(self)`` on the reactor's thread when done; at once, on this thread, if it already is."""
+        self.batch.add_listener(lambda: function(self))
+
+    def __await__(self) -> Generator[Any, Any, RecordMetadata]:
+        # Imported late so that the pure modules around this one need no Twisted.
+        from twisted.internet.defer import Deferred
+
+        if not self.batch.done:
+            waiting: Deferred[None] = Deferred()
+            self.batch.add_listener(lambda: waiting.callback(None))
+            yield from waiting.__await__()
+        return self.value()

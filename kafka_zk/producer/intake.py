@@ -1,0 +1,79 @@
+"""The first step of every record, on the caller's thread: check it, choose its partition, put it into its batch.
+
+This is the producer's hot path: it does no I/O, takes one lock and makes one small object a record.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from time import time
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.errors import KafkaError, broker_error
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.future import RecordFuture
+from kafka_zk.producer.partitioners import make_partitioner
+from kafka_zk.producer.record_accumulator import RecordAccumulator
+from kafka_zk.protocol.errors import ErrorCode
+from storage.record_batch import Header
+
+
+class Missing(Enum):
+    """Why a record cannot be taken yet."""
+
+    METADATA = "the topic's metadata are not known"
+    ROOM = "buffer.memory is full"
+
+
+class RecordIntake:
+    """Takes records for one producer; any thread.
+
+    ``refusal`` is set when no record can be taken any more: the producer was closed or has failed for good.
+    """
+
+    def __init__(self, cluster: Cluster, accumulator: RecordAccumulator, config: ProducerConfig) -> None:
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._partitioner = make_partitioner(config.partitioner, config.batch_size)
+        self.refusal: KafkaError | None = None
+
+    def offer(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Sequence[Header],
+    ) -> RecordFuture | Missing:
+        """Take a record, or say what is missing; a record that is not taken leaves no trace.
+
+        Raises: KafkaError (closed, no such partition, too large), TypeError, ValueError for what is no record.
+        """
+        if self.refusal is not None:
+            raise self.refusal
+        known = self._cluster.metadata.topics.get(topic)
+        if known is None or not known.partitions:
+            return Missing.METADATA
+        if value is not None and type(value) is not bytes:
+            value = _to_bytes("value", value)
+        if key is not None and type(key) is not bytes:
+            key = _to_bytes("key", key)
+        count = len(known.partitions)
+        if partition is None:
+            partition = self._partitioner.partition(topic, key, value, count, known.available)
+        elif not 0 <= partition < count:
+            raise broker_error(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition} of {topic}, which has 0..{count - 1}"
+            )
+        if timestamp_ms is None:
+            timestamp_ms = int(time() * 1000)
+        elif timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
+        future = self._accumulator.append(topic, partition, key, value, timestamp_ms, headers)
+        return Missing.ROOM if future is None else future
+
+
+def _to_bytes(what: str, given: object) -> bytes:
+    if isinstance(given, bytes | bytearray | memoryview):
+        return bytes(given)
+    raise TypeError(f"a record's {what} must be bytes or None, not {type(given).__name__}")

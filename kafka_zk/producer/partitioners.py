@@ -1,0 +1,115 @@
+"""Which partition a record goes to: explicit, else by key, else in turn; or a user's callable.
+
+Pure. ``murmur2`` and the rule ``(murmur2(key) & 0x7fffffff) % count`` are those of the Java producer, so records of one
+key land in one partition whichever client wrote them. Tests: tests/kafka_zk/producer/test_partitioners.py.
+
+Source: Utils.java#murmur2, BuiltInPartitioner.java and RoundRobinPartitioner.java@3.9.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from struct import unpack_from
+from typing import Protocol
+
+_SEED = 0x9747B28C
+_MULTIPLIER = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+_CACHED_KEYS = 65_536
+
+UserPartitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""``(topic, key, value, partition_count) -> partition``; ``partition_count`` counts all partitions of the topic."""
+
+
+class Partitioner(Protocol):
+    """What the producer asks for every record without an explicit partition."""
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, count: int, available: Sequence[int]
+    ) -> int:
+        """Return a partition in ``range(count)``; ``available`` are those that have a leader now (may be empty)."""
+
+
+def murmur2(data: bytes) -> int:
+    """Return Java's 32-bit murmur2 of ``data`` as an unsigned number."""
+    size = len(data)
+    words = size >> 2
+    value = _SEED ^ size
+    for word in unpack_from(f"<{words}I", data):
+        word = word * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER
+        value = (value * _MULTIPLIER ^ word) & _MASK
+    tail = data[words << 2 :]
+    if tail:
+        value = (value ^ int.from_bytes(tail, "little")) * _MULTIPLIER & _MASK
+    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
+    return value ^ value >> 15
+
+
+@lru_cache(maxsize=_CACHED_KEYS)
+def _positive_murmur2(key: bytes) -> int:
+    return murmur2(key) & 0x7FFFFFFF
+
+
+def partition_for_key(key: bytes, count: int) -> int:
+    """Return the partition that Java's default partitioner chooses for ``key`` among ``count`` partitions."""
+    return _positive_murmur2(key) % count
+
+
+class RoundRobinPartitioner:
+    """Keys by murmur2; records without a key go to the partitions that have a leader, one after another."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, int] = {}
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, count: int, available: Sequence[int]
+    ) -> int:
+        if key is not None:
+            return _positive_murmur2(key) % count
+        turn = self._turns.get(topic, 0)
+        self._turns[topic] = turn + 1
+        return available[turn % len(available)] if available else turn % count
+
+
+class StickyPartitioner:
+    """Keys by murmur2; records without a key stay with one partition until it got ``sticky_bytes``, then the next.
+
+    Fewer and fuller batches than round-robin when there are many partitions (KIP-480, KIP-794).
+    """
+
+    def __init__(self, sticky_bytes: int) -> None:
+        self._sticky_bytes = sticky_bytes
+        self._turns: dict[str, tuple[int, int]] = {}
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, count: int, available: Sequence[int]
+    ) -> int:
+        if key is not None:
+            return _positive_murmur2(key) % count
+        turn, given_bytes = self._turns.get(topic, (0, 0))
+        chosen = available[turn % len(available)] if available else turn % count
+        given_bytes += len(value) if value is not None else 0
+        self._turns[topic] = (turn + 1, 0) if given_bytes >= self._sticky_bytes else (turn, given_bytes)
+        return chosen
+
+
+class CallablePartitioner:
+    """A user's function decides for every record without an explicit partition, keyed or not."""
+
+    def __init__(self, function: UserPartitioner) -> None:
+        self._function = function
+
+    def partition(
+        self, topic: str, key: bytes | None, value: bytes | None, count: int, available: Sequence[int]
+    ) -> int:
+        chosen = self._function(topic, key, value, count)
+        if not 0 <= chosen < count:
+            raise ValueError(f"the partitioner chose partition {chosen} of {topic}, which has 0..{count - 1}")
+        return chosen
+
+
+def make_partitioner(choice: str | UserPartitioner, batch_size: int) -> Partitioner:
+    """Return the partitioner for a config value: ``roundrobin``, ``sticky`` or a callable."""
+    if callable(choice):
+        return CallablePartitioner(choice)
+    return StickyPartitioner(batch_size) if choice == "sticky" else RoundRobinPartitioner()

@@ -1,0 +1,335 @@
+"""The producer for Twisted programs. For plain threads there is ``kafka_zk.producer.blocking``."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, fail
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.connections import Connect
+from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError
+from kafka_zk.client.metadata import TopicMetadata
+from kafka_zk.client.waiting import Reactor, Signal, run, sleep
+from kafka_zk.network.client import connect
+from kafka_zk.producer.batch import ProducerBatch
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.future import RecordFuture, RecordMetadata
+from kafka_zk.producer.intake import Missing, RecordIntake
+from kafka_zk.producer.record_accumulator import RecordAccumulator
+from kafka_zk.producer.sender import Sender
+from kafka_zk.protocol.errors import ErrorCode
+from storage.record_batch import Header
+
+_TURN_S = 0.01  # how long send_all keeps the reactor to itself
+
+
+class ProducerRecord(NamedTuple):
+    """One record for ``send_all``; the partitioner chooses a missing ``partition``, ``timestamp_ms`` None is now."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: Sequence[Header] = ()
+
+
+class _Waiting(NamedTuple):
+    record: ProducerRecord
+    deadline_s: float
+    result: "Deferred[RecordMetadata]"
+
+
+class _Taken(NamedTuple):
+    """Wraps a Deferred so that a coroutine can return it without waiting for it."""
+
+    delivered: "Deferred[RecordMetadata]"
+
+
+class Producer:
+    """Sends records to a cluster in batches; all methods on the reactor's thread.
+
+    Records of one partition are written in the order of the calls (with idempotence, the default, or one request in
+    flight). ``Producer(reactor, bootstrap_servers="h:9092", linger_ms=5)`` takes Kafka's keys with ``.`` as ``_``;
+    or give a ready ProducerConfig.
+
+    Three ways to send, by what they promise:
+
+    - ``send`` answers each record with a Deferred and waits for metadata and room (``max.block.ms``);
+    - ``send_nowait`` takes a record at once or raises; its future costs next to nothing;
+    - ``send_all`` takes an iterable, keeps to ``buffer.memory`` and to the reactor's patience, and answers once.
+
+    Raises: ConfigError naming the key and what is allowed.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ProducerConfig | None = None,
+        *,
+        connect: Connect = connect,
+        **options: Any,
+    ) -> None:
+        if config is not None and options:
+            raise TypeError("give either a config or options, not both")
+        self._reactor = reactor
+        self.config = ProducerConfig.from_properties(options) if config is None else config
+        self._cluster = Cluster(reactor, self.config, allow_auto_topic_creation=True, connect=connect)
+        self.accumulator = RecordAccumulator(self.config, lambda: int(reactor.seconds() * 1000))
+        self.intake = RecordIntake(self._cluster, self.accumulator, self.config)
+        self.sender = Sender(reactor, self.config, self._cluster, self.accumulator, self._on_progress, self._on_fatal)
+        self._cluster.on_update.append(self.sender.wake)
+        self._room = Signal(reactor)
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        self._closing = False
+        self.on_progress: list[Callable[[], None]] = []  # each is called after every answer of a broker
+
+    # --- sending ---
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> "Deferred[RecordMetadata]":
+        """Send one record; the Deferred tells where it was written, once the broker has acknowledged it.
+
+        Records of a topic that wait here for metadata or room keep their order. Fails with KafkaTimeoutError or
+        BufferExhausted after ``max.block.ms``, with KafkaError for what the broker or the checks refuse.
+        """
+        if self._closing:
+            return fail(ClientClosed("the producer was closed"))
+        record = ProducerRecord(value, key, partition, timestamp_ms, headers)
+        waiting = self._waiting.get(topic)
+        if waiting is None:
+            taken = self._try(topic, record)
+            if isinstance(taken, Deferred):
+                return taken
+            waiting = self._waiting[topic] = deque()
+            run(self._serve_waiting(topic))
+        result: Deferred[RecordMetadata] = Deferred()
+        waiting.append(_Waiting(record, self._reactor.seconds() + self.config.max_block_ms / 1000, result))
+        return result
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[Header] = (),
+    ) -> RecordFuture:
+        """Take one record now; await the future, ask it later, or drop it and ``flush()``.
+
+        Raises: BufferExhausted when ``buffer.memory`` is full (``await ready(topic)``, then again); KafkaError when the
+        topic's metadata are not known yet (``await ready(topic)`` before the first record) or the record is refused.
+        """
+        if self._closing:
+            raise ClientClosed("the producer was closed")
+        if topic in self._waiting:
+            raise BufferExhausted(f"records of {topic} are waiting already; await ready({topic!r}) first")
+        taken = self.intake.offer(topic, value, key, partition, timestamp_ms, headers)
+        if self.accumulator.wake_needed:
+            self.accumulator.wake_needed = False
+            self.sender.wake()
+        if isinstance(taken, RecordFuture):
+            return taken
+        if taken is Missing.ROOM:
+            raise BufferExhausted(f"buffer.memory ({self.config.buffer_memory} bytes) is full")
+        raise KafkaError(f"{taken.value}: {topic}", ErrorCode.LEADER_NOT_AVAILABLE)
+
+    async def ready(self, topic: str) -> TopicMetadata:
+        """Wait until the topic's metadata are known and there is room for a batch; returns the metadata.
+
+        Raises: KafkaTimeoutError, BufferExhausted after ``max.block.ms``; KafkaError when closed.
+        """
+        self._check_open()
+        deadline_s = self._reactor.seconds() + self.config.max_block_ms / 1000
+        found = await self._cluster.topic(topic, self.config.max_block_ms)
+        while self.accumulator.exhausted:
+            await self._wait_for_room(deadline_s)
+        return found
+
+    async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
+        """Send every record of an iterable, wait for all acknowledgements, and return how many there were.
+
+        Waits as long as it takes for room: what bounds it is ``delivery.timeout.ms`` of the batches in its way.
+
+        Raises: the first KafkaError that a record met; records after a refused batch may have been written.
+        """
+        await self.ready(topic)
+        batches: dict[ProducerBatch, None] = {}
+        count = 0
+        turn_end_s = self._reactor.seconds() + _TURN_S
+        offer = self.intake.offer
+        for value, key, partition, timestamp_ms, headers in records:
+            taken = offer(topic, value, key, partition, timestamp_ms, headers)
+            while not isinstance(taken, RecordFuture):
+                await self._until_there(topic, taken)
+                taken = offer(topic, value, key, partition, timestamp_ms, headers)
+            count += 1
+            batches[taken.batch] = None
+            if self.accumulator.wake_needed:
+                self.accumulator.wake_needed = False
+                self.sender.wake()
+                if self._reactor.seconds() >= turn_end_s:
+                    _forget_delivered(batches)
+                    await sleep(self._reactor, 0)
+                    turn_end_s = self._reactor.seconds() + _TURN_S
+        await self._all_done(list(batches))
+        _forget_delivered(batches)
+        return count
+
+    async def flush(self) -> None:
+        """Send everything at once and wait until each record taken before has its outcome, good or bad."""
+        while self._waiting:
+            await self._room.wait()
+        batches = self.accumulator.begin_flush()
+        self.sender.wake()
+        try:
+            await self._all_done(batches)
+        finally:
+            self.accumulator.end_flush()
+
+    async def partitions_for(self, topic: str) -> TopicMetadata:
+        """The topic's metadata, waiting for it to exist at most ``max.block.ms``."""
+        self._check_open()
+        return await self._cluster.topic(topic, self.config.max_block_ms)
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Refuse new records, deliver those taken, stop.
+
+        Delivery may take ``timeout_s``; None: as long as ``delivery.timeout.ms`` allows. What is not delivered by then
+        fails with ClientClosed. A second close does nothing.
+        """
+        if self._closing:
+            return
+        self._closing = True
+        error = ClientClosed("the producer was closed")
+        flushed = run(self.flush())
+        if timeout_s is not None:
+            flushed.addTimeout(max(timeout_s, 1e-3), self._reactor)
+        flushed.addErrback(lambda _: None)  # timed out: stop() below fails what is left
+        await flushed
+        self.intake.refusal = error
+        self.sender.stop(error)
+        self._room.fire()
+        await self._cluster.close()
+
+    # --- inside ---
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise ClientClosed("the producer was closed")
+        if self.intake.refusal is not None:
+            raise self.intake.refusal
+
+    def _try(self, topic: str, record: ProducerRecord) -> "Deferred[RecordMetadata] | Missing":
+        """Offer a record; a Deferred for one that was taken or refused."""
+        result: Deferred[RecordMetadata] = Deferred()
+        try:
+            taken = self.intake.offer(topic, *record)
+        except Exception as error:
+            result.errback(error)
+            return result
+        if self.accumulator.wake_needed:
+            self.accumulator.wake_needed = False
+            self.sender.wake()
+        if isinstance(taken, Missing):
+            return taken
+        taken.add_done_callback(lambda future: _settle(result, future))
+        return result
+
+    async def _serve_waiting(self, topic: str) -> None:
+        """Take the waiting records of one topic in order, then go away."""
+        await sleep(self._reactor, 0)
+        waiting = self._waiting[topic]
+        while waiting:
+            record, deadline_s, result = waiting[0]
+            try:
+                taken = await self._take(topic, record, deadline_s)
+            except Exception as error:
+                waiting.popleft()
+                result.errback(error)
+                continue
+            waiting.popleft()
+            taken.delivered.chainDeferred(result)
+        del self._waiting[topic]
+        self._room.fire()
+
+    async def _take(self, topic: str, record: ProducerRecord, deadline_s: float) -> "_Taken":
+        while True:
+            taken = self._try(topic, record)
+            if isinstance(taken, Deferred):
+                return _Taken(taken)
+            if taken is Missing.METADATA:
+                left_ms = int((deadline_s - self._reactor.seconds()) * 1000)
+                await self._cluster.topic(topic, max(left_ms, 0))
+            else:
+                await self._wait_for_room(deadline_s)
+
+    async def _until_there(self, topic: str, missing: Missing) -> None:
+        if missing is Missing.METADATA:
+            await self._cluster.topic(topic, self.config.max_block_ms)
+        else:
+            self.sender.wake()
+            await self._room.wait()
+
+    async def _wait_for_room(self, deadline_s: float) -> None:
+        self.sender.wake()
+        await self._room.wait_until(
+            deadline_s,
+            BufferExhausted(
+                f"buffer.memory ({self.config.buffer_memory} bytes) had no room for {self.config.max_block_ms} ms"
+            ),
+        )
+        self._check_open()
+
+    @staticmethod
+    async def _all_done(batches: Sequence[ProducerBatch]) -> None:
+        remaining = len(batches)
+        if not remaining:
+            return
+        finished: Deferred[None] = Deferred()
+
+        def one_done() -> None:
+            nonlocal remaining
+            remaining -= 1
+            if remaining == 0 and not finished.called:
+                finished.callback(None)
+
+        for batch in batches:
+            batch.add_listener(one_done)
+        await finished
+
+    def _on_progress(self) -> None:
+        self._room.fire()
+        for listener in self.on_progress:
+            listener()
+
+    def _on_fatal(self, error: KafkaError) -> None:
+        if self.intake.refusal is None:
+            self.intake.refusal = error
+        self.sender.stop(error)
+
+
+def _settle(result: "Deferred[RecordMetadata]", future: RecordFuture) -> None:
+    try:
+        metadata = future.value()
+    except KafkaError as error:
+        result.errback(error)
+    else:
+        result.callback(metadata)
+
+
+def _forget_delivered(batches: dict[ProducerBatch, None]) -> None:
+    """Drop the batches that are done; raise the error of the first that failed."""
+    for batch in [batch for batch in batches if batch.done]:
+        for part in batch.leaves():
+            if part.error is not None:
+                raise part.error
+        del batches[batch]

@@ -1,0 +1,233 @@
+"""Sends what the accumulator has ready, and brings the answers back to it.
+
+The driver of the producer's cores: it alone knows sockets and timers. One run looks at everything once; runs are
+caused by new batches, answers, fresh metadata, new connections and time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.logger import Logger
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.connections import version_between
+from kafka_zk.client.errors import KafkaError, broker_error
+from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.network.client import KafkaConnection
+from kafka_zk.producer.batch import ProducerBatch
+from kafka_zk.producer.completion import BatchCompletion
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.idempotence import Idempotence
+from kafka_zk.producer.record_accumulator import RecordAccumulator
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.produce import (
+    PartitionData,
+    PartitionResult,
+    ProduceRequest,
+    TopicData,
+    read_produce_response,
+    write_produce_request,
+)
+from storage.types import TopicPartition
+
+_log = Logger()
+_PURPOSE = "produce"
+_NO_TIMEOUT_MS = 2**31 - 1
+_PRODUCE_VERSION_MIN = 3  # the first one that carries magic 2
+_PRODUCE_VERSION_MAX = 11
+_InitProducerIdRequest = codec.request(ApiKey.INIT_PRODUCER_ID)
+
+
+class Sender:
+    """Moves batches between the accumulator and the brokers; lives on the reactor's thread.
+
+    Args:
+        on_progress: called after every answer: memory may have become free.
+        on_fatal: called once with the error after which this producer can send nothing more.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ProducerConfig,
+        cluster: Cluster,
+        accumulator: RecordAccumulator,
+        on_progress: Callable[[], None],
+        on_fatal: Callable[[KafkaError], None],
+    ) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._on_progress = on_progress
+        self._on_fatal = on_fatal
+        self._idempotence = Idempotence() if config.idempotent else None
+        self._completion = BatchCompletion(accumulator, self._idempotence, config)
+        self._in_flight: dict[int, int] = {}
+        self._connecting: set[int] = set()
+        self._asking_producer_id = False
+        self._timer: Any = None
+        self._stopped = False
+        self.wake_pending = False  # read by other threads before they call wake through the reactor
+
+    def now_ms(self) -> int:
+        """The reactor's clock in milliseconds; what batches are stamped with."""
+        return int(self._reactor.seconds() * 1000)
+
+    def wake(self) -> None:
+        """Run in the reactor's next round."""
+        self._run_at(self._reactor.seconds())
+
+    def stop(self, error: KafkaError) -> None:
+        """Send nothing more; what has no outcome fails with ``error``."""
+        self._stopped = True
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._completion.fail_all(error)
+        self._on_progress()
+
+    def _run_at(self, when_s: float) -> None:
+        if self._stopped:
+            return
+        if self._timer is not None and self._timer.active():
+            if self._timer.getTime() <= when_s:
+                return
+            self._timer.cancel()
+        self._timer = self._reactor.callLater(max(0.0, when_s - self._reactor.seconds()), self._run)
+
+    def _run(self) -> None:
+        self.wake_pending = False
+        now_ms = self.now_ms()
+        self._completion.expire(now_ms)
+        if self._idempotence is not None:
+            self._idempotence.prepare()
+            if self._idempotence.needs_producer_id and not self._asking_producer_id:
+                self._asking_producer_id = True
+                run(self._ask_producer_id())
+        wake_ms = [at for at in (self._send_ready(now_ms), self._accumulator.next_expiry_ms()) if at is not None]
+        if wake_ms:
+            self._run_at(max(min(wake_ms), now_ms + 1) / 1000)
+
+    def _send_ready(self, now_ms: int) -> int | None:
+        """Send as long as something is ready for a connection with room; returns the next time to look."""
+        may_drain = _always if self._idempotence is None else self._idempotence.may_drain
+        while True:
+            drained = self._accumulator.drain(
+                self._cluster.metadata.leader_id,
+                self._nodes_with_room(),
+                may_drain,
+                self._config.max_request_size,
+                now_ms,
+            )
+            for node_id, batches in drained.requests.items():
+                self._send(node_id, batches)
+            if not drained.requests:
+                break
+        if drained.unknown_leader_topics:
+            self._cluster.add_topics(sorted(drained.unknown_leader_topics))
+            self._cluster.request_update()
+        for node_id in sorted(drained.blocked_nodes):
+            self._ensure_connection(node_id)
+        return drained.next_check_ms
+
+    def _nodes_with_room(self) -> set[int]:
+        limit = self._config.max_in_flight_requests_per_connection
+        return {
+            node_id
+            for node_id in self._cluster.metadata.nodes
+            if self._in_flight.get(node_id, 0) < limit and self._cluster.ready_connection(node_id, _PURPOSE) is not None
+        }
+
+    def _ensure_connection(self, node_id: int) -> None:
+        if node_id in self._connecting or self._cluster.ready_connection(node_id, _PURPOSE) is not None:
+            return
+        self._connecting.add(node_id)
+        run(self._connect(node_id))
+
+    async def _connect(self, node_id: int) -> None:
+        try:
+            await self._cluster.connection(node_id, _PURPOSE)
+        except Exception as error:
+            if not self._stopped:
+                _log.warn("broker {node_id} cannot be reached: {error}", node_id=node_id, error=error)
+                self._cluster.request_update()
+        finally:
+            self._connecting.discard(node_id)
+            self.wake()
+
+    def _send(self, node_id: int, batches: list[ProducerBatch]) -> None:
+        connection = self._cluster.ready_connection(node_id, _PURPOSE)
+        assert connection is not None, "drained for a node without a connection"
+        for batch in batches:
+            if self._idempotence is not None:
+                self._idempotence.drained(batch)
+        self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
+        run(self._request(node_id, connection, batches))
+
+    async def _request(self, node_id: int, connection: KafkaConnection, batches: list[ProducerBatch]) -> None:
+        try:
+            results = await self._exchange(connection, batches)
+        except Exception as error:
+            # Connection lost, timed out or nonsense received: whether the batches were written is unknown.
+            if not self._stopped:
+                _log.warn("a produce request to broker {node_id} failed: {error}", node_id=node_id, error=error)
+            lost = PartitionResult(-1, ErrorCode.NETWORK_EXCEPTION, error_message=str(error))
+            results = {batch.topic_partition: lost for batch in batches}
+        self._in_flight[node_id] -= 1
+        now_ms = self.now_ms()
+        missing = PartitionResult(-1, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the broker's answer left it out")
+        stale = [self._completion.handle(each, results.get(each.topic_partition, missing), now_ms) for each in batches]
+        if any(stale):
+            self._cluster.request_update()
+        self._on_progress()
+        self.wake()
+
+    async def _exchange(
+        self, connection: KafkaConnection, batches: list[ProducerBatch]
+    ) -> dict[TopicPartition, PartitionResult]:
+        version = version_between(connection, ApiKey.PRODUCE, _PRODUCE_VERSION_MIN, _PRODUCE_VERSION_MAX)
+        acks = self._config.required_acks
+        topics: dict[str, list[PartitionData]] = {}
+        for batch in batches:
+            topic, partition = batch.topic_partition
+            topics.setdefault(topic, []).append(PartitionData(partition, batch.encode()))
+        request = ProduceRequest(
+            None, acks, self._config.request_timeout_ms, [TopicData(*each) for each in topics.items()]
+        )
+        body = await connection.send_raw(
+            ApiKey.PRODUCE, version, write_produce_request(version, request), expect_response=acks != 0
+        )
+        if acks == 0:
+            return {batch.topic_partition: PartitionResult(batch.topic_partition.partition) for batch in batches}
+        return {
+            TopicPartition(topic, result.partition): result
+            for topic, results in read_produce_response(version, body).topics
+            for result in results
+        }
+
+    async def _ask_producer_id(self) -> None:
+        """Ask until a broker gives an id; an error that waiting cannot cure ends the producer."""
+        assert self._idempotence is not None
+        message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
+        while not self._stopped:
+            try:
+                response = await self._cluster.request_any(ApiKey.INIT_PRODUCER_ID, message)
+                if response.error_code == ErrorCode.NONE:
+                    self._idempotence.set_producer_id(response.producer_id, response.producer_epoch)
+                    break
+                error: KafkaError = broker_error(response.error_code, "asking for a producer id")
+            except KafkaError as caught:
+                error = caught
+            if not error.retriable:
+                self._on_fatal(error)
+                return
+            _log.warn("no producer id yet: {error}", error=error)
+            await sleep(self._reactor, self._config.retry_backoff_ms / 1000)
+        self._asking_producer_id = False
+        self.wake()
+
+
+def _always(_: ProducerBatch) -> bool:
+    return True

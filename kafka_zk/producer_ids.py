@@ -1,0 +1,45 @@
+"""Producer ids for idempotent producers, taken from ZooKeeper a block at a time (KIP-98).
+
+Source: ZooKeeperProducerIdManager, ProducerIdManager.scala@3.9.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from twisted.internet.defer import Deferred
+
+
+class ProducerIdManager:
+    """Gives out every id once; ``allocate_block`` takes the next block of ids for this broker."""
+
+    def __init__(self, allocate_block: Callable[[], Awaitable[range]]) -> None:
+        self._allocate_block = allocate_block
+        self._block = range(0)
+        self._refilling = False
+        self._waiting: list[Deferred[None]] = []  # for the block that is being allocated
+
+    async def next_id(self) -> int:
+        """Raises RegistryError when a new block is needed and ZooKeeper does not answer."""
+        while not self._block:
+            await self._refill()
+        producer_id, self._block = self._block[0], self._block[1:]
+        return producer_id
+
+    async def _refill(self) -> None:
+        """One allocation for all who wait; they are woken one after the other, and it may not be enough for all."""
+        if self._refilling:
+            waiting: Deferred[None] = Deferred()
+            self._waiting.append(waiting)
+            await waiting
+            return
+        self._refilling = True
+        error: Exception | None = None
+        try:
+            self._block = await self._allocate_block()
+        except Exception as failed:
+            error = failed
+        self._refilling = False
+        woken, self._waiting = self._waiting, []
+        for waiting in woken:
+            waiting.callback(None) if error is None else waiting.errback(error)
+        if error is not None:
+            raise error

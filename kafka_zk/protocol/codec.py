@@ -1,0 +1,123 @@
+"""Every message but the hot path's: bytes to objects and back, on the field tables of kafka-python 3.
+
+This is the only module that touches kafka-python. Its tables and message classes are used (``encode`` too), its decoder
+is not, see ``schema_reader``. Messages that it lacks are tables of our own under ``messages/``, whose facts come from
+Kafka 3.9's message descriptions; ``MetadataResponse`` and the like keep kafka-python's field names.
+
+A message is built from the class that ``request(api_key)`` or ``response(api_key)`` gives, the structs inside it from
+the class's attributes (``MetadataResponse.MetadataResponseTopic``), with ``version=`` or without. Give every array: the
+default of an array field is one list shared by all messages.
+"""
+
+import importlib
+import types
+from functools import cache
+from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.schemas.fields.codecs import EncodeBuffer
+
+from kafka_zk.protocol import messages
+from kafka_zk.protocol.api_keys import ApiKey, is_flexible
+from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.primitives import MALFORMED, Buffer
+from kafka_zk.protocol.request import request_header, response_header
+from kafka_zk.protocol.schema_reader import Reader, compile_reader
+
+Message = Any
+"""An instance of one of kafka-python's message classes, or of ours in the same style."""
+
+_UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
+
+_MODULES = ("admin", "consumer", "metadata", "producer", "sasl")
+_OWN_TABLES = (
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+    "ControlledShutdown",
+    "AlterPartition",
+    "AllocateProducerIds",
+)
+
+
+def _message_classes() -> dict[tuple[int, str], Any]:
+    """Every message class by API key and type ("request" or "response")."""
+    classes: list[Any] = [
+        types.new_class(name + suffix, (ApiMessage,), {"load_json": messages})
+        for name in _OWN_TABLES
+        for suffix in ("Request", "Response")
+    ]
+    for name in _MODULES:
+        importlib.import_module(f"kafka.protocol.{name}")
+    # kafka-python makes a subclass per version that somebody used; those are left out.
+    classes += [cls for cls in ApiMessage.__subclasses__() if cls._class_version is None]
+    # Not by ``cls.type``: in LeaderAndIsrRequest and UpdateMetadataRequest a field of that name hides it.
+    return {(cls._json["apiKey"], cls._json["type"]): cls for cls in classes}
+
+
+_CLASSES = _message_classes()
+
+
+def request(api_key: int) -> Any:
+    """The class of an API's request. Raises KeyError when there is none."""
+    return _CLASSES[api_key, "request"]
+
+
+def response(api_key: int) -> Any:
+    """The class of an API's response. Raises KeyError when there is none."""
+    return _CLASSES[api_key, "response"]
+
+
+def decode_request(api_key: int, version: int, body: Buffer) -> Message:
+    """The request in ``body`` (the frame without its header). Raises ProtocolError."""
+    return _decode(api_key, "request", version, body)
+
+
+def decode_response(api_key: int, version: int, body: Buffer) -> Message:
+    """The response in ``body`` (the frame without its header). Raises ProtocolError.
+
+    An ApiVersions response with UNSUPPORTED_VERSION is of version 0 whatever was asked (KIP-511).
+    """
+    if api_key == ApiKey.API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
+        version = 0
+    return _decode(api_key, "response", version, body)
+
+
+def encode_request(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message
+) -> bytes | bytearray:
+    """Header and body, without the size prefix."""
+    return request_header(api_key, version, correlation_id, client_id) + encode_body(message, api_key, version)
+
+
+def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes | bytearray:
+    """Header and body, without the size prefix. Fields that ``version`` does not have are left out."""
+    return response_header(api_key, version, correlation_id) + encode_body(message, api_key, version)
+
+
+def encode_body(message: Message, api_key: int, version: int) -> bytearray:
+    """The body alone. A value that its field cannot hold raises what Python raises: it is our mistake."""
+    flexible = is_flexible(api_key, version)
+    out = EncodeBuffer(512)
+    encode = message._struct.compiled_encode_into(version, compact=flexible, tagged=flexible)
+    encode(message, out)
+    body: bytearray = out.result()
+    return body
+
+
+@cache
+def _reader(api_key: int, kind: str, version: int) -> Reader:
+    message_class = _CLASSES.get((api_key, kind))
+    if message_class is None or not 0 <= version <= message_class.max_version:
+        raise ProtocolError(f"API {api_key} has no {kind} of version {version}")
+    return compile_reader(message_class, version, is_flexible(api_key, version))
+
+
+def _decode(api_key: int, kind: str, version: int, body: Buffer) -> Message:
+    reader = _reader(api_key, kind, version)
+    try:
+        message, _ = reader(body, 0)
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed {kind} of API {api_key} version {version}: {error}") from error
+    message._header = message._min_version = message._max_version = None
+    return message

@@ -1,0 +1,136 @@
+"""Reading and writing of the wire's primitive types, for the code that does not go through the codec.
+
+Every reader takes a buffer and a position and returns the value and the position after it. A length that does not fit
+into the buffer, and a varint of more than five bytes, is a ProtocolError; a fixed-size number beyond the end is the
+``struct.error`` or ``IndexError`` of Python, which callers turn into a ProtocolError once for the whole message.
+"""
+
+import struct
+
+from kafka_zk.protocol.errors import ProtocolError
+
+Buffer = bytes | bytearray | memoryview
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+MALFORMED = (struct.error, IndexError, ValueError, OverflowError)
+"""What reading beyond the end of a buffer, or nonsense in it, raises in Python."""
+
+
+def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned 32-bit varint. Raises ProtocolError when it is longer than five bytes or above 2^32 - 1."""
+    byte = buffer[position]
+    if byte < 0x80:
+        return byte, position + 1
+    value = byte & 0x7F
+    for shift in (7, 14, 21, 28):
+        position += 1
+        byte = buffer[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                break
+            return value, position + 1
+    raise ProtocolError("a varint of more than 32 bits")
+
+
+def read_length(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
+    """The length of an array, of bytes or of records; -1 is null. Raises ProtocolError when it cannot fit."""
+    if flexible:
+        length, position = read_unsigned_varint(buffer, position)
+        length -= 1
+    else:
+        (length,) = _INT32.unpack_from(buffer, position)
+        position += 4
+    if length > len(buffer) - position or length < -1:
+        raise ProtocolError(f"a length of {length} with {len(buffer) - position} bytes left")
+    return length, position
+
+
+def read_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
+    """The length of an array that must not be null. Raises ProtocolError."""
+    count, position = read_length(buffer, position, flexible)
+    if count < 0:
+        raise ProtocolError("null where an array must stand")
+    return count, position
+
+
+def read_string(buffer: Buffer, position: int, flexible: bool) -> tuple[str | None, int]:
+    """A nullable string. As in Java, bytes that are not UTF-8 become U+FFFD. Raises ProtocolError when it is cut."""
+    if flexible:
+        length, position = read_unsigned_varint(buffer, position)
+        length -= 1
+    else:
+        (length,) = _INT16.unpack_from(buffer, position)
+        position += 2
+    if length < 0:
+        if length != -1:
+            raise ProtocolError(f"a string length of {length}")
+        return None, position
+    end = position + length
+    if end > len(buffer):
+        raise ProtocolError(f"a string of {length} bytes with {len(buffer) - position} left")
+    return str(buffer[position:end], "utf-8", "replace"), end
+
+
+def read_name(buffer: Buffer, position: int, flexible: bool) -> tuple[str, int]:
+    """A string that must not be null. Raises ProtocolError."""
+    value, position = read_string(buffer, position, flexible)
+    if value is None:
+        raise ProtocolError("null where a string must stand")
+    return value, position
+
+
+def skip_tagged_fields(buffer: Buffer, position: int) -> int:
+    """The position after a section of tagged fields. Raises ProtocolError when one is cut."""
+    if buffer[position] == 0:
+        return position + 1
+    return tagged_field_spans(buffer, position)[-1][2]
+
+
+def tagged_field_spans(buffer: Buffer, position: int) -> list[tuple[int, int, int]]:
+    """Tag, start and end position of each tagged field; the last row is (-1, end, end of the section)."""
+    count, position = read_unsigned_varint(buffer, position)
+    if count > len(buffer) - position:
+        raise ProtocolError(f"{count} tagged fields with {len(buffer) - position} bytes left")
+    fields = []
+    for _ in range(count):
+        tag, position = read_unsigned_varint(buffer, position)
+        size_bytes, position = read_unsigned_varint(buffer, position)
+        end = position + size_bytes
+        if end > len(buffer):
+            raise ProtocolError(f"a tagged field of {size_bytes} bytes with {len(buffer) - position} left")
+        fields.append((tag, position, end))
+        position = end
+    fields.append((-1, position, position))
+    return fields
+
+
+def unsigned_varint(value: int) -> bytes:
+    """``value`` (0 to 2^32 - 1) as a varint."""
+    if value < 0x80:
+        return value.to_bytes(1, "big")
+    out = bytearray()
+    while value >= 0x80:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def string(value: str | None, flexible: bool) -> bytes:
+    """A nullable string with its length. Raises ValueError above 32767 bytes when not flexible."""
+    if value is None:
+        return b"\x00" if flexible else b"\xff\xff"
+    data = value.encode("utf-8")
+    if flexible:
+        return unsigned_varint(len(data) + 1) + data
+    if len(data) > 32767:
+        raise ValueError(f"a string of {len(data)} bytes, at most 32767 are allowed")
+    return _INT16.pack(len(data)) + data
+
+
+def length(count: int, flexible: bool) -> bytes:
+    """The length of an array, of bytes or of records; -1 is null."""
+    return unsigned_varint(count + 1) if flexible else _INT32.pack(count)

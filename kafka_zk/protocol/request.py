@@ -1,0 +1,99 @@
+"""The header of a request, and what a request carries besides its bytes.
+
+=============== ======== ==========================================================
+request_api_key int16
+api_version     int16
+correlation_id  int32
+client_id       string   nullable, never compact; absent in ControlledShutdown v0
+tagged fields            in flexible versions only
+=============== ======== ==========================================================
+"""
+
+import struct
+from typing import NamedTuple
+
+from kafka_zk.protocol.api_keys import ApiKey, is_flexible
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.primitives import MALFORMED, skip_tagged_fields, string
+
+_FIXED = struct.Struct(">hhi")
+_FIXED_AND_LENGTH = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
+_CONTROLLED_SHUTDOWN = int(ApiKey.CONTROLLED_SHUTDOWN)
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+
+
+class RequestHeader(NamedTuple):
+    """``api_key`` is a plain number: it may be one that nobody knows."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+
+
+class RequestContext(NamedTuple):
+    """From where a request comes; the same object for all requests of a connection (after its handshake)."""
+
+    listener_name: str
+    security_protocol: str
+    principal: str  # as Kafka writes it: "User:ANONYMOUS"
+    peer_host: str
+    peer_port: int
+    connection_id: str  # local address-remote address-number, as in Kafka's logs
+
+
+def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    """The header of a request and the position of its body. Raises ProtocolError."""
+    try:
+        api_key, api_version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame)
+        if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
+            return RequestHeader(api_key, 0, correlation_id, None), 8
+        position = 10
+        client_id = None
+        if length >= 0:
+            position += length
+            if position > len(frame):
+                raise ProtocolError(f"a client id of {length} bytes with {len(frame) - 10} left")
+            client_id = str(frame[10:position], "utf-8", "replace")
+        elif length != -1:
+            raise ProtocolError(f"a client id of {length} bytes")
+        if is_flexible(api_key, api_version):
+            position = skip_tagged_fields(frame, position)
+        return RequestHeader(api_key, api_version, correlation_id, client_id), position
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed request header: {error}") from error
+
+
+def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """The bytes of a request header."""
+    fixed = _FIXED.pack(api_key, api_version, correlation_id)
+    if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
+        return fixed
+    tagged = b"\x00" if is_flexible(api_key, api_version) else b""
+    return fixed + string(client_id, False) + tagged
+
+
+def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """The bytes of a response header. That of ApiVersions is never flexible (KIP-511)."""
+    if is_flexible(api_key, api_version) and api_key != _API_VERSIONS:
+        return _CORRELATION_ID.pack(correlation_id) + b"\x00"
+    return _CORRELATION_ID.pack(correlation_id)
+
+
+def correlation_id_of(frame: memoryview) -> int:
+    """The correlation id of a response. Raises ProtocolError."""
+    if len(frame) < 4:
+        raise ProtocolError(f"a response of {len(frame)} bytes")
+    correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0]
+    return correlation_id
+
+
+def response_body_position(frame: memoryview, api_key: int, api_version: int) -> int:
+    """Where the body of a response starts. Raises ProtocolError."""
+    if not is_flexible(api_key, api_version) or api_key == _API_VERSIONS:
+        return 4
+    try:
+        return skip_tagged_fields(frame, 4)
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed response header: {error}") from error

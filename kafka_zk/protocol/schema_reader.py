@@ -1,0 +1,206 @@
+"""A bounded decoder for messages described by a field table.
+
+kafka-python's own decoder trusts its peer: its varints have no end, a length beyond the frame is cut silently and every
+tagged field copies the rest of the frame. This one reads the same field tables into the same message classes, and
+refuses what Kafka refuses: a varint of more than five bytes, a length or count that the frame cannot hold, null where
+the table does not allow it. Time and memory are linear in the size of the frame.
+
+A table is turned once per version into nested functions ``read(buffer, position) -> (value, position)``.
+"""
+
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.primitives import (
+    Buffer,
+    read_length,
+    read_name,
+    read_string,
+    tagged_field_spans,
+)
+
+Reader = Callable[[Buffer, int], tuple[Any, int]]
+Field = Any  # a field object of kafka-python
+Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
+
+_FIXED_FORMATS = {
+    "int8": "b",
+    "int16": "h",
+    "uint16": "H",
+    "int32": "i",
+    "int64": "q",
+    "float64": "d",
+    "bool": "?",
+}
+_NO_UUID = bytes(16)
+_UINT32 = struct.Struct(">I")
+
+
+def compile_reader(message_class: Any, version: int, flexible: bool) -> Reader:
+    """The function that reads a body of ``message_class`` in ``version`` into a new instance of it.
+
+    It raises ProtocolError, or one of ``primitives.MALFORMED`` for a body that ends too early.
+    """
+    return _struct_reader(message_class._struct, message_class, version, flexible)
+
+
+def _struct_reader(table: Field, data_class: Any, version: int, flexible: bool) -> Reader:
+    steps = _steps(table.untagged_fields(version), version, flexible)
+    tagged = {
+        field.tag: (field.name, _field_reader(field, version, flexible))
+        for field in table._fields
+        if field.for_version_q(version) and field.tagged_field_q(version)
+    }
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        value = object.__new__(data_class)
+        value._version = version
+        value.tags = value.unknown_tags = None
+        for names, fixed, read_one in steps:
+            if fixed is not None:
+                for name, number in zip(names, fixed.unpack_from(buffer, position), strict=True):
+                    setattr(value, name, number)
+                position += fixed.size
+            elif read_one is not None:
+                item, position = read_one(buffer, position)
+                setattr(value, names[0], item)
+        if not flexible:
+            return value, position
+        if buffer[position] == 0:
+            return value, position + 1
+        return value, _read_tagged(value, tagged, buffer, position)
+
+    return read
+
+
+def _steps(fields: list[Field], version: int, flexible: bool) -> list[Step]:
+    """Neighbouring fields of fixed size are read by one ``struct``, every other field by its own function."""
+    steps: list[Step] = []
+    run: list[Field] = []
+
+    def end_run() -> None:
+        if run:
+            layout = struct.Struct(">" + "".join(_FIXED_FORMATS[field.type_str] for field in run))
+            steps.append((tuple(field.name for field in run), layout, None))
+            run.clear()
+
+    for field in fields:
+        if not field.is_array() and not field.is_struct() and field.type_str in _FIXED_FORMATS:
+            run.append(field)
+        else:
+            end_run()
+            steps.append(((field.name,), None, _field_reader(field, version, flexible)))
+    end_run()
+    return steps
+
+
+def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
+    nullable = field.nullable_for_version_q(version)
+    if field.is_struct_array():
+        element = _struct_reader(field.array_of, field.data_class, version, flexible)
+        return _array_reader(field.name, element, nullable, flexible)
+    if field.is_array():
+        return _array_reader(field.name, _simple_reader(field.array_of, False, flexible), nullable, flexible)
+    if field.is_struct():
+        reader = _struct_reader(field, field.data_class, version, flexible)
+        return _nullable_struct_reader(reader) if nullable else reader
+    return _simple_reader(field, nullable, flexible)
+
+
+def _array_reader(name: str, element: Reader, nullable: bool, flexible: bool) -> Reader:
+    def read(buffer: Buffer, position: int) -> tuple[list[Any] | None, int]:
+        # Every element takes a byte at least, so a count above the bytes that are left is refused here.
+        count, position = read_length(buffer, position, flexible)
+        if count < 0:
+            if not nullable:
+                raise ProtocolError(f"null in {name}")
+            return None, position
+        items = []
+        for _ in range(count):
+            item, position = element(buffer, position)
+            items.append(item)
+        return items, position
+
+    return read
+
+
+def _nullable_struct_reader(reader: Reader) -> Reader:
+    """A nullable struct is preceded by one byte: negative for null (KIP-893)."""
+
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        if buffer[position] > 127:
+            return None, position + 1
+        return reader(buffer, position + 1)
+
+    return read
+
+
+def _simple_reader(field: Field, nullable: bool, flexible: bool) -> Reader:
+    type_name = field.type_str
+    if type_name in _FIXED_FORMATS:
+        return _fixed_reader(struct.Struct(">" + _FIXED_FORMATS[type_name]))
+    if type_name == "string":
+        if nullable:
+            return lambda buffer, position: read_string(buffer, position, flexible)
+        return lambda buffer, position: read_name(buffer, position, flexible)
+    if type_name in ("bytes", "records"):
+        return _bytes_reader(field.name, nullable, flexible)
+    return {"uuid": _read_uuid, "bitfield": _read_bitfield}[type_name]
+
+
+def _fixed_reader(layout: struct.Struct) -> Reader:
+    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+        return layout.unpack_from(buffer, position)[0], position + layout.size
+
+    return read
+
+
+def _bytes_reader(name: str, nullable: bool, flexible: bool) -> Reader:
+    def read(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
+        size_bytes, position = read_length(buffer, position, flexible)
+        if size_bytes < 0:
+            if not nullable:
+                raise ProtocolError(f"null in {name}")
+            return None, position
+        end = position + size_bytes
+        return bytes(buffer[position:end]), end
+
+    return read
+
+
+def _read_uuid(buffer: Buffer, position: int) -> tuple[uuid.UUID | None, int]:
+    """The zero UUID, Kafka's "no id", is None, as kafka-python has it."""
+    end = position + 16
+    data = bytes(buffer[position:end])
+    if len(data) < 16:
+        raise ProtocolError("a uuid that is cut")
+    return (None if data == _NO_UUID else uuid.UUID(bytes=data)), end
+
+
+def _read_bitfield(buffer: Buffer, position: int) -> tuple[set[int] | None, int]:
+    """The numbers of the bits that are set; Integer.MIN_VALUE, Kafka's "not asked for", is None."""
+    (bits,) = _UINT32.unpack_from(buffer, position)
+    if bits == 0x80000000:
+        return None, position + 4
+    return {bit for bit in range(32) if bits >> bit & 1}, position + 4
+
+
+def _read_tagged(value: Any, tagged: dict[int, tuple[str, Reader]], buffer: Buffer, position: int) -> int:
+    """Read the tagged fields into ``value``; those that the table does not know are kept as bytes."""
+    known: set[str] = set()
+    unknown: dict[str, bytes] = {}
+    for tag, start, end in tagged_field_spans(buffer, position):
+        position = end
+        if tag in tagged:
+            name, reader = tagged[tag]
+            item, _ = reader(buffer[:end], start)
+            setattr(value, name, item)
+            known.add(name)
+        elif tag >= 0:
+            unknown[f"_{tag}"] = bytes(buffer[start:end])
+    value.tags = known or None
+    value.unknown_tags = unknown or None
+    return position

@@ -1,0 +1,108 @@
+"""The process around a broker: reactor, signals, exit code."""
+
+import gc
+import logging
+import resource
+import signal
+import sys
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.error import CannotListenError
+
+from kafka_zk.broker import Broker
+from kafka_zk.config import KafkaConfig
+from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.opening_logs import StartAbandoned
+from registry.errors import RegistryError
+from registry.kazoo_twisted import KazooTwistedClient
+from storage.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S = 0.0001
+"""A busy thread (kazoo's, the pool's) gives the GIL back this soon; every system call of the reactor gives it away."""
+
+
+def run_broker(config: KafkaConfig, metrics_port: int | None = None) -> int:
+    """Run a broker until SIGTERM or SIGINT; returns the process's exit code (0: it was stopped cleanly).
+
+    ``metrics_port``: where to serve Prometheus metrics, on all addresses; None for nowhere.
+    """
+    _raise_descriptor_limit()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    process = _Process(reactor, config, metrics_port)
+    gc.freeze()  # what was imported stays: the collector need not look at it
+    process.run()
+    return process.exit_code
+
+
+def _raise_descriptor_limit() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class _Process:
+    def __init__(self, reactor: Any, config: KafkaConfig, metrics_port: int | None) -> None:
+        self._metrics_port = metrics_port
+        self._reactor = reactor
+        self._config = config
+        self._broker: Broker | None = None
+        self._stopping = False
+        self.exit_code = 0
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._reactor.callFromThread(self._stop))
+        self._reactor.callWhenRunning(lambda: ensureDeferred(self._start()))
+        self._reactor.run(installSignalHandlers=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)  # the exit code is settled
+
+    async def _start(self) -> None:
+        config = self._config
+        try:
+            client = KazooTwistedClient(
+                self._reactor,
+                config.zookeeper_connect,
+                config.zookeeper_session_timeout_ms,
+                connection_timeout_ms=config.connection_timeout_ms,
+            )
+            await client.start()
+            stats = None if self._metrics_port is None else RequestStats()
+            self._broker = Broker(self._reactor, config, client, self._fatal, stats)
+            await self._broker.start()
+            if stats is not None and self._metrics_port is not None:
+                from kafka_zk.metrics import endpoint
+
+                endpoint.listen(self._reactor, self._broker, client, stats, self._metrics_port)
+        except (RegistryError, StorageError, OSError, CannotListenError) as error:
+            if not self._stopping:  # else it is what the stop made of the start
+                self._fatal(str(error))
+        except StartAbandoned:
+            pass  # by a stop, which goes its own way
+        except Exception:
+            logger.exception("the broker cannot start")
+            self._fatal("the broker cannot start because of a bug; see the traceback above")
+
+    def _fatal(self, reason: str) -> None:
+        """Say it in one sentence, stop what runs, leave with exit code 1."""
+        logger.error("%s", reason)
+        self.exit_code = 1
+        self._stop()
+
+    def _stop(self) -> None:
+        if not self._stopping:
+            self._stopping = True
+            ensureDeferred(self._stop_broker())
+
+    async def _stop_broker(self) -> None:
+        try:
+            if self._broker is not None:
+                await self._broker.stop()
+        except Exception:
+            logger.exception("the shutdown was not clean")
+            self.exit_code = 1
+        finally:
+            self._reactor.stop()

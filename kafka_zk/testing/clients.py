@@ -1,0 +1,34 @@
+"""Clients for fixtures: a blocking registry client, and topics made through a broker."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS
+from registry.kazoo_blocking import KazooBlockingClient
+
+LEADERS_TIMEOUT_S = 20
+POLL_INTERVAL_S = 0.02
+
+
+@contextlib.contextmanager
+def blocking_client(connect_string: str, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> Iterator[KazooBlockingClient]:
+    """A connected registry client whose session ends with the block."""
+    client = KazooBlockingClient(connect_string, session_timeout_ms)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def create_topic(bootstrap: str, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+    """Create a topic and wait until every partition has a leader. Raises: KafkaError."""
+    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topic(name, partitions, 1, configs)
+        deadline_s = time.monotonic() + LEADERS_TIMEOUT_S
+        while len(admin.describe_cluster().topics[name].available) < partitions:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"topic {name} had no leaders after {LEADERS_TIMEOUT_S} s")
+            time.sleep(POLL_INTERVAL_S)

@@ -1,0 +1,185 @@
+"""pytest plugin: a real ZooKeeper and kafka-zk clusters as fixtures, and the faults to put them through.
+
+    def test_my_consumer(kafka_zk_cluster, make_topic):
+        topic = make_topic(partitions=4)
+        ...connect to kafka_zk_cluster.bootstrap
+
+Session-wide and shared: ``zookeeper_server``, ``kafka_zk_cluster``. Per test: ``zookeeper`` (a fresh chroot on the
+shared server), ``zk_client``. Factories, whose products end with the test: ``make_zookeeper``, ``make_cluster``,
+``make_zk_client``, ``make_topic``, ``make_proxy``. ``expire_session`` ends any session. Everything listens on free
+ports of 127.0.0.1; logs lie in pytest's temporary folder. ZooKeepers tick every 200 ms, so sessions last up to 4 s.
+
+Only pytest is imported here: a run that uses none of the fixtures does not pay for them.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from kafka_zk.embedded.cluster import EmbeddedCluster
+    from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+    from kafka_zk.testing.proxy import TcpProxy
+    from kafka_zk.testing.zookeeper import Chroot
+    from registry.client import RegistryClient
+
+TICK_TIME_MS = 200
+SESSION_TIMEOUT_MS = 4_000
+_numbers = itertools.count(1)
+
+
+class MakeCluster(Protocol):
+    def __call__(
+        self,
+        broker_count: int = 1,
+        properties: Mapping[str, str] | None = None,
+        zookeeper: "str | EmbeddedZooKeeper | None" = None,
+    ) -> "EmbeddedCluster": ...
+
+
+class MakeZkClient(Protocol):
+    def __call__(
+        self, connect_string: str | None = None, session_timeout_ms: int = SESSION_TIMEOUT_MS
+    ) -> "RegistryClient": ...
+
+
+class MakeTopic(Protocol):
+    def __call__(
+        self,
+        name: str | None = None,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        cluster: "EmbeddedCluster | None" = None,
+    ) -> str: ...
+
+
+# --- ZooKeeper --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[EmbeddedZooKeeper]":
+    """One real ZooKeeper for all tests of this process."""
+    from kafka_zk.testing.zookeeper import quick_zookeeper
+
+    with quick_zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+@pytest.fixture
+def zookeeper(zookeeper_server: "EmbeddedZooKeeper") -> "Chroot":
+    """A chroot of its own on the shared server: ``connect_string``, ``restart()``, ``expire_session(id)``."""
+    from kafka_zk.testing.zookeeper import Chroot
+
+    return Chroot(zookeeper_server, f"/test-{next(_numbers)}")
+
+
+@pytest.fixture
+def make_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Callable[[], EmbeddedZooKeeper]]":
+    """``make_zookeeper()``: a server of the test's own, to stop, kill, pause and restart."""
+    from kafka_zk.testing.zookeeper import quick_zookeeper
+
+    with ExitStack() as servers:
+        yield lambda: servers.enter_context(quick_zookeeper(tmp_path_factory.mktemp("zookeeper")))
+
+
+@pytest.fixture
+def make_zk_client(zookeeper: "Chroot") -> Iterator[MakeZkClient]:
+    """``make_zk_client(connect_string=None, session_timeout_ms=4000)``: a blocking registry client, by default on the
+    test's chroot. Its operations are awaitables for ``registry.kazoo_blocking.run_blocking``."""
+    from kafka_zk.testing.clients import blocking_client
+
+    with ExitStack() as clients:
+
+        def make(connect_string: str | None = None, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> "RegistryClient":
+            return clients.enter_context(
+                blocking_client(connect_string or zookeeper.connect_string, session_timeout_ms)
+            )
+
+        yield make
+
+
+@pytest.fixture
+def zk_client(make_zk_client: MakeZkClient) -> "RegistryClient":
+    """A blocking registry client on the test's chroot."""
+    return make_zk_client()
+
+
+@pytest.fixture
+def expire_session(zookeeper_server: "EmbeddedZooKeeper") -> Callable[[int], None]:
+    """``expire_session(session_id)``: end any session of the shared server, whoever holds it."""
+    from kafka_zk.embedded.ports import LOCALHOST
+    from kafka_zk.testing.sessions import expire_session as expire
+
+    return lambda session_id: expire(LOCALHOST, zookeeper_server.port, session_id)
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def kafka_zk_cluster(
+    zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
+) -> "Iterator[EmbeddedCluster]":
+    """Three brokers shared by all tests of this process: leave them as they were; take ``make_cluster`` for faults."""
+    from kafka_zk.testing.zookeeper import Chroot, quick_cluster
+
+    chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")
+    with quick_cluster(tmp_path_factory.mktemp("cluster"), 3, chroot.connect_string) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def make_cluster(
+    zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MakeCluster]:
+    """``make_cluster(broker_count=1, properties=None, zookeeper=None)``: a cluster of the test's own, by default on a
+    fresh chroot of the shared ZooKeeper."""
+    from kafka_zk.testing.zookeeper import Chroot, quick_cluster
+
+    with ExitStack() as clusters:
+
+        def make(
+            broker_count: int = 1,
+            properties: Mapping[str, str] | None = None,
+            zookeeper: "str | EmbeddedZooKeeper | None" = None,
+        ) -> "EmbeddedCluster":
+            where = zookeeper or Chroot(zookeeper_server, f"/cluster-{next(_numbers)}").connect_string
+            folder = tmp_path_factory.mktemp("cluster")
+            return clusters.enter_context(quick_cluster(folder, broker_count, where, properties))
+
+        yield make
+
+
+@pytest.fixture
+def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
+    """``make_topic(name=None, partitions=1, config=None, cluster=None)``: create a topic and return its name, which is
+    unique unless given; by default in the shared cluster."""
+    from kafka_zk.testing.clients import create_topic
+
+    def make(
+        name: str | None = None,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        cluster: "EmbeddedCluster | None" = None,
+    ) -> str:
+        cluster = cluster or request.getfixturevalue("kafka_zk_cluster")
+        name = name or f"topic-{next(_numbers)}"
+        create_topic(cluster.bootstrap, name, partitions, config or {})
+        return name
+
+    return make
+
+
+# --- the network ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def make_proxy() -> "Iterator[Callable[[str, int], TcpProxy]]":
+    """``make_proxy(host, port)``: a TCP proxy that cuts, freezes and delays connections."""
+    from kafka_zk.testing.proxy import TcpProxy
+
+    with ExitStack() as proxies:
+        yield lambda host, port: proxies.enter_context(TcpProxy(host, port))

@@ -1,0 +1,132 @@
+"""A TCP proxy that a test puts before a broker or a ZooKeeper to cut, freeze and delay connections."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine
+from typing import Any, Self, TypeVar
+
+from kafka_zk.embedded.ports import LOCALHOST
+
+CHUNK_BYTES = 65_536
+CALL_TIMEOUT_S = 10
+
+T = TypeVar("T")
+
+
+class TcpProxy:
+    """Listens on 127.0.0.1 and forwards every connection to a target, as faultily as told. Thread-safe.
+
+    It runs an event loop of its own in a daemon thread; every method returns when its effect has happened.
+    """
+
+    def __init__(self, target_host: str, target_port: int) -> None:
+        self._target = (target_host, target_port)
+        self.port = 0
+        self.delay_s = 0.0
+        """Every chunk is held back this long, in both directions."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+
+    @property
+    def address(self) -> str:
+        return f"{LOCALHOST}:{self.port}"
+
+    def start(self) -> Self:
+        self._thread.start()
+        self._call(self._listen())
+        return self
+
+    def stop(self) -> None:
+        """Close everything; the proxy cannot be started again."""
+        if self._thread.is_alive():
+            self._call(self._close_all())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        if not self._loop.is_closed():
+            self._loop.close()
+
+    def cut(self) -> None:
+        """Reset all connections and refuse new ones, until ``restore``."""
+        self._call(self._close_all())
+
+    def restore(self) -> None:
+        """Accept connections again on the same port, and let frozen ones flow."""
+        self._call(self._restore())
+
+    def freeze(self) -> None:
+        """Keep connections open but forward nothing, as a network that drops packets; until ``restore``."""
+        self._call(self._set_flowing(False))
+
+    def drop_connections(self) -> None:
+        """Reset all connections; new ones are accepted."""
+        self._call(self._abort_connections())
+
+    def connection_count(self) -> int:
+        """How many connections are forwarded now."""
+        return len(self._writers) // 2
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CALL_TIMEOUT_S)
+
+    async def _listen(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._forward, LOCALHOST, self.port)
+            self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _restore(self) -> None:
+        self._flowing.set()
+        await self._listen()
+
+    async def _set_flowing(self, flowing: bool) -> None:
+        if flowing:
+            self._flowing.set()
+        else:
+            self._flowing.clear()
+
+    async def _close_all(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        await self._abort_connections()
+
+    async def _abort_connections(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            target_reader, target_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        if self._server is None:  # cut while connecting
+            writer.transport.abort()
+            target_writer.transport.abort()
+            return
+        pair = {writer, target_writer}
+        self._writers |= pair
+        await asyncio.gather(self._pump(reader, target_writer), self._pump(target_reader, writer))
+        self._writers -= pair
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward until either side ends; then end the other side as well."""
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(CHUNK_BYTES):
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
+                await self._flowing.wait()
+                writer.write(chunk)
+                await writer.drain()
+        writer.close()

@@ -1,0 +1,69 @@
+"""End somebody else's ZooKeeper session, as an expiry does.
+
+A session is resumed by whoever knows its id and password, and closed by whoever resumed it. ZooKeeper derives the
+password from the id (SessionTrackerImpl, ZooKeeperServer#generatePasswd@3.9: java.util.Random seeded with id xor a
+constant), so a test can end the session of any process: its ephemerals vanish at once, and the owner learns "session
+expired" when it connects again. No pause of the process and no waiting is needed.
+"""
+
+import socket
+import struct
+
+_SECRET = 0xB3415C00
+_JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D
+_JAVA_RANDOM_MASK = (1 << 48) - 1
+_PASSWORD_SIZE = 16
+_CLOSE_SESSION = -11
+_TIMEOUT_MS = 10_000
+
+_CONNECT_REQUEST = struct.Struct(">iqiqi16s?")  # protocol version, last zxid, timeout, session id, size, password, ro
+_CONNECT_RESPONSE = struct.Struct(">iiq")  # protocol version, timeout, session id; then the password
+
+
+class SessionUnknown(Exception):
+    """The server does not know the session, or not any more."""
+
+
+def session_password(session_id: int) -> bytes:
+    """The password that a ZooKeeper server gives to a session."""
+    state = ((session_id ^ _SECRET) ^ _JAVA_RANDOM_MULTIPLIER) & _JAVA_RANDOM_MASK
+    password = b""
+    while len(password) < _PASSWORD_SIZE:
+        state = (state * _JAVA_RANDOM_MULTIPLIER + 0xB) & _JAVA_RANDOM_MASK
+        password += struct.pack("<I", state >> 16)
+    return password
+
+
+def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10) -> None:
+    """End a session on the server at ``host:port``; returns once its ephemerals are gone.
+
+    Raises: SessionUnknown.
+    """
+    with socket.create_connection((host, port), timeout_s) as connection:
+        connection.settimeout(timeout_s)
+        password = session_password(session_id)
+        _send(connection, _CONNECT_REQUEST.pack(0, 0, _TIMEOUT_MS, session_id, _PASSWORD_SIZE, password, False))
+        _, _, granted_id = _CONNECT_RESPONSE.unpack_from(_receive_packet(connection))
+        if granted_id != session_id:
+            raise SessionUnknown(f"ZooKeeper at {host}:{port} has no session {session_id:#x}")
+        _send(connection, struct.pack(">ii", 1, _CLOSE_SESSION))
+        _receive_packet(connection)
+
+
+def _send(connection: socket.socket, packet: bytes) -> None:
+    connection.sendall(struct.pack(">i", len(packet)) + packet)
+
+
+def _receive_packet(connection: socket.socket) -> bytes:
+    (size_bytes,) = struct.unpack(">i", _receive(connection, 4))
+    return _receive(connection, size_bytes)
+
+
+def _receive(connection: socket.socket, size_bytes: int) -> bytes:
+    received = b""
+    while len(received) < size_bytes:
+        chunk = connection.recv(size_bytes - len(received))
+        if not chunk:
+            raise SessionUnknown("ZooKeeper closed the connection")
+        received += chunk
+    return received

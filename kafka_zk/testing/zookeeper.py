@@ -1,0 +1,46 @@
+"""ZooKeepers and clusters tuned for tests: quick ticks, short sessions, nothing forced to disk."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS, TICK_TIME_MS
+from kafka_zk.testing.sessions import expire_session
+
+
+def quick_zookeeper(data_dir: Path) -> EmbeddedZooKeeper:
+    """A ZooKeeper that is not started yet."""
+    return EmbeddedZooKeeper(data_dir, tick_time_ms=TICK_TIME_MS, force_sync=False)
+
+
+def quick_cluster(
+    data_dir: Path,
+    broker_count: int,
+    zookeeper: str | EmbeddedZooKeeper,
+    properties: Mapping[str, str] | None = None,
+) -> EmbeddedCluster:
+    """A cluster on free ports that is not started yet; sessions last ``SESSION_TIMEOUT_MS``."""
+    merged = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
+    return EmbeddedCluster(data_dir, broker_count=broker_count, zookeeper=zookeeper, properties=merged)
+
+
+class Chroot(NamedTuple):
+    """A part of a ZooKeeper that one test has for itself; made by whoever connects to it first, as Kafka does."""
+
+    server: EmbeddedZooKeeper
+    path: str
+
+    @property
+    def connect_string(self) -> str:
+        return self.server.connect_string + self.path
+
+    def restart(self) -> None:
+        """Restart the whole server; sessions that are not over go on."""
+        self.server.restart()
+
+    def expire_session(self, session_id: int) -> None:
+        """End any session, whoever holds it. Raises: SessionUnknown."""
+        expire_session(LOCALHOST, self.server.port, session_id)

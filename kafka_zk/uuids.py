@@ -1,0 +1,23 @@
+"""Topic ids: 22 characters of url-safe base64 in znodes and on disk, 16 bytes on the wire (Uuid.java@3.9)."""
+
+import base64
+import uuid
+
+ZERO = uuid.UUID(int=0)
+
+
+def random_topic_id() -> uuid.UUID:
+    """A new id whose text does not start with ``-``, so that it can be given on a command line."""
+    while True:
+        topic_id = uuid.uuid4()
+        if not to_text(topic_id).startswith("-"):
+            return topic_id
+
+
+def to_text(topic_id: uuid.UUID) -> str:
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def from_text(text: str) -> uuid.UUID:
+    """Raises ValueError when ``text`` is not a topic id."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))

@@ -1,0 +1,18 @@
+"""Ids for brokers that have none configured: the versions of ``/brokers/seqid``, above the reserved range.
+
+Source: KafkaZkClient.generateBrokerSequenceId in Kafka 3.9; ``reserved.broker.max.id``.
+"""
+
+from registry.client import RegistryClient
+from registry.errors import NoNode
+from registry.pipeline import ensure_paths
+from registry.znodes.brokers import BROKER_SEQUENCE
+
+
+async def generate_broker_id(client: RegistryClient, reserved_broker_max_id: int = 1000) -> int:
+    """An id that no other broker got from here; the first is ``reserved_broker_max_id`` + 1."""
+    while True:
+        try:
+            return (await client.set(BROKER_SEQUENCE, b"")).version + reserved_broker_max_id
+        except NoNode:
+            await ensure_paths(client, [BROKER_SEQUENCE])

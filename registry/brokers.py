@@ -1,0 +1,204 @@
+"""The brokers that are alive: registering, taking over, refusing a duplicate, listing and watching.
+
+Theory: ``/brokers/ids/<id>`` is an ephemeral of the broker's session. A broker that was killed and starts again before
+its old session has expired finds its own ghost. It cannot tell it from a second broker that was given the same id by
+mistake, so it waits as long as a ghost can live and refuses if the znode is still there then: the session timeout, the
+tick at whose end ZooKeeper looks for expired sessions (at most half a session timeout), and a second more. Only a ghost
+of this very process (a session that it held itself) is replaced at once.
+
+Source: KafkaZkClient.registerBroker and CheckedEphemeral in Kafka 3.9; KAFKA-7165.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from twisted.logger import Logger
+
+from registry.client import Create, Delete, Operation, RegistryClient, SetData, ZnodeStat
+from registry.errors import ConnectionLoss, DuplicateBrokerId, InvalidZnode, MultiFailed, NodeExists, NoNode
+from registry.events import Observe, ignore
+from registry.pipeline import found
+from registry.session import Clock, Signal, connected
+from registry.watches import ChildrenWatcher, DataWatcher
+from registry.znodes import brokers as znodes
+from registry.znodes.brokers import BrokerInfo
+
+_log = Logger()
+
+GRACE_MS = 1000
+
+
+def ghost_life_ms(session_timeout_ms: int) -> float:
+    """How long the znode of a broker that died may still stand; a tick is at most half a session timeout."""
+    return session_timeout_ms * 1.5 + GRACE_MS
+
+LiveBrokers = dict[int, tuple[BrokerInfo, int]]  # broker id -> (registration, broker epoch)
+
+
+class BrokerRegistry:
+    """``/brokers/ids``. ``clock`` is needed by ``register`` only; tools may pass None."""
+
+    def __init__(
+        self, client: RegistryClient, clock: Clock | None = None, observe: Observe = ignore, actor: str = ""
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._observe = observe
+        self._actor = actor
+
+    async def register(self, info: BrokerInfo, own_previous_session_ids: Collection[int] = ()) -> int:
+        """Register this broker in the client's session; returns its broker epoch (the znode's czxid).
+
+        Waits for another session's znode to vanish, at most ``ghost_life_ms``. Goes on after a connection loss.
+        Calling it again in the same session rewrites the registration and keeps the epoch.
+
+        Raises: DuplicateBrokerId if the znode stays; SessionLost if the session ends (register again in the next one).
+        """
+        assert self._clock is not None, "register needs a clock"
+        path = znodes.broker_path(info.broker_id)
+        deadline_ms: float | None = None
+        while True:
+            try:
+                holder = await self._try_register(path, info, own_previous_session_ids)
+                if isinstance(holder, int):
+                    return holder
+                now_ms = self._clock.seconds() * 1000
+                deadline_ms = deadline_ms or now_ms + ghost_life_ms(self._client.session_timeout_ms)
+                if now_ms >= deadline_ms:
+                    raise self._duplicate(info.broker_id, holder)
+                gone = Signal(self._clock)
+                if await self._client.exists(path, gone.set) is not None:
+                    await gone.wait(deadline_ms - now_ms)
+            except ConnectionLoss:
+                await connected(self._client)
+
+    async def unregister(self, broker_id: int) -> None:
+        """Remove this broker's registration if it is of the client's session; anything else is left alone."""
+        path = znodes.broker_path(broker_id)
+        stat = await self._client.exists(path)
+        if stat is not None and stat.ephemeral_owner == self._client.session_id:
+            try:
+                await self._client.delete(path)
+            except NoNode:
+                return
+
+    async def live(self) -> LiveBrokers:
+        """All registered brokers by id, sorted; a registration that cannot be understood is left out (and logged)."""
+        try:
+            names, _ = await self._client.children(znodes.BROKER_IDS)
+        except NoNode:
+            return {}
+        ids = _broker_ids(names)
+        answers = await found(self._client.get(znodes.broker_path(broker_id)) for broker_id in ids)
+        live: LiveBrokers = {}
+        for broker_id, answer in zip(ids, answers, strict=True):
+            entry = _decode(broker_id, *answer) if answer is not None else None
+            if entry is not None:
+                live[broker_id] = entry
+        return live
+
+    def watch(self, on_change: Callable[[LiveBrokers], None]) -> "BrokerWatcher":
+        """Report all live brokers now and at every change (start, failure, bounce with a new epoch, new endpoints)."""
+        return BrokerWatcher(self._client, on_change, self._observe, self._actor)
+
+    async def _try_register(
+        self, path: str, info: BrokerInfo, own_previous_session_ids: Collection[int]
+    ) -> int | tuple[bytes | None, ZnodeStat]:
+        """The broker epoch, or who holds the id."""
+        register: list[Operation] = [
+            Create(path, b"", ephemeral=True),
+            SetData(path, znodes.encode(info), 0),
+        ]
+        while True:
+            try:
+                return _epoch(await self._client.multi(register))
+            except MultiFailed as failed:
+                if not isinstance(failed.cause, NodeExists):
+                    raise failed.cause from failed
+            try:
+                data, stat = await self._client.get(path)
+                if stat.ephemeral_owner == self._client.session_id:
+                    return (await self._client.set(path, znodes.encode(info))).czxid
+                if stat.ephemeral_owner not in own_previous_session_ids:
+                    return data, stat
+                return _epoch(await self._client.multi([Delete(path, stat.version), *register]))
+            except (NoNode, MultiFailed):
+                continue  # it changed under our hands: look again
+
+    def _duplicate(self, broker_id: int, holder: tuple[bytes | None, ZnodeStat]) -> DuplicateBrokerId:
+        try:
+            info = znodes.decode(broker_id, holder[0])
+        except InvalidZnode:
+            return DuplicateBrokerId(broker_id, None, -1)
+        endpoint = info.endpoints[0] if info.endpoints else None
+        if info.host is None and endpoint is not None:
+            return DuplicateBrokerId(broker_id, endpoint.host, endpoint.port)
+        return DuplicateBrokerId(broker_id, info.host, info.port)
+
+
+class BrokerWatcher:
+    """Keeps the set of live brokers up to date: a child watch on the parent and a data watch on each broker."""
+
+    def __init__(
+        self, client: RegistryClient, on_change: Callable[[LiveBrokers], None], observe: Observe, actor: str
+    ) -> None:
+        self._client = client
+        self._on_change = on_change
+        self._observe = observe
+        self._actor = actor
+        self._watchers: dict[int, DataWatcher] = {}
+        self._entries: dict[int, tuple[BrokerInfo, int] | None] = {}  # None: gone, or not understood
+        self._reported: LiveBrokers | None = None
+        self._children = ChildrenWatcher(client, znodes.BROKER_IDS, self._listed, observe=observe, actor=actor)
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        self._children.close()
+        for watcher in self._watchers.values():
+            watcher.close()
+        self._watchers.clear()
+
+    def _listed(self, names: list[str]) -> None:
+        ids = set(_broker_ids(names))
+        for broker_id in sorted(self._watchers.keys() - ids):
+            self._watchers.pop(broker_id).close()
+            self._entries.pop(broker_id, None)
+        for broker_id in sorted(ids - self._watchers.keys()):
+            self._watchers[broker_id] = DataWatcher(
+                self._client,
+                znodes.broker_path(broker_id),
+                partial(self._read, broker_id),
+                observe=self._observe,
+                actor=self._actor,
+            )
+        self._report()
+
+    def _read(self, broker_id: int, data: bytes | None, stat: ZnodeStat | None) -> None:
+        self._entries[broker_id] = None if stat is None else _decode(broker_id, data, stat)
+        self._report()
+
+    def _report(self) -> None:
+        if self._entries.keys() != self._watchers.keys():
+            return  # some are still being read
+        live = {broker_id: entry for broker_id, entry in sorted(self._entries.items()) if entry is not None}
+        if live != self._reported:
+            self._reported = live
+            self._on_change(dict(live))
+
+
+def _broker_ids(names: list[str]) -> list[int]:
+    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+
+
+def _decode(broker_id: int, data: bytes | None, stat: ZnodeStat) -> tuple[BrokerInfo, int] | None:
+    try:
+        return znodes.decode(broker_id, data), stat.czxid
+    except InvalidZnode as error:
+        _log.warn("a broker's registration is ignored: {error}", error=error)
+        return None
+
+
+def _epoch(results: list[str | ZnodeStat | None]) -> int:
+    stat = results[-1]
+    assert isinstance(stat, ZnodeStat)
+    return stat.czxid

@@ -1,0 +1,48 @@
+"""Paths with and without the chroot of the connection string, and which paths are allowed at all."""
+
+from registry.client import Check, Create, Delete, Operation, SetData
+
+
+def check_path(path: str) -> None:
+    """Raises ValueError on what ZooKeeper would refuse, before it reaches a connection (our bug, not an outcome)."""
+    if path == "/":
+        return
+    parts = path.split("/")
+    if parts[0] or len(parts) < 2 or any(part in ("", ".", "..") for part in parts[1:]) or "\0" in path:
+        raise ValueError(f"not a ZooKeeper path: {path!r}")
+    path.encode()
+
+
+class Chroot:
+    """Translates between the paths of the client's user and those of the server."""
+
+    __slots__ = ("prefix",)
+
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix
+
+    def full(self, path: str) -> str:
+        """The server's path. Raises ValueError."""
+        check_path(path)
+        return path if not self.prefix else self.prefix if path == "/" else self.prefix + path
+
+    def relative(self, full_path: str) -> str:
+        return full_path[len(self.prefix) :] or "/"
+
+    def operation(self, operation: Operation) -> Operation:
+        """The same operation on the server's path. Raises ValueError."""
+        path = self.full(operation.path)
+        match operation:
+            case Create(_, data, ephemeral, sequential):
+                return Create(path, data, ephemeral, sequential)
+            case SetData(_, data, version):
+                return SetData(path, data, version)
+            case Delete(_, version):
+                return Delete(path, version)
+            case Check(_, version):
+                return Check(path, version)
+
+    def ancestors(self) -> list[str]:
+        """The chroot's own path and its parents, outermost first, to be created; empty without a chroot."""
+        parts = self.prefix.split("/")[1:]
+        return ["/" + "/".join(parts[: depth + 1]) for depth in range(len(parts))]

@@ -1,0 +1,125 @@
+"""The client protocol that every registry is written against, and its vocabulary.
+
+Three clients implement it: kazoo + Twisted (``kazoo_twisted``), kazoo blocking (``kazoo_blocking``) and the in-memory
+ZooKeeper of ``tests/sim``. Every operation is sent when the method is called and returns an awaitable of its outcome,
+so that a caller pipelines by calling many and awaiting them afterwards::
+
+    pending = [client.get(path) for path in paths]
+    answers = [await answer for answer in pending]
+
+Paths are relative to the chroot of the connection string and start with ``/``.
+"""
+
+import enum
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, Protocol
+
+
+class EventType(enum.Enum):
+    CREATED = "created"
+    DELETED = "deleted"
+    CHANGED = "changed"
+    CHILD = "child"
+    NONE = "none"  # the session changed: the watch is gone, re-read once connected
+
+
+class WatchedEvent(NamedTuple):
+    """What a one-shot watch says: a hint to re-read, never data."""
+
+    type: EventType
+    path: str
+
+
+class ZnodeStat(NamedTuple):
+    """ZooKeeper's Stat; times in ms since the epoch, ``ephemeral_owner`` is a session id or 0."""
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+class Create(NamedTuple):
+    path: str
+    data: bytes = b""
+    ephemeral: bool = False
+    sequential: bool = False
+
+
+class SetData(NamedTuple):
+    path: str
+    data: bytes
+    version: int = -1
+
+
+class Delete(NamedTuple):
+    path: str
+    version: int = -1
+
+
+class Check(NamedTuple):
+    path: str
+    version: int
+
+
+Operation = Create | SetData | Delete | Check
+Watch = Callable[[WatchedEvent], None]
+
+
+class SessionState(enum.Enum):
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"  # the connection broke, the session may survive
+    LOST = "lost"  # the session is over; a new one follows
+
+
+class RegistryClient(Protocol):
+    """ZooKeeper as the registries need it. Callbacks run where the client's owner lives (the reactor thread)."""
+
+    @property
+    def session_id(self) -> int | None: ...
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """The timeout that the server granted."""
+
+    @property
+    def state(self) -> SessionState: ...
+
+    def add_session_listener(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
+        """Call ``listener`` on every change of state; returns a function that removes it."""
+
+    def lease_held(self) -> bool:
+        """Whether the session is certain to be alive: the last answered request was sent less than 2/3 of the session
+        timeout ago, on the monotonic clock (design: ownership is a lease)."""
+
+    def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
+        """Data and stat. Raises NoNode (no watch is left then; use ``exists`` to watch an absent znode)."""
+
+    def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]: ...
+
+    def children(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[list[str], ZnodeStat]]:
+        """Names (not paths) of the children, sorted. Raises NoNode."""
+
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> Awaitable[str]:
+        """Returns the path made. Raises NodeExists, NoNode (no parent)."""
+
+    def set(self, path: str, data: bytes, version: int = -1) -> Awaitable[ZnodeStat]:
+        """Raises NoNode, BadVersion."""
+
+    def delete(self, path: str, version: int = -1) -> Awaitable[None]:
+        """Raises NoNode, BadVersion, NotEmpty."""
+
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
+        """All or nothing: for each create the path, for each set the stat, else None. Raises MultiFailed."""
+
+    def close(self) -> Awaitable[None]:
+        """End the session; its ephemerals vanish at once."""

@@ -1,0 +1,198 @@
+"""Entity configs (topics, clients, users, brokers, ips) and the notifications that they changed.
+
+A notification only names the entity; who is told reads the entity's present config. Notifications are processed in the
+order of their sequence numbers, and those older than 15 minutes may be deleted by any broker.
+
+Source: ConfigHandler, ZkNodeChangeNotificationListener and AdminZkClient in Kafka 3.9.
+"""
+
+from collections.abc import Callable, Mapping
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from registry.client import Create, RegistryClient, SessionState
+from registry.errors import ConnectionLoss, InvalidZnode, NodeExists, NoNode, SessionLost
+from registry.events import Observe, ignore
+from registry.pipeline import create_with_parents, found, outcomes
+from registry.session import until_answered
+from registry.watches import ChildrenWatcher
+from registry.znodes import config as znodes
+from registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
+
+_log = Logger()
+
+CHANGE_EXPIRATION_MS = 15 * 60 * 1000
+
+
+class ConfigRegistry:
+    """``/config``. Entity names are in their encoded form (``znodes.config.sanitize``)."""
+
+    def __init__(self, client: RegistryClient, observe: Observe = ignore, actor: str = "") -> None:
+        self._client = client
+        self._observe = observe
+        self._actor = actor
+
+    async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
+        """The entity's config, empty when it has none. Raises InvalidZnode."""
+        return (await self.entities(entity_type, [entity_name]))[entity_name]
+
+    async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
+        """The configs of the named entities, read in one pipeline; empty for one that has none. Raises InvalidZnode."""
+        return {name: znodes.decode(path, data) for name, path, data in await self._read(entity_type, entity_names)}
+
+    async def understood_entities(
+        self, entity_type: str, entity_names: list[str]
+    ) -> dict[str, dict[str, str] | None]:
+        """As ``entities``, for a broker: over connection losses, and with None for one whose znode cannot be understood
+        (and a line in the log). Raises SessionLost."""
+        configs: dict[str, dict[str, str] | None] = {}
+        answers = await until_answered(self._client, lambda: self._read(entity_type, entity_names))
+        for name, path, data in answers:
+            try:
+                configs[name] = znodes.decode(path, data)
+            except InvalidZnode as error:
+                _log.error("a config is ignored: {error}", error=error)
+                configs[name] = None
+        return configs
+
+    async def _read(self, entity_type: str, entity_names: list[str]) -> list[tuple[str, str, bytes | None]]:
+        """Name, path and data of each entity."""
+        paths = [znodes.entity_path(entity_type, name) for name in entity_names]
+        answers = await found(self._client.get(path) for path in paths)
+        return [
+            (name, path, None if answer is None else answer[0])
+            for name, path, answer in zip(entity_names, paths, answers, strict=True)
+        ]
+
+    async def entity_names(self, entity_type: str) -> list[str]:
+        """All entities of the type that have a znode, sorted; read over connection losses. Raises SessionLost."""
+        path = znodes.entity_type_path(entity_type)
+        try:
+            return (await until_answered(self._client, lambda: self._client.children(path)))[0]
+        except NoNode:
+            return []
+
+    async def set_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
+        """Replace the entity's config without telling anyone (see ``change_entity``)."""
+        path, data = znodes.entity_path(entity_type, entity_name), znodes.encode(config_values)
+        while True:
+            try:
+                await self._client.set(path, data)
+                return
+            except NoNode:
+                try:
+                    await create_with_parents(self._client, Create(path, data))
+                    return
+                except NodeExists:
+                    continue  # made by another one in between
+
+    async def change_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
+        """Replace the entity's config and notify all brokers, over connection losses. Raises SessionLost."""
+        await until_answered(self._client, lambda: self.set_entity(entity_type, entity_name, config_values))
+        await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
+
+    async def delete_entity(self, entity_type: str, entity_name: str) -> None:
+        """Remove the entity's znode; it is no error if there is none."""
+        for outcome in await outcomes([self._client.delete(znodes.entity_path(entity_type, entity_name))]):
+            if isinstance(outcome, Exception) and not isinstance(outcome, NoNode):
+                raise outcome
+
+    async def notify(self, entity_type: str, entity_name: str) -> None:
+        """Announce to all brokers that the entity's config changed."""
+        data = znodes.encode_change(ConfigChange(entity_type, entity_name))
+        path = f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}"
+        await create_with_parents(self._client, Create(path, data, sequential=True))
+
+    async def purge_changes(self, now_ms: int, expiration_ms: int = CHANGE_EXPIRATION_MS) -> int:
+        """Delete notifications made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
+        try:
+            names, _ = await self._client.children(CONFIG_CHANGES)
+        except NoNode:
+            return 0
+        paths = [f"{CONFIG_CHANGES}/{name}" for name in names]
+        answers = await found(self._client.get(path) for path in paths)
+        old = [
+            path
+            for path, answer in zip(paths, answers, strict=True)
+            if answer is not None and answer[1].ctime_ms < now_ms - expiration_ms
+        ]
+        deleted = await found(self._client.delete(path) for path in old)
+        return len(deleted)
+
+    def watch_changes(self, on_change: Callable[[str, str], None]) -> "ConfigChangeWatcher":
+        """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first."""
+        return ConfigChangeWatcher(self._client, on_change, self._observe, self._actor)
+
+
+class ConfigChangeWatcher:
+    """Reads each notification once, in the order of the sequence numbers; malformed ones are logged and skipped."""
+
+    def __init__(
+        self, client: RegistryClient, on_change: Callable[[str, str], None], observe: Observe, actor: str
+    ) -> None:
+        self._client = client
+        self._on_change = on_change
+        self._last_number = -1
+        self._names: list[str] = []
+        self._reading = False
+        self._closed = False
+        self._remove_listener = client.add_session_listener(self._session_changed)
+        self._children = ChildrenWatcher(client, CONFIG_CHANGES, self._listed, observe=observe, actor=actor)
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        self._closed = True
+        self._remove_listener()
+        self._children.close()
+
+    def _listed(self, names: list[str]) -> None:
+        self._names = names
+        self._start()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._start()  # what a lost connection left unread
+
+    def _start(self) -> None:
+        if not self._reading and not self._closed:
+            self._reading = True
+            ensureDeferred(self._read_new()).addErrback(self._failed)
+
+    async def _read_new(self) -> None:
+        try:
+            while new := self._new_names():
+                paths = [f"{CONFIG_CHANGES}/{name}" for _, name in new]
+                answers = await found(self._client.get(path) for path in paths)
+                for (number, _), path, answer in zip(new, paths, answers, strict=True):
+                    self._last_number = number
+                    if answer is not None and not self._closed:
+                        self._report(path, answer[0])
+        except (ConnectionLoss, SessionLost):
+            return  # read on when connected
+        finally:
+            self._reading = False
+
+    def _new_names(self) -> list[tuple[int, str]]:
+        numbered = sorted((_number(name), name) for name in self._names)
+        return [] if self._closed else [entry for entry in numbered if entry[0] > self._last_number]
+
+    def _report(self, path: str, data: bytes | None) -> None:
+        try:
+            change = znodes.decode_change(path, data)
+        except InvalidZnode as error:
+            _log.warn("a config change is skipped: {error}", error=error)
+            return
+        try:
+            self._on_change(change.entity_type, change.entity_name)
+        except Exception:
+            _log.failure("the listener of {path} failed", path=path)
+
+    def _failed(self, failure: Failure) -> None:
+        _log.failure("cannot read {path}", failure=failure, path=CONFIG_CHANGES)
+
+
+def _number(name: str) -> int:
+    digits = name.removeprefix(CONFIG_CHANGE_PREFIX)
+    return int(digits) if digits.isascii() and digits.isdigit() else -1

@@ -1,0 +1,224 @@
+"""Electing the controller and writing as the controller.
+
+Theory: ``/controller`` (an ephemeral) says who it is, but it cannot stop a paused process that believes to be it. So
+each election also bumps ``/controller_epoch``, in the same multi, and everything that a controller writes goes through
+a multi that first checks the version which its own bump gave to that znode. Whoever was elected later has moved it on.
+
+Real controllers write check + one operation. Here many operations may share one check (at most 512 KB); when one of
+them fails, the batch is written again one by one, so that each has its own outcome.
+
+Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9; KAFKA-6082 (fencing).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from registry.client import Check, Create, Delete, Operation, RegistryClient, SetData, ZnodeStat
+from registry.errors import BadVersion, ControllerMoved, InvalidZnode, MultiFailed, NodeExists, NoNode, RegistryError
+from registry.events import Observe, ignore, wall_clock_ms
+from registry.pipeline import outcomes
+from registry.watches import DataWatcher
+from registry.znodes import controller as znodes
+from registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, ControllerClaim
+
+_log = Logger()
+
+BATCH_SIZE_BYTES = 512 * 1024
+BATCH_COUNT = 1000
+_OVERHEAD_BYTES = 64  # of one operation in a multi: its header, lengths, ACL, version
+
+Result = str | ZnodeStat | None
+
+
+class Elected(NamedTuple):
+    """This broker is the controller. ``epoch_zk_version`` is the fencing token for every write."""
+
+    epoch: int
+    epoch_zk_version: int
+
+
+class Lost(NamedTuple):
+    """Another broker (or another session of this one) is the controller."""
+
+    controller_id: int
+
+
+class ControllerRegistry:
+    """``/controller`` and ``/controller_epoch``, and fenced writes to anything."""
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        observe: Observe = ignore,
+        actor: str = "",
+        now_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self._client = client
+        self._observe = observe
+        self._actor = actor
+        self._now_ms = now_ms
+
+    async def elect(self, broker_id: int) -> Elected | Lost:
+        """Try to become the controller.
+
+        After a connection loss just call it again: a claim that was made, but whose answer was lost, is found.
+        Raises: ConnectionLoss, SessionLost, InvalidZnode (what stands in the znodes is not Kafka's).
+        """
+        while True:
+            claim, owner = await self._claim()
+            epoch, epoch_version = await self._epoch()
+            if claim is not None:
+                mine = claim.broker_id == broker_id and owner == self._client.session_id
+                if mine and claim.kraft_controller_epoch < 1:
+                    return Elected(epoch, epoch_version)
+                return Lost(claim.broker_id)
+            try:
+                results = await self._client.multi(
+                    [
+                        Create(CONTROLLER, znodes.encode(ControllerClaim(broker_id, self._now_ms())), ephemeral=True),
+                        SetData(CONTROLLER_EPOCH, znodes.encode_epoch(epoch + 1), epoch_version),
+                    ]
+                )
+            except MultiFailed as failed:
+                if isinstance(failed.cause, NodeExists | BadVersion | NoNode):
+                    continue  # another one was faster: see who
+                raise failed.cause from failed
+            stat = results[1]
+            assert isinstance(stat, ZnodeStat)
+            return Elected(epoch + 1, stat.version)
+
+    async def current(self) -> int | None:
+        """The controller's broker id, None when there is none. Raises InvalidZnode."""
+        claim, _ = await self._claim()
+        return None if claim is None else claim.broker_id
+
+    async def resign(self, epoch_zk_version: int) -> None:
+        """Give up being the controller. Raises ControllerMoved if another one was elected already."""
+        try:
+            await self.fenced_multi(epoch_zk_version, [Delete(CONTROLLER)])
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, NoNode):
+                raise failed.cause from failed
+
+    def watch(self, on_change: Callable[[int | None], None]) -> "ControllerWatcher":
+        """Report the controller's broker id (None: there is none) now and whenever ``/controller`` changed."""
+        return ControllerWatcher(self._client, on_change, self._observe, self._actor)
+
+    async def fenced_multi(self, epoch_zk_version: int, operations: Sequence[Operation]) -> list[Result]:
+        """All of the operations or none, and none unless this controller is still the last one elected.
+
+        Raises: ControllerMoved; MultiFailed with the index within ``operations``.
+        """
+        try:
+            return (await self._client.multi(_fenced(epoch_zk_version, operations)))[1:]
+        except MultiFailed as failed:
+            raise _refusal(epoch_zk_version, failed) from failed
+
+    async def fenced_writes(
+        self, epoch_zk_version: int, operations: Sequence[Operation]
+    ) -> list[Result | RegistryError]:
+        """Each operation by itself, in order, many to a multi: its result, or the RegistryError it failed with.
+
+        Operations may rest on earlier ones (a parent, then its child). A ConnectionLoss among the outcomes means that
+        this one may or may not have been written. Raises ControllerMoved (some may have been written before).
+        """
+        batches = list(_batches(operations))
+        pending = [self._client.multi(_fenced(epoch_zk_version, batch)) for batch in batches]
+        settled: list[Result | RegistryError] = []
+        for batch, outcome in zip(batches, await outcomes(pending), strict=True):
+            refusal = _refusal(epoch_zk_version, outcome) if isinstance(outcome, MultiFailed) else outcome
+            if isinstance(refusal, ControllerMoved):
+                raise refusal
+            if isinstance(refusal, MultiFailed) and len(batch) == 1:
+                settled.append(refusal.cause)
+            elif isinstance(refusal, MultiFailed):
+                settled.extend(await self._one_by_one(epoch_zk_version, batch))
+            elif isinstance(refusal, RegistryError):
+                settled.extend([refusal] * len(batch))
+            else:
+                settled.extend(refusal[1:])
+        return settled
+
+    async def _one_by_one(self, epoch_zk_version: int, operations: Sequence[Operation]) -> list[Result | RegistryError]:
+        pending = [self._client.multi(_fenced(epoch_zk_version, [operation])) for operation in operations]
+        settled: list[Result | RegistryError] = []
+        for outcome in await outcomes(pending):
+            if isinstance(outcome, MultiFailed):
+                refusal = _refusal(epoch_zk_version, outcome)
+                if isinstance(refusal, ControllerMoved):
+                    raise refusal
+                settled.append(refusal.cause)
+            elif isinstance(outcome, RegistryError):
+                settled.append(outcome)
+            else:
+                settled.append(outcome[1])
+        return settled
+
+    async def _claim(self) -> tuple[ControllerClaim | None, int]:
+        """Who claims to be the controller, and the session that made the claim."""
+        try:
+            data, stat = await self._client.get(CONTROLLER)
+        except NoNode:
+            return None, 0
+        return znodes.decode(data), stat.ephemeral_owner
+
+    async def _epoch(self) -> tuple[int, int]:
+        """The controller epoch and the version of its znode, which is made if absent."""
+        while True:
+            try:
+                data, stat = await self._client.get(CONTROLLER_EPOCH)
+                return znodes.decode_epoch(data), stat.version
+            except NoNode:
+                await outcomes([self._client.create(CONTROLLER_EPOCH, znodes.encode_epoch(0))])
+
+
+class ControllerWatcher:
+    """A data watch on ``/controller``."""
+
+    def __init__(
+        self, client: RegistryClient, on_change: Callable[[int | None], None], observe: Observe, actor: str
+    ) -> None:
+        self._on_change = on_change
+        self._watcher = DataWatcher(client, CONTROLLER, self._read, observe=observe, actor=actor)
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        self._watcher.close()
+
+    def _read(self, data: bytes | None, stat: ZnodeStat | None) -> None:
+        if stat is None:
+            self._on_change(None)
+            return
+        try:
+            claim = znodes.decode(data)
+        except InvalidZnode as error:
+            _log.warn("{path} is ignored: {error}", path=CONTROLLER, error=error)
+            return
+        self._on_change(claim.broker_id)
+
+
+def _fenced(epoch_zk_version: int, operations: Sequence[Operation]) -> list[Operation]:
+    return [Check(CONTROLLER_EPOCH, epoch_zk_version), *operations]
+
+
+def _refusal(epoch_zk_version: int, failed: MultiFailed) -> ControllerMoved | MultiFailed:
+    if failed.index == 0:
+        return ControllerMoved(f"{CONTROLLER_EPOCH} is not at version {epoch_zk_version} any more")
+    return MultiFailed(failed.index - 1, failed.cause)
+
+
+def _batches(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
+    batch: list[Operation] = []
+    batch_size = 0
+    for operation in operations:
+        data = operation.data if isinstance(operation, Create | SetData) else b""
+        size = len(operation.path) + len(data) + _OVERHEAD_BYTES
+        if batch and (batch_size + size > BATCH_SIZE_BYTES or len(batch) == BATCH_COUNT):
+            yield batch
+            batch, batch_size = [], 0
+        batch.append(operation)
+        batch_size += size
+    if batch:
+        yield batch

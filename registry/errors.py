@@ -1,0 +1,86 @@
+"""Outcomes of ZooKeeper operations.
+
+``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty`` are expected results that callers handle. ``ConnectionLoss``
+means "outcome unknown": re-read and compare. ``SessionLost`` means that all ephemerals and watches are gone.
+"""
+
+
+class RegistryError(Exception):
+    """Base of all; the message names the path."""
+
+
+class NodeExists(RegistryError):
+    """The znode is already there."""
+
+
+class NoNode(RegistryError):
+    """The znode (or the parent of one to create) is not there."""
+
+
+class BadVersion(RegistryError):
+    """The znode's version is not the expected one."""
+
+
+class NotEmpty(RegistryError):
+    """The znode to delete has children."""
+
+
+class NoChildrenForEphemerals(RegistryError):
+    """The parent of the znode to create is ephemeral."""
+
+
+class NoAuth(RegistryError):
+    """The ACL forbids it."""
+
+
+class RequestTooLarge(RegistryError):
+    """The request is above ZooKeeper's packet limit (1 MB); nothing was sent."""
+
+
+class ConnectionTimeout(RegistryError):
+    """No server of the connection string answered in time; the message is one sentence for the user."""
+
+
+class ConnectionLoss(RegistryError):
+    """The connection broke before the answer came: the operation may or may not have happened."""
+
+
+class SessionLost(RegistryError):
+    """The session expired or was closed: its ephemerals and watches are gone."""
+
+
+class MultiFailed(RegistryError):
+    """A multi was rolled back; ``index`` is the operation that failed and ``cause`` why."""
+
+    def __init__(self, index: int, cause: RegistryError) -> None:
+        super().__init__(f"operation {index} of the multi failed: {cause!r}")
+        self.index = index
+        self.cause = cause
+
+
+class InvalidZnode(RegistryError):
+    """A znode's data cannot be understood."""
+
+
+class InvalidConnectString(RegistryError):
+    """A ZooKeeper connection string that is not ``host:port[,host:port…][/chroot]``."""
+
+
+class DuplicateBrokerId(RegistryError):
+    """Another live broker holds the id; ``host`` is None where its registration does not say."""
+
+    def __init__(self, broker_id: int, host: str | None, port: int) -> None:
+        super().__init__(
+            f"broker id {broker_id} is already registered by a live broker at {host or 'an unknown host'}:{port}"
+        )
+        self.broker_id = broker_id
+        self.host = host
+        self.port = port
+
+
+class ControllerMoved(RegistryError):
+    """Another controller was elected: nothing of the refused multi was written; resign."""
+
+
+class TooManyProducerIds(RegistryError):
+    """All producer ids (63 bits) were given out."""

@@ -1,0 +1,26 @@
+"""The finalized features of the cluster (``/feature``), which a controller writes when it is elected.
+
+Source: FeatureZNode and KafkaController.setupFeatureVersioning in Kafka 3.9; KIP-584.
+"""
+
+from registry.client import Create, Operation, RegistryClient, SetData
+from registry.errors import NoNode
+from registry.znodes import feature as znodes
+from registry.znodes.feature import FEATURE, FinalizedFeatures
+
+
+async def read_features(client: RegistryClient) -> tuple[FinalizedFeatures, int] | None:
+    """What is finalized and the znode's version, None where no controller wrote it yet. Raises InvalidZnode."""
+    try:
+        data, stat = await client.get(FEATURE)
+    except NoNode:
+        return None
+    return znodes.decode(data), stat.version
+
+
+def write_operation(present: tuple[FinalizedFeatures, int] | None, wanted: FinalizedFeatures) -> Operation | None:
+    """What a controller has to write (through its fence) after ``read_features``; None if it stands there already."""
+    if present is None:
+        return Create(FEATURE, znodes.encode(wanted))
+    features, version = present
+    return None if features == wanted else SetData(FEATURE, znodes.encode(wanted), version)

@@ -1,0 +1,50 @@
+"""Notifications to the controller: partitions whose ISR a leader changed, brokers that lost a log directory.
+
+Both are lists of sequential znodes that anybody adds to and the controller reads, then deletes through its fence.
+"""
+
+from collections.abc import Iterable
+
+from registry.client import Create, Delete, RegistryClient
+from registry.pipeline import create_with_parents, found
+from registry.znodes import isr as znodes
+from storage.types import TopicPartition
+
+
+async def notify_isr_change(client: RegistryClient, partitions: Iterable[TopicPartition]) -> None:
+    """Tell the controller that the ISR of these partitions was changed in their state znodes."""
+    path = f"{znodes.ISR_CHANGES}/{znodes.ISR_CHANGE_PREFIX}"
+    await create_with_parents(client, Create(path, znodes.encode_isr_change(partitions), sequential=True))
+
+
+async def read_isr_changes(client: RegistryClient, names: Iterable[str]) -> set[TopicPartition]:
+    """The partitions of the named notifications; those that are gone are skipped. Raises InvalidZnode."""
+    paths = [f"{znodes.ISR_CHANGES}/{name}" for name in names]
+    answers = await found(client.get(path) for path in paths)
+    changed: set[TopicPartition] = set()
+    for path, answer in zip(paths, answers, strict=True):
+        if answer is not None:
+            changed |= znodes.decode_isr_change(path, answer[0])
+    return changed
+
+
+def deletions(parent: str, names: Iterable[str]) -> list[Delete]:
+    """What the controller writes when it has acted on the named notifications under ``parent``."""
+    return [Delete(f"{parent}/{name}") for name in sorted(names)]
+
+
+async def notify_log_dir_failure(client: RegistryClient, broker_id: int) -> None:
+    """Tell the controller that this broker lost a log directory."""
+    path = f"{znodes.LOG_DIR_EVENTS}/{znodes.LOG_DIR_EVENT_PREFIX}"
+    await create_with_parents(client, Create(path, znodes.encode_log_dir_event(broker_id), sequential=True))
+
+
+async def read_log_dir_failures(client: RegistryClient, names: Iterable[str]) -> set[int]:
+    """The brokers that the named notifications tell of; those that are gone are skipped. Raises InvalidZnode."""
+    paths = [f"{znodes.LOG_DIR_EVENTS}/{name}" for name in names]
+    answers = await found(client.get(path) for path in paths)
+    return {
+        znodes.decode_log_dir_event(path, answer[0])
+        for path, answer in zip(paths, answers, strict=True)
+        if answer is not None
+    }

@@ -1,0 +1,164 @@
+"""The ZooKeeper client of scripts, tools and tests: the same protocol and the registries' coroutines, no reactor.
+
+    with KazooBlockingClient("localhost:2181/kafka") as client:
+        names = run_blocking(TopicRegistry(client).names())
+
+The thread that uses the client does all the work: callbacks (watches, session listeners) run while it waits for an
+answer or in ``process``. The lease is renewed by answers only, so it lapses while the thread does something else.
+"""
+
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import Any, TypeVar
+
+from registry.client import SessionState
+from registry.errors import RegistryError, SessionLost
+from registry.kazoo_client import KazooClientBase, monotonic_ms
+from registry.kazoo_common import PostedWatch
+
+T = TypeVar("T")
+
+
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that awaits nothing but a blocking client's operations; returns its result or raises."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    work.close()
+    raise RuntimeError("the coroutine awaits something that is not an operation of a blocking client")
+
+
+class Outcome(Awaitable[T]):
+    """The outcome of one operation; awaiting it blocks until it is there."""
+
+    def __init__(self, client: "KazooBlockingClient") -> None:
+        self._client = client
+        self._result: T | None = None
+        self._error: BaseException | None = None
+        self._done = False
+
+    def callback(self, result: T) -> None:
+        self._result, self._done = result, True
+
+    def errback(self, error: BaseException) -> None:
+        self._error, self._done = error, True
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        yield from ()  # a generator, as the protocol wants, that never yields
+        return self.get()
+
+    def get(self) -> T:
+        """Block until the outcome is there; returns or raises it."""
+        self._client._work_until(lambda: self._done, None)
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]
+
+
+class KazooBlockingClient(KazooClientBase):
+    """A RegistryClient whose operations block when awaited. For one thread; any number of clients in a process.
+
+    Args as of KazooTwistedClient. Raises: InvalidConnectString. Unlike the Twisted client an operation waits for a
+    connection (at most ``connection_timeout_ms``) instead of failing at once while there is none.
+    """
+
+    def __init__(
+        self,
+        connect_string: str,
+        session_timeout_ms: int = 18_000,
+        *,
+        connection_timeout_ms: int | None = None,
+        clock_ms: Callable[[], float] = monotonic_ms,
+    ) -> None:
+        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms)
+        self._arrived = threading.Event()
+        self._start_failure: RegistryError | None = None
+
+    def start(self) -> None:
+        """Connect, and create the chroot if it is absent. Raises: ConnectionTimeout, NoAuth (the client is closed)."""
+        assert self._session is None and not self._closed, "a client starts once"
+        self._open_session()
+        self._await_connection()
+        failure = self._start_failure
+        if failure is None and self._state is not SessionState.CONNECTED:
+            failure = self._connection_timeout()
+        if failure is not None:
+            self._end()
+            raise failure
+
+    def close(self) -> Outcome[None]:
+        """End the session; its ephemerals vanish at once. Blocks until done, a session timeout at the most."""
+        self._end()
+        outcome: Outcome[None] = Outcome(self)
+        outcome.callback(None)
+        return outcome
+
+    def process(self, duration_ms: float) -> None:
+        """Run the callbacks of watches and session listeners that come within this time."""
+        self._work_until(lambda: False, duration_ms)
+
+    def __enter__(self) -> "KazooBlockingClient":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _new_waiting(self) -> Outcome[Any]:
+        return Outcome(self)
+
+    def _wake(self) -> None:
+        self._arrived.set()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        run_blocking(work)
+
+    def _started(self, failure: RegistryError | None) -> None:
+        self._start_failure = failure
+
+    def _submit(
+        self,
+        path: str,
+        start: Callable[[Any], Any],
+        convert: Callable[[Any], Any],
+        watch: PostedWatch | None = None,
+    ) -> Awaitable[Any]:
+        if self._state is not SessionState.CONNECTED and self._session is not None and not self._closed:
+            self._await_connection()
+        return super()._submit(path, start, convert, watch)
+
+    def _await_connection(self) -> None:
+        self._work_until(
+            lambda: self._state is SessionState.CONNECTED or self._start_failure is not None,
+            self._connection_timeout_ms,
+        )
+
+    def _work_until(self, condition: Callable[[], bool], limit_ms: float | None) -> None:
+        end = None if limit_ms is None else time.monotonic() + limit_ms / 1000
+        while not condition():
+            self._arrived.clear()
+            if self._inbox:
+                self._inbox.popleft()()
+                continue
+            left = None if end is None else end - time.monotonic()
+            if left is not None and left <= 0:
+                return
+            self._arrived.wait(left)
+
+    def _end(self) -> None:
+        if self._closed or self._session is None:
+            self._closed = True
+            return
+        connected = self._state is SessionState.CONNECTED
+        self._closed = True
+        self._connection_count += 1
+        ended = threading.Event()
+        self._session.end(ended.set)
+        ended.wait(self.session_timeout_ms / 1000 if connected else 0)
+        self._session_id = None
+        self._lease.revoke()
+        self._work_until(lambda: not self._inbox, None)
+        self._change_state(SessionState.LOST, SessionLost)

@@ -1,0 +1,345 @@
+"""The client over kazoo without its threads' details: what the Twisted and the blocking client have in common.
+
+Everything that kazoo's thread has to say goes into one inbox, in the order of the wire, and is worked off by the
+owner's thread; so a watch event is seen before the answer that shows the change. Only ``_post`` and what it calls run
+on kazoo's thread.
+
+States: an operation is accepted while CONNECTED only. A new connection is announced when a first request over it was
+answered (a ``sync``, through the leader), so that the lease is held when the listeners hear of it. What was under way
+fails with ConnectionLoss before SUSPENDED is announced, with SessionLost before LOST; then the next session is opened.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from operator import methodcaller
+from typing import Any, cast
+
+from registry import connect_string
+from registry.chroot import Chroot
+from registry.client import Create, Delete, Operation, SessionState, SetData, Watch, ZnodeStat
+from registry.errors import ConnectionLoss, ConnectionTimeout, NodeExists, RegistryError, SessionLost
+from registry.kazoo_common import (
+    KazooSession,
+    PostedWatch,
+    check_size,
+    is_connection_end,
+    multi_results,
+    registry_error,
+    start_multi,
+    to_stat,
+)
+from registry.lease import Lease
+
+
+def monotonic_ms() -> float:
+    """The clock of the lease: it goes on while the machine sleeps, where the system has such a clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock) * 1000
+
+
+class _Request:
+    """One request under way and who waits for it."""
+
+    __slots__ = ("convert", "path", "sent_ms", "waiting")
+
+    def __init__(self, path: str, sent_ms: float, waiting: Any, convert: Callable[[Any], Any]) -> None:
+        self.path = path
+        self.sent_ms = sent_ms
+        self.waiting = waiting  # a Deferred or alike: callback(result), errback(exception)
+        self.convert = convert
+
+
+class KazooClientBase(ABC):
+    """Implements RegistryClient but for the threads; see the two subclasses."""
+
+    def __init__(
+        self,
+        servers: str,
+        session_timeout_ms: int,
+        connection_timeout_ms: int | None,
+        clock_ms: Callable[[], float],
+    ) -> None:
+        parsed = connect_string.parse(servers)
+        self._hosts = parsed.hosts
+        self._chroot = Chroot(parsed.chroot)
+        self._chroot_made = not parsed.chroot
+        self._wanted_timeout_ms = session_timeout_ms
+        self._connection_timeout_ms = connection_timeout_ms or session_timeout_ms
+        self._clock_ms = clock_ms
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._session: KazooSession | None = None
+        self._session_id: int | None = None
+        self._state = SessionState.LOST
+        self._lease = Lease(session_timeout_ms)
+        self._connection_count = 0
+        self._listeners: list[Callable[[SessionState], None]] = []
+        self._outstanding: dict[_Request, None] = {}
+        self._closed = False
+
+    # RegistryClient
+
+    @property
+    def session_id(self) -> int | None:
+        return self._session_id
+
+    @property
+    def session_timeout_ms(self) -> int:
+        return self._session.session_timeout_ms if self._session is not None else self._wanted_timeout_ms
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    def add_session_listener(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
+        self._listeners.append(listener)
+
+        def remove() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return remove
+
+    def lease_held(self) -> bool:
+        return self._lease.held(self._clock_ms())
+
+    def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
+        full, posted = self._chroot.full(path), self._posted(watch, path)
+        return self._submit(
+            path, lambda kazoo: kazoo.get_async(full, posted), lambda got: (got[0], to_stat(got[1])), posted
+        )
+
+    def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]:
+        full, posted = self._chroot.full(path), self._posted(watch, path)
+        return self._submit(
+            path,
+            lambda kazoo: kazoo.exists_async(full, posted),
+            lambda stat: None if stat is None else to_stat(stat),
+            posted,
+        )
+
+    def children(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[list[str], ZnodeStat]]:
+        full, posted = self._chroot.full(path), self._posted(watch, path)
+        return self._submit(
+            path,
+            lambda kazoo: kazoo.get_children_async(full, posted, include_data=True),
+            lambda got: (sorted(got[0]), to_stat(got[1])),
+            posted,
+        )
+
+    def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> Awaitable[str]:
+        operation = Create(self._chroot.full(path), data, ephemeral, sequential)
+        return self._write(
+            operation,
+            lambda kazoo: kazoo.create_async(operation.path, data, ephemeral=ephemeral, sequence=sequential),
+            self._chroot.relative,
+        )
+
+    def set(self, path: str, data: bytes, version: int = -1) -> Awaitable[ZnodeStat]:
+        operation = SetData(self._chroot.full(path), data, version)
+        return self._write(operation, lambda kazoo: kazoo.set_async(operation.path, data, version), to_stat)
+
+    def delete(self, path: str, version: int = -1) -> Awaitable[None]:
+        operation = Delete(self._chroot.full(path), version)
+        return self._write(operation, lambda kazoo: kazoo.delete_async(operation.path, version), lambda _: None)
+
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
+        if not operations:
+            return self._done([])
+        full = [self._chroot.operation(operation) for operation in operations]
+
+        def convert(results: Any) -> list[str | ZnodeStat | None]:
+            converted = multi_results(results, full)
+            return [self._chroot.relative(result) if isinstance(result, str) else result for result in converted]
+
+        return self._write(full, lambda kazoo: start_multi(kazoo, full), convert)
+
+    # What differs between the owners' threads
+
+    @abstractmethod
+    def _new_waiting(self) -> Any:
+        """Something to await, with ``callback(result)`` and ``errback(exception)``."""
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """Have ``_work_off`` called on the owner's thread soon. Called on any thread."""
+
+    @abstractmethod
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine of this module on the owner's thread."""
+
+    @abstractmethod
+    def _started(self, failure: RegistryError | None) -> None:
+        """The first connection was announced, or the chroot cannot be made."""
+
+    # Requests
+
+    def _submit(
+        self,
+        path: str,
+        start: Callable[[Any], Any],
+        convert: Callable[[Any], Any],
+        watch: PostedWatch | None = None,
+    ) -> Awaitable[Any]:
+        if self._closed or self._state is SessionState.LOST:
+            return self._failed(SessionLost(path))
+        if self._state is SessionState.SUSPENDED:
+            return self._failed(ConnectionLoss(path))
+        return self._send(path, start, convert, watch)
+
+    def _write(
+        self, operation: Operation | list[Operation], start: Callable[[Any], Any], convert: Callable[[Any], Any]
+    ) -> Awaitable[Any]:
+        operations = operation if isinstance(operation, list) else [operation]
+        try:
+            check_size(operations)
+        except RegistryError as error:
+            return self._failed(error)
+        return self._submit(operations[0].path, start, convert)
+
+    def _send(
+        self,
+        path: str,
+        start: Callable[[Any], Any],
+        convert: Callable[[Any], Any],
+        watch: PostedWatch | None = None,
+    ) -> Awaitable[Any]:
+        assert self._session is not None
+        request = _Request(path, self._clock_ms(), self._new_waiting(), convert)
+        self._outstanding[request] = None
+
+        def answered(answer: Any) -> None:  # on kazoo's thread
+            if watch is not None and not answer.successful():
+                watch.armed = False
+            self._post(partial(self._answered, request, answer))
+
+        self._session.ask(start, answered)
+        return cast(Awaitable[Any], request.waiting)
+
+    def _answered(self, request: _Request, answer: Any) -> None:
+        if request not in self._outstanding:
+            return  # it failed with its session already, or kazoo says the same twice
+        if not answer.successful() and is_connection_end(answer.exception):
+            return  # the change of state that follows fails it
+        del self._outstanding[request]
+        if answer.successful():
+            self._lease.answered(request.sent_ms)
+            try:
+                result = request.convert(answer.value)
+            except RegistryError as failed:
+                request.waiting.errback(failed)
+            else:
+                request.waiting.callback(result)
+            return
+        error = registry_error(answer.exception, request.path)
+        if not isinstance(error, ConnectionLoss | SessionLost):
+            self._lease.answered(request.sent_ms)  # a refusal is an answer too
+        request.waiting.errback(error)
+
+    def _fail_outstanding(self, error: type[RegistryError]) -> None:
+        outstanding, self._outstanding = self._outstanding, {}
+        for request in outstanding:
+            request.waiting.errback(error(request.path))
+
+    def _done(self, result: Any) -> Awaitable[Any]:
+        waiting = self._new_waiting()
+        waiting.callback(result)
+        return cast(Awaitable[Any], waiting)
+
+    def _failed(self, error: RegistryError) -> Awaitable[Any]:
+        waiting = self._new_waiting()
+        waiting.errback(error)
+        return cast(Awaitable[Any], waiting)
+
+    def _posted(self, watch: Watch | None, path: str) -> PostedWatch | None:
+        return None if watch is None else PostedWatch(watch, path, self._post_event)
+
+    # The thread hop
+
+    def _post(self, call: Callable[[], None]) -> None:
+        """Any thread: have ``call`` made on the owner's thread, after all that was posted before."""
+        self._inbox.append(call)
+        self._wake()
+
+    def _post_event(self, call: Callable[[], None]) -> None:
+        self._post(lambda: None if self._closed else call())
+
+    # Sessions
+
+    def _open_session(self) -> None:
+        self._session = KazooSession(
+            self._hosts,
+            self._wanted_timeout_ms,
+            lambda session, state: self._post(partial(self._session_changed, session, state)),
+        )
+        self._session.start()
+
+    def _session_changed(self, session: KazooSession, state: SessionState) -> None:
+        if session is not self._session or self._closed:
+            return
+        self._connection_count += 1
+        if state is SessionState.CONNECTED:
+            if self._session_id != session.session_id:
+                self._lease = Lease(session.session_timeout_ms)
+            self._run(self._greet(self._connection_count))
+        elif state is SessionState.SUSPENDED:
+            suspended = SessionState.LOST if self._state is SessionState.LOST else SessionState.SUSPENDED
+            self._change_state(suspended, ConnectionLoss)  # kazoo may still send what it had queued
+        else:
+            self._end_session(session)
+            self._open_session()
+
+    async def _greet(self, connection_count: int) -> None:
+        """A connection was made: see that it works and that the chroot is there, then announce it."""
+        try:
+            if not self._chroot_made:
+                await self._make_chroot()
+            await self._heartbeat()
+        except (ConnectionLoss, SessionLost):
+            return  # the next state says more
+        except RegistryError as error:
+            self._started(error)
+            return
+        if connection_count == self._connection_count and not self._closed:
+            assert self._session is not None
+            self._session_id = self._session.session_id
+            self._change_state(SessionState.CONNECTED)
+            self._started(None)
+
+    async def _make_chroot(self) -> None:
+        ancestors = self._chroot.ancestors()
+        if await self._send("/", lambda kazoo: kazoo.exists_async(ancestors[-1]), lambda stat: stat) is None:
+            for path in ancestors:
+                try:
+                    await self._send(path, methodcaller("create_async", path), lambda made: made)
+                except NodeExists:
+                    continue
+        self._chroot_made = True
+
+    def _heartbeat(self) -> Awaitable[None]:
+        """Renews the lease: a request that the leader answers."""
+        return self._send("/", lambda kazoo: kazoo.sync_async("/"), lambda _: None)
+
+    def _end_session(self, session: KazooSession) -> None:
+        session.release()
+        self._session_id = None
+        self._lease.revoke()
+        self._change_state(SessionState.LOST, SessionLost)
+
+    def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
+        changed, self._state = state is not self._state, state
+        if error is not None:
+            self._fail_outstanding(error)  # after the state: whoever tries again at once must not find it connected
+        for listener in list(self._listeners) if changed else ():
+            listener(state)
+
+    def _connection_timeout(self) -> ConnectionTimeout:
+        reason = self._session.last_error if self._session is not None else None
+        cause = f" ({reason})" if reason is not None else ""
+        return ConnectionTimeout(
+            f"no ZooKeeper server at {self._hosts} could be reached within {self._connection_timeout_ms} ms{cause}"
+        )

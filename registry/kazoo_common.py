@@ -1,0 +1,316 @@
+"""What both kazoo clients share and what only kazoo knows: one session, its errors, its results.
+
+kazoo is used as a connection only: no recipe, no retry of commands, no chroot, no worker threads. Habits that matter:
+
+- When a session expires, kazoo would make a new one under the same object, and a request sent for the old session could
+  be carried out in the new one. So one KazooSession ends with its session; the client makes another.
+- A server may give a new session without a word where an old one was to be resumed: ids are compared at each connect.
+- Watches are dropped at each disconnect; kazoo says so with a NONE event.
+- Once requests are sent regularly kazoo sends no pings and then does not notice a server that is silent; the client
+  notices and calls ``drop_connection``.
+- Request encoding happens on kazoo's thread, where an exception ends the thread: paths are checked before.
+"""
+
+import logging
+import select
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from kazoo import exceptions
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Connect
+from kazoo.protocol.states import KazooState, KeeperState
+
+from registry import errors
+from registry.client import Check, Create, Delete, EventType, Operation, SessionState, SetData, WatchedEvent, ZnodeStat
+
+PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection on anything above it
+
+_STOP_TIMEOUT_S = 10.0
+_OVERHEAD_BYTES = 64  # of one operation in a request: its header, lengths, ACL, flags
+_RECONNECT_DELAY_MAX_S = 1.0
+
+_log = logging.getLogger("registry.kazoo")
+_log.addHandler(logging.NullHandler())
+
+_STATES = {
+    KazooState.CONNECTED: SessionState.CONNECTED,
+    KazooState.SUSPENDED: SessionState.SUSPENDED,
+    KazooState.LOST: SessionState.LOST,
+}
+_ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
+    (exceptions.NodeExistsError, errors.NodeExists),
+    (exceptions.NoNodeError, errors.NoNode),
+    (exceptions.BadVersionError, errors.BadVersion),
+    (exceptions.NotEmptyError, errors.NotEmpty),
+    (exceptions.NoChildrenForEphemeralsError, errors.NoChildrenForEphemerals),
+    (exceptions.NoAuthError, errors.NoAuth),
+    (exceptions.AuthFailedError, errors.NoAuth),
+    (exceptions.SessionExpiredError, errors.SessionLost),  # ConnectionClosedError is one of these
+    (exceptions.SessionMovedError, errors.ConnectionLoss),
+    (exceptions.ConnectionLoss, errors.ConnectionLoss),
+    (exceptions.OperationTimeoutError, errors.ConnectionLoss),
+)
+
+
+def registry_error(error: BaseException, path: str) -> errors.RegistryError:
+    """The outcome that kazoo's exception stands for."""
+    for kazoo_type, registry_type in _ERRORS:
+        if isinstance(error, kazoo_type):
+            return registry_type(path)
+    return errors.RegistryError(f"{path}: {error!r}")
+
+
+def is_connection_end(error: BaseException) -> bool:
+    """Whether kazoo says this of everything under way, as a connection or a session ends."""
+    return isinstance(error, exceptions.ConnectionLoss | exceptions.SessionExpiredError)
+
+
+def to_stat(stat: Sequence[int]) -> ZnodeStat:
+    """kazoo's stat has the same fields in the same order."""
+    return ZnodeStat._make(stat)
+
+
+def check_size(operations: Sequence[Operation]) -> None:
+    """Raises RequestTooLarge for what a server would answer by closing the connection."""
+    size = sum(
+        len(operation.path.encode())
+        + (len(operation.data) if isinstance(operation, Create | SetData) else 0)
+        + _OVERHEAD_BYTES
+        for operation in operations
+    )
+    if size > PACKET_LIMIT_BYTES:
+        raise errors.RequestTooLarge(
+            f"{operations[0].path}: a request of {size} bytes ({len(operations)} operations) is above ZooKeeper's"
+            f" limit of {PACKET_LIMIT_BYTES} bytes"
+        )
+
+
+def start_multi(kazoo: KazooClient, operations: Sequence[Operation]) -> Any:
+    """Send the operations as one transaction; kazoo's async result of them."""
+    transaction = kazoo.transaction()
+    for operation in operations:
+        match operation:
+            case Create(path, data, ephemeral, sequential):
+                transaction.create(path, data, ephemeral=ephemeral, sequence=sequential)
+            case SetData(path, data, version):
+                transaction.set_data(path, data, version)
+            case Delete(path, version):
+                transaction.delete(path, version)
+            case Check(path, version):
+                transaction.check(path, version)
+    return transaction.commit_async()
+
+
+def multi_results(results: Sequence[Any], operations: Sequence[Operation]) -> list[str | ZnodeStat | None]:
+    """The results of a transaction with the server's paths. Raises MultiFailed."""
+    for index, result in enumerate(results):
+        if isinstance(result, Exception) and not isinstance(
+            result, exceptions.RolledBackError | exceptions.RuntimeInconsistency
+        ):
+            raise errors.MultiFailed(index, registry_error(result, operations[index].path))
+    return [
+        result if isinstance(operation, Create) else to_stat(result) if isinstance(operation, SetData) else None
+        for operation, result in zip(operations, results, strict=True)
+    ]
+
+
+class PostedWatch:
+    """A watch as kazoo holds it: hands the event to the owner's thread. Equal for equal functions, for kazoo's sets."""
+
+    __slots__ = ("_path", "_post", "_watch", "armed")
+
+    def __init__(
+        self, watch: Callable[[WatchedEvent], None], path: str, post: Callable[[Callable[[], None]], None]
+    ) -> None:
+        self._watch = watch
+        self._path = path
+        self._post = post
+        self.armed = True  # False once the read was refused: the server watches nothing then
+
+    def __bool__(self) -> bool:
+        """What kazoo asks, after an answer, before it remembers the watch; it would remember refused ones as well."""
+        return self.armed
+
+    def __call__(self, event: Any) -> None:
+        self._post(partial(self._watch, WatchedEvent(EventType[event.type], self._path)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PostedWatch) and self._watch == other._watch
+
+    def __hash__(self) -> int:
+        return hash(self._watch)
+
+
+class _BufferedSocket(socket.socket):
+    """A socket that reads ahead: kazoo asks for every length and every body by itself."""
+
+    _READ_AHEAD_BYTES = 64 * 1024
+
+    def __init__(self, plain: socket.socket) -> None:
+        super().__init__(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        self._ahead = b""
+        self._position = 0
+
+    def pending(self) -> int:
+        """Bytes that were read ahead (kazoo asks for this, because TLS sockets have it too)."""
+        return len(self._ahead) - self._position
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        if not self.pending():
+            self._ahead, self._position = super().recv(self._READ_AHEAD_BYTES, flags), 0
+        start = self._position
+        self._position = min(start + size, len(self._ahead))
+        return self._ahead[start : self._position]
+
+
+class _InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Runs every callback on kazoo's connection thread, in the order of the wire; they only post."""
+
+    running = False  # kazoo calls back directly, not through a queue
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last_error: Exception | None = None
+
+    def start(self) -> None:
+        """No worker threads."""
+
+    def stop(self) -> None:
+        """No worker threads."""
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+    def select(self, readers: Any, writers: Any, _: Any, timeout: float | None = None) -> Any:
+        """As select.select, without its limit on descriptors; kazoo's own makes an epoll each time."""
+        poll = select.poll()
+        ahead = [reader for reader in readers if isinstance(reader, _BufferedSocket) and reader.pending()]
+        for reader in readers:
+            poll.register(reader, select.POLLIN)
+        for writer in writers:
+            poll.register(writer, select.POLLOUT)
+        ready = {descriptor for descriptor, _ in poll.poll(0 if ahead else None if timeout is None else timeout * 1000)}
+        return (
+            [reader for reader in readers if reader in ahead or reader.fileno() in ready],
+            [writer for writer in writers if writer.fileno() in ready],
+            [],
+        )
+
+    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return _BufferedSocket(super().create_connection(*args, **kwargs))
+        except Exception as error:
+            self.last_error = error
+            raise
+
+
+class _Connection(ConnectionHandler):  # type: ignore[misc]
+    """Sees the answer to a connect request, from which kazoo keeps too little."""
+
+    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+        answer = super()._invoke(timeout, request, xid)
+        if isinstance(request, Connect):
+            connected, _ = answer
+            if connected.time_out > 0 and request.session_id not in (0, connected.session_id):
+                raise exceptions.SessionExpiredError("the server gave a new session instead of the old one")
+            self.client.negotiated_timeout_ms = connected.time_out
+        return answer
+
+
+class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
+    """A kazoo client that stops when its session is over, instead of making a new one."""
+
+    def __init__(self, hosts: str, session_timeout_ms: int) -> None:
+        super().__init__(
+            hosts=hosts,
+            timeout=session_timeout_ms / 1000,
+            handler=_InlineHandler(),
+            connection_retry={
+                "max_tries": -1,
+                "delay": 0.05,
+                "max_delay": min(_RECONNECT_DELAY_MAX_S, session_timeout_ms / 6000),
+            },
+            logger=_log,
+        )
+        self._connection = _Connection(self, self._conn_retry.copy(), logger=_log)
+        self.negotiated_timeout_ms = session_timeout_ms
+
+    def _session_callback(self, state: Any) -> None:
+        if state == KeeperState.EXPIRED_SESSION:
+            self._stopped.set()
+        super()._session_callback(state)
+
+
+class KazooSession:
+    """One ZooKeeper session from its first connect to its end.
+
+    ``on_state`` is called on kazoo's thread: CONNECTED and SUSPENDED in turn, LOST once at the end.
+    """
+
+    def __init__(
+        self, hosts: str, session_timeout_ms: int, on_state: Callable[["KazooSession", SessionState], None]
+    ) -> None:
+        self.session_id = 0  # known from the first connection on
+        self._on_state = on_state
+        self._kazoo = _SingleSessionKazoo(hosts, session_timeout_ms)
+        self._kazoo.add_listener(self._state_changed)
+
+    def start(self) -> None:
+        """Connect, for as long as it takes, on a thread of its own."""
+        self._kazoo.start_async()
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """What the server granted (until then, what was asked for)."""
+        return int(self._kazoo.negotiated_timeout_ms)
+
+    @property
+    def last_error(self) -> Exception | None:
+        """Why the last attempt to connect failed."""
+        error: Exception | None = self._kazoo.handler.last_error
+        return error
+
+    def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
+        """Send a request now (``start`` gets the kazoo client and returns its async result).
+
+        ``answered`` is called once with that async result, on kazoo's thread or on this one.
+        """
+        start(self._kazoo).rawlink(answered)
+
+    def drop_connection(self) -> None:
+        """Break the connection; kazoo connects again and resumes the session if it can."""
+        connection: socket.socket | None = self._kazoo._connection._socket
+        try:
+            if connection is not None:
+                connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it was broken already
+
+    def end(self, ended: Callable[[], None]) -> None:
+        """Close the session at the server after all that was sent before, then call ``ended`` (on another thread)."""
+
+        def stop() -> None:
+            try:
+                self._kazoo.stop()
+                self._kazoo._connection.connection_stopped.wait(_STOP_TIMEOUT_S)
+                self._kazoo.close()
+            except Exception as error:  # kazoo's thread hangs in a connect; it is a daemon
+                _log.info("the connection did not end in time: %r", error)
+            ended()
+
+        threading.Thread(target=stop, name="kazoo-stop", daemon=True).start()
+
+    def _state_changed(self, state: Any) -> None:
+        if state == KazooState.CONNECTED:
+            self.session_id = self._kazoo.client_id[0]
+        self._on_state(self, _STATES[state])
+
+    def release(self) -> None:
+        """Free the sockets of a session that is over."""
+        self.end(lambda: None)

@@ -1,0 +1,151 @@
+"""The ZooKeeper client of brokers and consumers: kazoo on its own thread, everything else on the reactor's.
+
+``_wake`` is the one place where threads meet. All of ``RegistryClient`` and all callbacks are the reactor thread's.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+
+from registry.client import SessionState
+from registry.errors import RegistryError, SessionLost
+from registry.kazoo_client import KazooClientBase, monotonic_ms
+
+_log = Logger()
+
+_WORK_COUNT = 500  # answers handled before the reactor gets a turn
+_HEARTBEATS = 5  # in one session timeout
+_MISSED_HEARTBEATS = 3  # in a row, then the connection counts as dead
+
+
+class KazooTwistedClient(KazooClientBase):
+    """A RegistryClient whose operations return Deferreds.
+
+    Args:
+        reactor: the Twisted reactor.
+        connect_string: ``host:port[,host:port…][/chroot]``; the chroot is created if absent.
+        session_timeout_ms: what to ask for; the server may grant something else.
+        connection_timeout_ms: how long ``start`` waits for a first connection; the session timeout by default.
+        clock_ms: the monotonic clock of the lease.
+    Raises: InvalidConnectString.
+
+    The client keeps its session alive with a request of its own, five times in a session timeout, and breaks a
+    connection over which three of them in a row got no answer.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        connect_string: str,
+        session_timeout_ms: int = 18_000,
+        *,
+        connection_timeout_ms: int | None = None,
+        clock_ms: Callable[[], float] = monotonic_ms,
+    ) -> None:
+        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms)
+        self._reactor = reactor
+        self._wake_planned = False
+        self._starting: Deferred[None] | None = None
+        self._heartbeat_due: Any = None
+        self._missed_count = 0
+
+    async def start(self) -> None:
+        """Connect, and create the chroot if it is absent.
+
+        Raises: ConnectionTimeout (the client is closed then), NoAuth if the chroot cannot be made.
+        """
+        assert self._session is None and not self._closed, "a client starts once"
+        self._starting = Deferred()
+        self._open_session()
+        timeout = self._reactor.callLater(
+            self._connection_timeout_ms / 1000, lambda: self._started(self._connection_timeout())
+        )
+        self._heartbeat_due = self._reactor.callLater(self._heartbeat_interval_s(), self._keep_alive)
+        try:
+            await self._starting
+        except RegistryError:
+            await self.close()
+            raise
+        finally:
+            if timeout.active():
+                timeout.cancel()
+
+    def close(self) -> "Deferred[None]":
+        """End the session at the server, after all that was sent before; its ephemerals vanish at once.
+
+        Fires when that is done, after a session timeout at the latest. What is still under way fails with SessionLost.
+        """
+        closed: Deferred[None] = Deferred()
+        if self._closed or self._session is None:
+            self._closed = True
+            closed.callback(None)
+            return closed
+        self._closed = True
+        self._connection_count += 1
+        if self._heartbeat_due is not None and self._heartbeat_due.active():
+            self._heartbeat_due.cancel()
+
+        def ended() -> None:
+            if not closed.called:
+                if timeout.active():
+                    timeout.cancel()
+                self._session_id = None
+                self._lease.revoke()
+                self._change_state(SessionState.LOST, SessionLost)
+                closed.callback(None)
+
+        wait_ms = self.session_timeout_ms if self._state is SessionState.CONNECTED else 0
+        timeout = self._reactor.callLater(wait_ms / 1000, ended)
+        self._session.end(lambda: self._post(ended))
+        return closed
+
+    def _new_waiting(self) -> "Deferred[Any]":
+        return Deferred()
+
+    def _wake(self) -> None:
+        if not self._wake_planned:
+            self._wake_planned = True
+            self._reactor.callFromThread(self._work_off)
+
+    def _work_off(self) -> None:
+        self._wake_planned = False  # first: what is posted from now on wakes again
+        for _ in range(_WORK_COUNT):
+            try:
+                call = self._inbox.popleft()
+            except IndexError:
+                return
+            try:
+                call()
+            except Exception:
+                _log.failure("a listener or watch of the ZooKeeper client failed")
+        self._wake()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        ensureDeferred(work).addErrback(lambda failure: _log.failure("the ZooKeeper client failed", failure=failure))
+
+    def _started(self, failure: RegistryError | None) -> None:
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.errback(failure) if failure is not None else starting.callback(None)
+
+    def _heartbeat_interval_s(self) -> float:
+        return self.session_timeout_ms / _HEARTBEATS / 1000
+
+    def _keep_alive(self) -> None:
+        self._heartbeat_due = self._reactor.callLater(self._heartbeat_interval_s(), self._keep_alive)
+        if self._state is not SessionState.CONNECTED:
+            self._missed_count = 0
+        elif self._missed_count == 0:
+            self._missed_count = 1
+            heartbeat: Any = self._heartbeat()
+            heartbeat.addBoth(self._heartbeat_over)
+        else:
+            self._missed_count += 1
+            if self._missed_count > _MISSED_HEARTBEATS and self._session is not None:
+                self._missed_count = 0
+                self._session.drop_connection()
+
+    def _heartbeat_over(self, _: object) -> None:
+        self._missed_count = 0

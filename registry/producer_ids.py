@@ -1,0 +1,38 @@
+"""Producer ids: each broker takes blocks of 1,000 that no other gets, by compare-and-set on one znode.
+
+Source: ZkProducerIdManager in Kafka 3.9; KIP-98.
+"""
+
+from registry.client import Create, RegistryClient
+from registry.errors import BadVersion, NodeExists, NoNode, TooManyProducerIds
+from registry.pipeline import create_with_parents
+from registry.znodes import producer_ids as znodes
+from registry.znodes.producer_ids import BLOCK_SIZE, PRODUCER_ID_BLOCK, ProducerIdBlock
+
+_GREATEST_ID = 2**63 - 1
+
+
+async def allocate_block(client: RegistryClient, broker_id: int) -> range:
+    """The next 1,000 producer ids, for this broker alone.
+
+    Raises: TooManyProducerIds; InvalidZnode; ConnectionLoss (a block may be lost by it: call again).
+    """
+    while True:
+        try:
+            data, stat = await client.get(PRODUCER_ID_BLOCK)
+        except NoNode:
+            try:
+                await create_with_parents(client, Create(PRODUCER_ID_BLOCK))
+            except NodeExists:
+                continue
+            continue
+        last = znodes.decode(data)
+        first_id = 0 if last is None else last.last_id + 1
+        if first_id + BLOCK_SIZE - 1 > _GREATEST_ID:
+            raise TooManyProducerIds(f"{PRODUCER_ID_BLOCK}: the last block ends at {first_id - 1}")
+        block = ProducerIdBlock(broker_id, first_id, first_id + BLOCK_SIZE - 1)
+        try:
+            await client.set(PRODUCER_ID_BLOCK, znodes.encode(block), stat.version)
+        except BadVersion:
+            continue  # another broker took this block
+        return range(block.first_id, block.last_id + 1)

@@ -1,0 +1,188 @@
+"""Topics: names, who replicates what, partition states; creating, growing, ordering deletion.
+
+Only the controller writes partition states (through ``registry.controller``); here they are read.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from twisted.logger import Logger
+
+from registry.client import Create, RegistryClient, SetData, ZnodeStat
+from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
+from registry.events import Observe, ignore
+from registry.pipeline import create_with_parents, ensure_paths, found
+from registry.session import connected, until_answered
+from registry.watches import ChildrenWatcher, DataWatcher
+from registry.znodes import admin, config
+from registry.znodes import topics as znodes
+from registry.znodes.topics import PartitionState, TopicAssignment
+from storage.types import TopicPartition
+
+_log = Logger()
+
+
+class TopicRegistry:
+    """``/brokers/topics`` and, at creation, ``/config/topics``."""
+
+    def __init__(self, client: RegistryClient, observe: Observe = ignore, actor: str = "") -> None:
+        self._client = client
+        self._observe = observe
+        self._actor = actor
+
+    async def names(self) -> list[str]:
+        """All topics, sorted."""
+        try:
+            return (await self._client.children(znodes.TOPICS))[0]
+        except NoNode:
+            return []
+
+    async def exists(self, name: str) -> bool:
+        return await self._client.exists(znodes.topic_path(name)) is not None
+
+    async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
+        """Those of the named topics that exist, read in one pipeline. Raises InvalidZnode."""
+        wanted = list(names)
+        answers = await found(self._client.get(znodes.topic_path(name)) for name in wanted)
+        return {
+            name: znodes.decode_assignment(name, answer[0])
+            for name, answer in zip(wanted, answers, strict=True)
+            if answer is not None
+        }
+
+    async def states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        """The states there are, with their znode versions, read in one pipeline. Raises InvalidZnode."""
+        wanted = list(partitions)
+        answers = await found(self._client.get(znodes.state_path(tp.topic, tp.partition)) for tp in wanted)
+        return {
+            tp: znodes.decode_state(tp.topic, tp.partition, answer[0], answer[1].version)
+            for tp, answer in zip(wanted, answers, strict=True)
+            if answer is not None
+        }
+
+    async def create_topic(
+        self, name: str, assignment: Mapping[int, list[int]], topic_id: str | None, config_values: Mapping[str, str]
+    ) -> None:
+        """Write the topic's config and its assignment (in this order, as Kafka does, here in one multi).
+
+        Goes on after a connection loss, when a topic with our ``topic_id`` is our own.
+        Raises: NodeExists if the topic is there (nothing was changed then); SessionLost (it may have been created).
+        """
+        in_doubt = False
+        while True:
+            try:
+                if not (in_doubt and await self._has_id(name, topic_id)):
+                    await self._create_topic(name, assignment, topic_id, config_values)
+                return
+            except ConnectionLoss:
+                in_doubt = True
+                await connected(self._client)
+
+    async def _has_id(self, name: str, topic_id: str | None) -> bool:
+        present = (await self.assignments([name])).get(name)
+        return present is not None and topic_id is not None and present.topic_id == topic_id
+
+    async def _create_topic(
+        self, name: str, assignment: Mapping[int, list[int]], topic_id: str | None, config_values: Mapping[str, str]
+    ) -> None:
+        config_path = config.entity_path("topics", name)
+        config_data = config.encode(config_values)
+        topic = Create(znodes.topic_path(name), znodes.encode_assignment(TopicAssignment(dict(assignment), topic_id)))
+        config_write: Create | SetData = Create(config_path, config_data)
+        while True:
+            try:
+                await self._client.multi([config_write, topic])
+                return
+            except MultiFailed as failed:
+                if failed.index == 0 and isinstance(failed.cause, NodeExists):  # left by a deleted topic
+                    if await self.exists(name):
+                        raise NodeExists(topic.path) from failed
+                    config_write = SetData(config_path, config_data)
+                elif failed.index == 0 and isinstance(failed.cause, NoNode) and isinstance(config_write, SetData):
+                    config_write = Create(config_path, config_data)
+                elif isinstance(failed.cause, NoNode):
+                    await ensure_paths(self._client, [znodes.TOPICS, config.entity_type_path("topics")])
+                else:
+                    raise failed.cause from failed
+
+    async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
+        """Add partitions to the assignment; the controller notices and makes them. Returns the new assignment.
+
+        Raises: NoNode if there is no such topic, NodeExists if one of the partitions is there, InvalidZnode.
+        """
+        path = znodes.topic_path(name)
+        in_doubt = False
+        while True:
+            data, stat = await until_answered(self._client, lambda: self._client.get(path))
+            before = znodes.decode_assignment(name, data)
+            present = sorted(before.partitions.keys() & added.keys())
+            if in_doubt and all(before.partitions.get(partition) == added[partition] for partition in added):
+                return before  # the write whose answer was lost
+            if present:
+                raise NodeExists(f"{path}: partitions {present}")
+            after = TopicAssignment({**before.partitions, **added}, before.topic_id, before.adding, before.removing)
+            try:
+                await self._client.set(path, znodes.encode_assignment(after), stat.version)
+                return after
+            except BadVersion:
+                continue
+            except ConnectionLoss:
+                in_doubt = True  # reading tells
+
+    async def request_deletion(self, name: str) -> None:
+        """Order the controller to delete the topic; ordering it again changes nothing. Raises SessionLost."""
+        try:
+            await until_answered(
+                self._client, lambda: create_with_parents(self._client, Create(admin.delete_topic_path(name)))
+            )
+        except NodeExists:
+            return
+
+    async def deletions(self) -> list[str]:
+        """The topics whose deletion was ordered and is not finished, sorted."""
+        try:
+            return (await self._client.children(admin.DELETE_TOPICS))[0]
+        except NoNode:
+            return []
+
+    def watch_names(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
+        """Report all topics now and when one came or went."""
+        return ChildrenWatcher(self._client, znodes.TOPICS, on_change, observe=self._observe, actor=self._actor)
+
+    def watch_deletions(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
+        """Report the topics to delete now and at every change."""
+        return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, observe=self._observe, actor=self._actor)
+
+    def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
+        """Report a topic's assignment (None: it is gone) now and at every change; what cannot be read is skipped."""
+        return AssignmentWatcher(self._client, name, on_change, self._observe, self._actor)
+
+
+class AssignmentWatcher:
+    """A data watch on one topic znode. Old tools rewrite it as version 1: then ``topic_id`` is None, to be put back."""
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        name: str,
+        on_change: Callable[[TopicAssignment | None], None],
+        observe: Observe,
+        actor: str,
+    ) -> None:
+        self._name = name
+        self._on_change = on_change
+        self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, observe=observe, actor=actor)
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        self._watcher.close()
+
+    def _read(self, data: bytes | None, stat: ZnodeStat | None) -> None:
+        if stat is None:
+            self._on_change(None)
+            return
+        try:
+            assignment = znodes.decode_assignment(self._name, data)
+        except InvalidZnode as error:
+            _log.warn("a topic's assignment is ignored: {error}", error=error)
+            return
+        self._on_change(assignment)

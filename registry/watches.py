@@ -1,0 +1,185 @@
+"""Watches that never lose a change: every fire is only a hint, the re-read is the truth and arms the next watch.
+
+ZooKeeper's watches are one-shot and die with the connection. So a watcher reads and arms in one call, reads again when
+the watch fires, and reads again after every reconnect and every new session, whether or not anything fired. What it
+reports is the difference between what it read and what it last reported: several changes may come as one, none is lost.
+"Different" includes what was deleted and made again with the same name (compared by zxid, not by content).
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from registry.client import EventType, RegistryClient, SessionState, WatchedEvent, ZnodeStat
+from registry.errors import ConnectionLoss, NoNode, SessionLost
+from registry.events import Observe, Reread, WatchArmed, WatchFired, ignore, wall_clock_ms
+
+_log = Logger()
+
+Zxids = tuple[int, ...]  # tells two states of what is watched apart; () means that it is not there
+
+
+class Watcher(Protocol):
+    """Something that watches until it is closed."""
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+
+
+class _Rereader:
+    """Runs ``read`` at the start, at every fire and at every new connection, one at a time.
+
+    ``read`` gets the watch to arm and returns (zxids, report): ``report`` is called only if the zxids are new.
+    """
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        path: str,
+        read: Callable[[Callable[[WatchedEvent], None]], Awaitable[tuple[Zxids, Callable[[], None]]]],
+        observe: Observe,
+        actor: str,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._read = read
+        self._observe = observe
+        self._actor = actor
+        self._now_ms = now_ms
+        self._seen: Zxids | None = None  # None: nothing was read yet
+        self._reading = False
+        self._again: str | None = None  # the cause of one more read, due when the present one is done
+        self._closed = False
+        self._remove_listener = client.add_session_listener(self._session_changed)
+        if client.state is SessionState.CONNECTED:
+            self._start("started")
+
+    def close(self) -> None:
+        self._closed = True
+        self._remove_listener()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._start("connected")
+
+    def _fired(self, event: WatchedEvent) -> None:
+        if self._closed:
+            return
+        self._observe(WatchFired(self._now_ms(), self._actor, event.type.value, 0, self._path, event.type))
+        if event.type is not EventType.NONE:  # the new connection will read
+            self._start(event.type.value)
+
+    def _start(self, cause: str) -> None:
+        if self._closed:
+            return
+        if self._reading:
+            self._again = cause
+            return
+        self._reading = True
+        ensureDeferred(self._run(cause)).addErrback(self._failed)
+
+    async def _run(self, cause: str) -> None:
+        next_cause: str | None = cause
+        while next_cause is not None and not self._closed:
+            self._again = None
+            try:
+                zxids, report = await self._read(self._fired)
+            except (ConnectionLoss, SessionLost):
+                break  # read again when connected
+            self._read_done(next_cause, zxids, report)
+            next_cause = self._again
+        self._reading = False
+        if self._again is not None and self._client.state is SessionState.CONNECTED:
+            self._start(self._again)
+
+    def _read_done(self, cause: str, zxids: Zxids, report: Callable[[], None]) -> None:
+        if self._closed:
+            return
+        changed, self._seen = zxids != self._seen, zxids
+        zxid = max(zxids, default=0)
+        self._observe(Reread(self._now_ms(), self._actor, cause, zxid, self._path, changed))
+        self._observe(WatchArmed(self._now_ms(), self._actor, cause, zxid, self._path))
+        if changed:
+            try:
+                report()
+            except Exception:
+                _log.failure("the listener of {path} failed", path=self._path)
+
+    def _failed(self, failure: Failure) -> None:
+        self._reading = False
+        _log.failure("cannot watch {path}", failure=failure, path=self._path)
+
+
+class ChildrenWatcher:
+    """Reports the sorted names of a znode's children: once at the start and whenever they changed.
+
+    A znode that is not there has no children; its creation is noticed. Names that are equal to the last ones are
+    reported again when a child was deleted and made anew in between.
+    """
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        path: str,
+        on_change: Callable[[list[str]], None],
+        *,
+        observe: Observe = ignore,
+        actor: str = "",
+        now_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._on_change = on_change
+        self._rereader = _Rereader(client, path, self._read, observe, actor, now_ms)
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        self._rereader.close()
+
+    async def _read(self, watch: Callable[[WatchedEvent], None]) -> tuple[Zxids, Callable[[], None]]:
+        while True:
+            try:
+                names, stat = await self._client.children(self._path, watch)
+            except NoNode:
+                if await self._client.exists(self._path, watch) is None:
+                    return (), partial(self._on_change, [])
+            else:
+                return (stat.czxid, stat.pzxid), partial(self._on_change, names)
+
+
+class DataWatcher:
+    """Reports a znode's data and stat (None, None when it is not there): once at the start and at every change."""
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        path: str,
+        on_change: Callable[[bytes | None, ZnodeStat | None], None],
+        *,
+        observe: Observe = ignore,
+        actor: str = "",
+        now_ms: Callable[[], int] = wall_clock_ms,
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._on_change = on_change
+        self._rereader = _Rereader(client, path, self._read, observe, actor, now_ms)
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        self._rereader.close()
+
+    async def _read(self, watch: Callable[[WatchedEvent], None]) -> tuple[Zxids, Callable[[], None]]:
+        while True:
+            try:
+                data, stat = await self._client.get(self._path, watch)
+            except NoNode:
+                if await self._client.exists(self._path, watch) is None:
+                    return (), partial(self._on_change, None, None)
+            else:
+                return (stat.czxid, stat.mzxid), partial(self._on_change, data, stat)

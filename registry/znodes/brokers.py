@@ -1,0 +1,153 @@
+"""``/brokers/ids/<id>`` (ephemeral, one per live broker) and ``/brokers/seqid``.
+
+    v1  0.8      version host port jmx_port timestamp
+    v2  0.9      + endpoints ["PROTOCOL://host:port", ...]
+    v3  0.10.0   + rack (only if set)
+    v4  0.10.2   + listener_security_protocol_map {listener name: protocol}
+    v5  2.7      + features {name: {"min_version": n, "max_version": n}}
+
+``host``/``port`` are the first PLAINTEXT endpoint for readers of v1 (null and -1 when there is none). The broker epoch
+is not in here: it is the znode's czxid (KIP-380).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from registry.errors import InvalidZnode
+from registry.znodes import json_codec
+
+BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
+CURRENT_VERSION = 5
+
+_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+
+
+class EndPoint(NamedTuple):
+    """One listener of a broker as clients reach it: listener name, security protocol, host and port."""
+
+    name: str
+    protocol: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """What a broker registers; ``features`` maps a name to its (min, max) supported version."""
+
+    broker_id: int
+    host: str | None
+    port: int
+    endpoints: tuple[EndPoint, ...] = ()
+    rack: str | None = None
+    jmx_port: int = -1
+    timestamp_ms: int = -1
+    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    version: int = CURRENT_VERSION
+
+    @classmethod
+    def of(
+        cls,
+        broker_id: int,
+        endpoints: tuple[EndPoint, ...],
+        *,
+        rack: str | None = None,
+        jmx_port: int = -1,
+        timestamp_ms: int = -1,
+    ) -> "BrokerInfo":
+        """A registration of today's version; host and port are those of the first PLAINTEXT endpoint."""
+        plain = next((endpoint for endpoint in endpoints if endpoint.protocol == "PLAINTEXT"), None)
+        host, port = (plain.host, plain.port) if plain else (None, -1)
+        return cls(broker_id, host, port, endpoints, rack, jmx_port, timestamp_ms)
+
+    def endpoint(self, listener_name: str) -> EndPoint | None:
+        """The endpoint of that listener, None when the broker has no such listener."""
+        return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
+
+
+def broker_path(broker_id: int) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def encode(info: BrokerInfo) -> bytes:
+    """The registration in the JSON version that ``info.version`` names."""
+    document: dict[str, Any] = {
+        "version": info.version,
+        "host": info.host,
+        "port": info.port,
+        "jmx_port": info.jmx_port,
+        "timestamp": str(info.timestamp_ms),
+    }
+    if info.version >= 2:
+        document["endpoints"] = [f"{e.name}://{_bracketed(e.host)}:{e.port}" for e in info.endpoints]
+    if info.version >= 3 and info.rack is not None:
+        document["rack"] = info.rack
+    if info.version >= 4:
+        document["listener_security_protocol_map"] = {e.name: e.protocol for e in info.endpoints}
+    if info.version >= 5:
+        document["features"] = {
+            name: {"min_version": low, "max_version": high} for name, (low, high) in info.features.items()
+        }
+    return json_codec.encode(document)
+
+
+def decode(broker_id: int, data: bytes | None) -> BrokerInfo:
+    """Any historic version; a version above 5 is read as 5, as Kafka does. Raises InvalidZnode."""
+    path = broker_path(broker_id)
+    document = json_codec.decode_object(path, data)
+    version = json_codec.version(path, document)
+    host = json_codec.optional_text(path, document, "host")
+    port = json_codec.integer(path, document, "port")
+    if version == 1:
+        endpoints: tuple[EndPoint, ...] = (EndPoint("PLAINTEXT", "PLAINTEXT", host or "", port),)
+    else:
+        endpoints = _endpoints(path, document, version)
+    return BrokerInfo(
+        broker_id,
+        host,
+        port,
+        endpoints,
+        json_codec.optional_text(path, document, "rack"),
+        json_codec.integer(path, document, "jmx_port", -1),
+        json_codec.integer(path, document, "timestamp", -1),
+        _features(path, document),
+        version,
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _endpoints(path: str, document: Mapping[str, Any], version: int) -> tuple[EndPoint, ...]:
+    listed = document.get("endpoints")
+    if not isinstance(listed, list):
+        raise InvalidZnode(f"{path}: 'endpoints' must be a list")
+    protocols = json_codec.string_map(path, document, "listener_security_protocol_map")
+    endpoints = []
+    for entry in listed:
+        match = _ENDPOINT.fullmatch(entry) if isinstance(entry, str) else None
+        if match is None:
+            raise InvalidZnode(f"{path}: {entry!r} is not an endpoint like PLAINTEXT://host:9092")
+        name = match[1]
+        protocol = protocols.get(name) if version >= 4 else name
+        if protocol is None:
+            raise InvalidZnode(f"{path}: listener {name!r} has no security protocol")
+        endpoints.append(EndPoint(name, protocol, match[2], int(match[3])))
+    return tuple(endpoints)
+
+
+def _features(path: str, document: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    listed = document.get("features") or {}
+    if not isinstance(listed, dict) or not all(isinstance(entry, dict) for entry in listed.values()):
+        raise InvalidZnode(f"{path}: 'features' must be an object of objects")
+    return {
+        name: (
+            json_codec.integer(path, versions, "min_version", 1),
+            json_codec.integer(path, versions, "max_version"),
+        )
+        for name, versions in listed.items()
+    }

@@ -1,0 +1,15 @@
+"""``/cluster/id``: ``{"version":"1","id":"<22 characters>"}`` (0.10.1). Only here the version is a string."""
+
+from registry.znodes import json_codec
+
+CLUSTER = "/cluster"
+CLUSTER_ID = "/cluster/id"
+
+
+def encode(cluster_id: str) -> bytes:
+    return json_codec.encode({"version": "1", "id": cluster_id})
+
+
+def decode(data: bytes | None) -> str:
+    """Raises InvalidZnode."""
+    return json_codec.text(CLUSTER_ID, json_codec.decode_object(CLUSTER_ID, data), "id")

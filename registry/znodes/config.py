@@ -1,0 +1,91 @@
+"""``/config/<type>/<name>`` (entity configs) and ``/config/changes/config_change_N`` (what changed, sequential).
+
+Entity: ``{"version":1,"config":{"key":"value"}}``, all values strings. Change notifications name the entity only:
+
+    v2    0.10.1    {"version":2,"entity_path":"topics/t1"}, "users/<u>/clients/<c>", "brokers/<default>"
+    v1    0.9       {"version":1,"entity_type":"topics","entity_name":"t1"}
+    bare  0.8.1     "t1" (a JSON string: a topic)
+
+Names of users and clients are percent-encoded as Java's URLEncoder does with ``+`` → ``%20`` and ``*`` → ``%2A``
+(kafka.utils.Sanitizer); the default entity is the literal ``<default>``.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from registry.errors import InvalidZnode
+from registry.znodes import json_codec
+
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "config_change_"
+ENTITY_TYPES = ("topics", "clients", "users", "brokers", "ips")
+DEFAULT_ENTITY = "<default>"
+
+
+class ConfigChange(NamedTuple):
+    """Whose config changed. ``entity_name`` is encoded and may have parts (``alice/clients/app`` of type users)."""
+
+    entity_type: str
+    entity_name: str
+
+
+def entity_type_path(entity_type: str) -> str:
+    return f"/config/{entity_type}"
+
+
+def entity_path(entity_type: str, entity_name: str) -> str:
+    """``entity_name`` is the encoded form (see ``sanitize``); topics and broker ids need no encoding."""
+    return f"/config/{entity_type}/{entity_name}"
+
+
+def sanitize(name: str) -> str:
+    """A user, client or principal name as it stands in a path."""
+    return quote(name, safe="").replace("~", "%7E")
+
+
+def desanitize(name: str) -> str:
+    return unquote(name)
+
+
+def encode(config: Mapping[str, str]) -> bytes:
+    return json_codec.encode({"version": 1, "config": dict(config)})
+
+
+def decode(path: str, data: bytes | None) -> dict[str, str]:
+    """The config; empty data (a parent that an old tool made) is an empty config. Raises InvalidZnode."""
+    if not data:
+        return {}
+    document = json_codec.decode_object(path, data)
+    if json_codec.version(path, document) != 1:
+        raise InvalidZnode(f"{path}: version {document['version']} is not known")
+    return json_codec.string_map(path, document, "config")
+
+
+def encode_change(change: ConfigChange) -> bytes:
+    """Version 2."""
+    return json_codec.encode({"version": 2, "entity_path": f"{change.entity_type}/{change.entity_name}"})
+
+
+def decode_change(path: str, data: bytes | None) -> ConfigChange:
+    """Any historic version. Raises InvalidZnode."""
+    document = json_codec.decode(path, data)
+    if isinstance(document, str):
+        return _change(path, "topics", document)
+    if not isinstance(document, dict):
+        raise InvalidZnode(f"{path}: a JSON object is expected")
+    version = json_codec.version(path, document)
+    if version == 1:
+        return _change(
+            path,
+            json_codec.text(path, document, "entity_type"),
+            json_codec.text(path, document, "entity_name"),
+        )
+    entity_type, _, entity_name = json_codec.text(path, document, "entity_path").partition("/")
+    return _change(path, entity_type, entity_name)
+
+
+def _change(path: str, entity_type: str, entity_name: str) -> ConfigChange:
+    if entity_type not in ENTITY_TYPES or not entity_name:
+        raise InvalidZnode(f"{path}: {entity_type}/{entity_name} is not an entity that has a config")
+    return ConfigChange(entity_type, entity_name)

@@ -1,0 +1,60 @@
+"""``/controller`` (ephemeral: who it is) and ``/controller_epoch`` (decimal text; its znode version fences writes).
+
+Keys by version:
+
+    v2  3.4    version brokerid timestamp kraftControllerEpoch
+    v1  0.8.1  version brokerid timestamp
+    none       a bare broker id (before 0.8.0)
+"""
+
+from dataclasses import dataclass
+
+from registry.errors import InvalidZnode
+from registry.znodes import json_codec
+
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerClaim:
+    """Content of ``/controller``. ``kraft_controller_epoch`` is -1 unless a KRaft migration put the claim there."""
+
+    broker_id: int
+    timestamp_ms: int = -1
+    kraft_controller_epoch: int = -1
+
+
+def encode(claim: ControllerClaim) -> bytes:
+    """Version 2."""
+    return json_codec.encode(
+        {
+            "version": 2,
+            "brokerid": claim.broker_id,
+            "timestamp": str(claim.timestamp_ms),
+            "kraftControllerEpoch": claim.kraft_controller_epoch,
+        }
+    )
+
+
+def decode(data: bytes | None) -> ControllerClaim:
+    """Any historic version. Raises InvalidZnode."""
+    document = json_codec.decode(CONTROLLER, data)
+    if type(document) is int:
+        return ControllerClaim(document)
+    if not isinstance(document, dict):
+        raise InvalidZnode(f"{CONTROLLER}: a JSON object is expected")
+    return ControllerClaim(
+        json_codec.integer(CONTROLLER, document, "brokerid"),
+        json_codec.integer(CONTROLLER, document, "timestamp", -1),
+        json_codec.integer(CONTROLLER, document, "kraftControllerEpoch", -1),
+    )
+
+
+def encode_epoch(epoch: int) -> bytes:
+    return b"%d" % epoch
+
+
+def decode_epoch(data: bytes | None) -> int:
+    """Raises InvalidZnode."""
+    return json_codec.integer_text(CONTROLLER_EPOCH, data)

@@ -1,0 +1,102 @@
+"""JSON as Kafka keeps it in znodes: UTF-8, no whitespace, keys in any order, unknown keys ignored.
+
+Brokers and consumers up to 0.10 parse every JSON number as a 32-bit integer and reject the whole document otherwise, so
+every value that can exceed 2^31-1 (timestamps, producer ids) is written as a string; readers here take both forms.
+Everything that cannot be understood raises InvalidZnode with the path in its message.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from registry.errors import InvalidZnode
+
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def encode(document: object) -> bytes:
+    """The document as compact JSON."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(path: str, data: bytes | None) -> Any:
+    """Any JSON value. Raises InvalidZnode (also for empty data)."""
+    try:
+        document = json.loads((data or b"").decode())
+        if data and _SURROGATE_ESCAPE.search(data):
+            encode(document)  # refuse half a character here: nothing could be done with such a name
+        return document
+    except (ValueError, RecursionError) as error:
+        raise InvalidZnode(f"{path}: not JSON: {error}") from error
+
+
+def decode_object(path: str, data: bytes | None) -> dict[str, Any]:
+    """A JSON object. Raises InvalidZnode."""
+    document = decode(path, data)
+    if not isinstance(document, dict):
+        raise InvalidZnode(f"{path}: a JSON object is expected")
+    return document
+
+
+def integer(path: str, document: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """A number, written as a JSON integer or as a string of digits. Raises InvalidZnode."""
+    value = document.get(key, default)
+    if type(value) is int:
+        return value
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        return int(value)
+    raise InvalidZnode(f"{path}: {key!r} must be an integer, not {value!r}")
+
+
+def integer_text(path: str, data: bytes | None) -> int:
+    """A znode that is not JSON but a decimal number. Raises InvalidZnode."""
+    number = (data or b"").decode(errors="replace").strip()
+    if not _INTEGER.fullmatch(number):
+        raise InvalidZnode(f"{path}: {data!r} is not a number")
+    return int(number)
+
+
+def text(path: str, document: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    """A string. Raises InvalidZnode."""
+    value = document.get(key, default)
+    if not isinstance(value, str):
+        raise InvalidZnode(f"{path}: {key!r} must be a string, not {value!r}")
+    return value
+
+
+def optional_text(path: str, document: Mapping[str, Any], key: str) -> str | None:
+    """A string, or None when the key is absent or null. Raises InvalidZnode."""
+    return None if document.get(key) is None else text(path, document, key)
+
+
+def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, str]:
+    """An object whose values are all strings; absent means empty. Raises InvalidZnode."""
+    value = document.get(key, {})
+    if not isinstance(value, dict) or not all(isinstance(entry, str) for entry in value.values()):
+        raise InvalidZnode(f"{path}: {key!r} must be an object of strings")
+    return value
+
+
+def integer_list(path: str, key: str, value: object) -> list[int]:
+    """A list of JSON integers. Raises InvalidZnode."""
+    if not isinstance(value, list) or not all(type(entry) is int for entry in value):
+        raise InvalidZnode(f"{path}: {key!r} must be a list of integers")
+    return value
+
+
+def object_list(path: str, document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """A list of JSON objects. Raises InvalidZnode."""
+    value = document.get(key)
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise InvalidZnode(f"{path}: {key!r} must be a list of objects")
+    return value
+
+
+def version(path: str, document: Mapping[str, Any], least: int = 1) -> int:
+    """The document's own version number, at least ``least``. Raises InvalidZnode."""
+    number = integer(path, document, "version")
+    if number < least:
+        raise InvalidZnode(f"{path}: version {number} is not known")
+    return number

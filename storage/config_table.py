@@ -1,0 +1,252 @@
+"""The table of topic-level configuration keys: type, default, what is allowed, the server's key for the default.
+
+Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicConfigSynonyms.java); the texts are ours.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from storage.errors import InvalidConfig
+
+LONG_MAX = 2**63 - 1
+INT_MAX = 2**31 - 1
+_INT_MIN = -(2**31)
+_LONG_MIN = -(2**63)
+
+Value = int | float | bool | str | tuple[str, ...]
+
+
+class TopicConfig(NamedTuple):
+    """One key. ``type`` is Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed`` is for people."""
+
+    type: str
+    default: Value
+    allowed: str
+    server_key: str | None
+    documentation: str
+    check: Callable[[Value], bool]
+
+    def parse(self, key: str, text: str) -> Value:
+        """The typed value of ``text``; raises InvalidConfig naming the key and what is allowed."""
+        try:
+            value = _PARSERS[self.type](text.strip())
+        except ValueError:
+            raise InvalidConfig(f"{key}={text}: not a value of type {self.type}, allowed: {self.allowed}") from None
+        if not self.check(value):
+            raise InvalidConfig(f"{key}={text}: allowed is {self.allowed}")
+        return value
+
+    def format(self, value: Value) -> str:
+        """The value as Kafka prints it in DescribeConfigs."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, tuple):
+            return ",".join(value)
+        return str(value)
+
+
+def _parse_bounded(low: int, high: int) -> Callable[[str], Value]:
+    def parse(text: str) -> Value:
+        if "_" in text:  # Python's, nobody else's
+            raise ValueError(text)
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _parse_boolean(text: str) -> Value:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise ValueError(text)
+    return lowered == "true"
+
+
+def _parse_list(text: str) -> Value:
+    return tuple(item.strip() for item in text.split(",")) if text else ()
+
+
+_PARSERS: dict[str, Callable[[str], Value]] = {
+    "INT": _parse_bounded(_INT_MIN, INT_MAX),
+    "LONG": _parse_bounded(_LONG_MIN, LONG_MAX),
+    "DOUBLE": float,
+    "BOOLEAN": _parse_boolean,
+    "STRING": str,
+    "LIST": _parse_list,
+}
+
+
+def _number(
+    type_name: str,
+    default: float,
+    low: float | None,
+    server_key: str | None,
+    documentation: str,
+    high: float | None = None,
+) -> TopicConfig:
+    if low is None:
+        return TopicConfig(type_name, default, "any number", server_key, documentation, lambda value: True)
+    if high is None:
+        allowed = f"at least {low}"
+        return TopicConfig(
+            type_name,
+            default,
+            allowed,
+            server_key,
+            documentation,
+            lambda value: isinstance(value, int) and value >= low,
+        )
+    return TopicConfig(
+        type_name,
+        default,
+        f"between {low} and {high}",
+        server_key,
+        documentation,
+        lambda value: isinstance(value, int | float) and low <= value <= high,
+    )
+
+
+def _choice(default: str, choices: tuple[str, ...], server_key: str | None, documentation: str) -> TopicConfig:
+    allowed = "one of " + ", ".join(choices)
+    return TopicConfig("STRING", default, allowed, server_key, documentation, lambda value: value in choices)
+
+
+def _boolean(default: bool, server_key: str | None, documentation: str) -> TopicConfig:
+    return TopicConfig("BOOLEAN", default, "true or false", server_key, documentation, lambda value: True)
+
+
+def _gzip_level(value: Value) -> bool:
+    return isinstance(value, int) and (value == -1 or 1 <= value <= 9)
+
+
+def _is_policy_list(value: Value) -> bool:
+    return isinstance(value, tuple) and all(item in ("delete", "compact") for item in value)
+
+
+def _is_format_version(value: Value) -> bool:
+    parts = str(value).split("-")[0].split(".")
+    return len(parts) >= 2 and all(part.isdigit() for part in parts)
+
+
+def _is_throttle_list(value: Value) -> bool:
+    if not isinstance(value, tuple):
+        return False
+    if value in ((), ("*",)):
+        return True
+    pairs = [item.split(":") for item in value]
+    return all(len(pair) == 2 and all(part.isdigit() for part in pair) for pair in pairs)
+
+
+_DAY_MS = 24 * 60 * 60 * 1000
+_WEEK_MS = 7 * _DAY_MS
+_DEFAULT_INDEX_BYTES = 10 * 1024 * 1024
+_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+TOPIC_CONFIGS: dict[str, TopicConfig] = {
+    "cleanup.policy": TopicConfig(
+        "LIST", ("delete",), "a list of delete, compact", "log.cleanup.policy",
+        "What happens to old segments: delete removes them, compact keeps the last record of each key.",
+        _is_policy_list,
+    ),
+    "compression.gzip.level": TopicConfig(
+        "INT", -1, "-1 or between 1 and 9", "compression.gzip.level",
+        "Level used when compression.type is gzip.", _gzip_level,
+    ),
+    "compression.lz4.level": _number(
+        "INT", 9, 1, "compression.lz4.level", "Level used when compression.type is lz4.", 17
+    ),
+    "compression.type": _choice(
+        "producer", _CODECS, "compression.type", "Codec on disk; producer keeps what the producer chose."
+    ),
+    "compression.zstd.level": _number(
+        "INT", 3, -131072, "compression.zstd.level", "Level used when compression.type is zstd.", 22
+    ),
+    "delete.retention.ms": _number(
+        "LONG", _DAY_MS, 0, "log.cleaner.delete.retention.ms", "How long compaction keeps a deletion marker."
+    ),
+    "file.delete.delay.ms": _number(
+        "LONG", 60_000, 0, "log.segment.delete.delay.ms", "Wait between renaming a file for deletion and removing it."
+    ),
+    "flush.messages": _number(
+        "LONG", LONG_MAX, 1, "log.flush.interval.messages", "fsync after this many records."
+    ),
+    "flush.ms": _number("LONG", LONG_MAX, 0, "log.flush.interval.ms", "fsync when data are older than this."),
+    "follower.replication.throttled.replicas": TopicConfig(
+        "LIST", (), "* or a list of partition:broker", None,
+        "Replicas whose fetching is throttled.", _is_throttle_list,
+    ),
+    "index.interval.bytes": _number(
+        "INT", 4096, 0, "log.index.interval.bytes", "Bytes of log between two index entries."
+    ),
+    "leader.replication.throttled.replicas": TopicConfig(
+        "LIST", (), "* or a list of partition:broker", None,
+        "Replicas whose serving to followers is throttled.", _is_throttle_list,
+    ),
+    "local.retention.bytes": _number(
+        "LONG", -2, -2, "log.local.retention.bytes", "Local size limit with remote storage; -2 means retention.bytes."
+    ),
+    "local.retention.ms": _number(
+        "LONG", -2, -2, "log.local.retention.ms", "Local age limit with remote storage; -2 means retention.ms."
+    ),
+    "max.compaction.lag.ms": _number(
+        "LONG", LONG_MAX, 1, "log.cleaner.max.compaction.lag.ms", "Longest time a record may stay uncompacted."
+    ),
+    "max.message.bytes": _number(
+        "INT", 1024 * 1024 + 12, 0, "message.max.bytes", "Largest record batch, compressed, that is accepted."
+    ),
+    "message.downconversion.enable": _boolean(
+        True, "log.message.downconversion.enable", "Whether old fetchers get batches in their own format."
+    ),
+    "message.format.version": TopicConfig(
+        "STRING", "3.0-IV1", "a Kafka version such as 3.0-IV1", "log.message.format.version",
+        "Ignored since Kafka 3.0: magic 2 is stored.", _is_format_version,
+    ),
+    "message.timestamp.after.max.ms": _number(
+        "LONG", LONG_MAX, 0, "log.message.timestamp.after.max.ms",
+        "How far a record's timestamp may lie after the broker's clock.",
+    ),
+    "message.timestamp.before.max.ms": _number(
+        "LONG", LONG_MAX, 0, "log.message.timestamp.before.max.ms",
+        "How far a record's timestamp may lie before the broker's clock.",
+    ),
+    "message.timestamp.difference.max.ms": _number(
+        "LONG", LONG_MAX, 0, "log.message.timestamp.difference.max.ms",
+        "Old key for both timestamp bounds; used where the newer ones keep their default.",
+    ),
+    "message.timestamp.type": _choice(
+        "CreateTime", ("CreateTime", "LogAppendTime"), "log.message.timestamp.type",
+        "Whose clock a record's timestamp is: the producer's or the broker's.",
+    ),
+    "min.cleanable.dirty.ratio": _number(
+        "DOUBLE", 0.5, 0, "log.cleaner.min.cleanable.ratio", "Uncompacted share that makes a log compactable.", 1
+    ),
+    "min.compaction.lag.ms": _number(
+        "LONG", 0, 0, "log.cleaner.min.compaction.lag.ms", "Shortest time a record stays uncompacted."
+    ),
+    "min.insync.replicas": _number(
+        "INT", 1, 1, "min.insync.replicas", "Replicas that must hold a record for acks=all to succeed."
+    ),
+    "preallocate": _boolean(False, "log.preallocate", "Whether to reserve a new segment's space at once."),
+    "remote.log.copy.disable": _boolean(False, None, "Remote storage: stop copying."),
+    "remote.log.delete.on.disable": _boolean(False, None, "Remote storage: delete when disabled."),
+    "remote.storage.enable": _boolean(False, None, "Remote storage; there is none in ZooKeeper mode here."),
+    "retention.bytes": _number(
+        "LONG", -1, None, "log.retention.bytes", "Size of a partition above which old segments go; negative: no limit."
+    ),
+    "retention.ms": _number(
+        "LONG", _WEEK_MS, -1, "log.retention.ms", "Age above which segments go; -1: no limit."
+    ),
+    "segment.bytes": _number("INT", 1 << 30, 14, "log.segment.bytes", "Size of a segment file."),
+    "segment.index.bytes": _number(
+        "INT", _DEFAULT_INDEX_BYTES, 4, "log.index.size.max.bytes", "Largest size of an index file."
+    ),
+    "segment.jitter.ms": _number(
+        "LONG", 0, 0, "log.roll.jitter.ms", "Random part subtracted from segment.ms so that not all roll at once."
+    ),
+    "segment.ms": _number("LONG", _WEEK_MS, 1, "log.roll.ms", "Age after which a segment is closed even if not full."),
+    "unclean.leader.election.enable": _boolean(
+        False, "unclean.leader.election.enable", "Whether a replica outside the ISR may become leader, losing data."
+    ),
+}  # fmt: skip

@@ -1,0 +1,76 @@
+"""What can be wrong with a batch or with a log; ``kafka_zk/handlers/error_map.py`` gives each its Kafka code.
+
+An ``OSError`` is never wrapped: it means that the log directory is gone, not that the batch is bad.
+"""
+
+
+class StorageError(Exception):
+    """Base of everything that storage refuses."""
+
+
+class CorruptRecord(StorageError):
+    """CRC, size or magic of a batch is wrong."""
+
+
+class InvalidRecord(StorageError):
+    """A well-formed batch that breaks a rule (control batch from a client, offsets that do not count up …)."""
+
+
+class RecordTooLarge(StorageError):
+    """A batch above ``max.message.bytes``."""
+
+
+class RecordBatchTooLarge(StorageError):
+    """A batch above ``segment.bytes``."""
+
+
+class InvalidTimestamp(StorageError):
+    """A record's timestamp lies outside the topic's bounds."""
+
+
+class UnsupportedCompression(StorageError):
+    """A codec that the request's version does not know, or that nobody knows."""
+
+
+class UnsupportedForMessageFormat(StorageError):
+    """The message format on disk cannot do what was asked."""
+
+
+class OffsetOutOfRange(StorageError):
+    """The offset lies before the log start offset or after the upper bound."""
+
+
+class OutOfOrderSequence(StorageError):
+    """An idempotent producer skipped a sequence number."""
+
+
+class InvalidProducerEpoch(StorageError):
+    """A producer with an old epoch."""
+
+
+class UnknownProducerId(StorageError):
+    """A sequence other than 0 from a producer id that the log does not know."""
+
+
+class LogDirLocked(StorageError):
+    """Another process holds the log directory's ``.lock``."""
+
+
+class InconsistentLogDir(StorageError):
+    """``meta.properties`` belongs to another broker or cluster, or cannot be read."""
+
+
+class InvalidConfig(StorageError):
+    """A topic configuration key or value is not allowed; the message names the key and what is allowed."""
+
+
+class InvalidTransactionState(StorageError):
+    """A batch outside the transaction that its producer has open."""
+
+
+class CorruptCheckpoint(StorageError):
+    """A checkpoint file that cannot be read; the message names the file."""
+
+
+class CorruptSnapshot(StorageError):
+    """A producer snapshot that cannot be read; an older one, or the log itself, replaces it."""

@@ -1,0 +1,70 @@
+"""Names of everything in a log directory: built and parsed here and nowhere else.
+
+A segment's files are named by its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``; on
+deletion it becomes ``<topic>-<partition>.<32 hex digits>-delete``, cut to 255 bytes at the topic's end.
+Source: LogFileUtils.java, UnifiedLog.logDeleteDirName@3.9.
+"""
+
+import re
+from uuid import uuid4
+
+from storage.types import TopicPartition
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+REPLICATION_CHECKPOINT = "replication-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+
+DELETE_DIR_SUFFIX = "-delete"
+_MAX_NAME_LENGTH = 255
+_OFFSET_NAME = re.compile(r"(\d{20})(\..+)")
+_PARTITION_DIR = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
+_DELETED_DIR = re.compile(r"[^/]+\.[0-9a-f]{32}-delete")
+
+
+def offset_file(base_offset: int, suffix: str) -> str:
+    """``00000000000000000042.log`` for 42 and ``.log``."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def parse_offset_file(name: str) -> tuple[int, str] | None:
+    """(offset, suffix with its dot) of a file named by an offset, else None."""
+    match = _OFFSET_NAME.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+def partition_dir(topic_partition: TopicPartition) -> str:
+    return f"{topic_partition.topic}-{topic_partition.partition}"
+
+
+def parse_partition_dir(name: str) -> TopicPartition | None:
+    """The partition whose log lies in a directory of this name; None for any other directory."""
+    if name.endswith(DELETE_DIR_SUFFIX) and _DELETED_DIR.fullmatch(name):
+        return None
+    match = _PARTITION_DIR.fullmatch(name)
+    return TopicPartition(match[1], int(match[2])) if match else None
+
+
+def deleted_dir(topic_partition: TopicPartition) -> str:
+    """A fresh name for the directory of a partition that is being deleted."""
+    suffix = f"-{topic_partition.partition}.{uuid4().hex}{DELETE_DIR_SUFFIX}"
+    return topic_partition.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
+
+
+def is_deleted_dir(name: str) -> bool:
+    return _DELETED_DIR.fullmatch(name) is not None

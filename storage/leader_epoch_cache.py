@@ -1,0 +1,108 @@
+"""Which leader epoch wrote from which offset on; followers find with it where their log parts from the leader's.
+
+Kept in memory and in ``leader-epoch-checkpoint``. The file is written without fsync: after a power loss recovery reads
+the epochs out of the batches again. Source: KIP-101, LeaderEpochFileCache.java@3.9.
+Tests: tests/storage/test_leader_epoch_cache.py.
+"""
+
+from bisect import bisect_right
+
+from storage.checkpoints import format_checkpoint, parse_checkpoint
+from storage.errors import CorruptCheckpoint
+from storage.files import read_file, write_atomically
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class LeaderEpochCache:
+    """Epochs and their start offsets, both strictly ascending."""
+
+    __slots__ = ("_epochs", "_path", "_starts")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+
+    def load(self) -> None:
+        """Read the file. A damaged one counts as empty, since recovery and the next leader fill the cache again."""
+        data = read_file(self._path)
+        if data is None:
+            return
+        try:
+            rows = [(int(epoch), int(start)) for epoch, start in parse_checkpoint(data, 2, self._path)]
+        except (CorruptCheckpoint, ValueError):
+            return
+        for epoch, start in rows:
+            self._add(epoch, start)
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), oldest first."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest epoch, -1 if there is none."""
+        return self._epochs[-1] if self._epochs else NO_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note that ``epoch`` begins at ``start_offset``. Older news and repetitions change nothing."""
+        if epoch >= 0 and self._add(epoch, start_offset):
+            self._write()
+
+    def _add(self, epoch: int, start_offset: int) -> bool:
+        if self._epochs and epoch <= self._epochs[-1]:
+            return False
+        while self._starts and self._starts[-1] >= start_offset:  # epochs that wrote nothing
+            self._starts.pop()
+            self._epochs.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        return True
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(largest known epoch that is at most ``epoch``, offset after its last record); (-1, -1) if unknown."""
+        if epoch < 0 or not self._epochs:
+            return NO_EPOCH, NO_OFFSET
+        if epoch == self._epochs[-1]:
+            return epoch, log_end_offset
+        slot = bisect_right(self._epochs, epoch)
+        if slot == len(self._epochs):
+            return NO_EPOCH, NO_OFFSET
+        return self._epochs[slot - 1] if slot else epoch, self._starts[slot]
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch that wrote ``offset``, -1 if unknown."""
+        slot = bisect_right(self._starts, offset)
+        return self._epochs[slot - 1] if slot else NO_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget epochs that begin at ``end_offset`` or after it."""
+        before = len(self._starts)
+        while self._starts and self._starts[-1] >= end_offset:
+            self._starts.pop()
+            self._epochs.pop()
+        if len(self._starts) != before:
+            self._write()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget epochs that end before ``start_offset``; the one that holds it begins there from now on."""
+        slot = bisect_right(self._starts, start_offset)
+        if slot and (slot > 1 or self._starts[0] != start_offset):
+            del self._starts[: slot - 1], self._epochs[: slot - 1]
+            self._starts[0] = start_offset
+            self._write()
+
+    def clear(self) -> None:
+        if self._epochs:
+            self._epochs.clear()
+            self._starts.clear()
+            self._write()
+
+    def move_to(self, path: str) -> None:
+        self._path = path
+
+    def _write(self) -> None:
+        write_atomically(self._path, format_checkpoint(self.entries), durable=False)

@@ -1,0 +1,108 @@
+"""The configuration of one log: every topic-level key as a typed field (``.`` and ``-`` become ``_``).
+
+``LogConfig`` is frozen and shared by all logs of a topic. The table of keys lies in ``config_table``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from storage.config_table import LONG_MAX, TOPIC_CONFIGS, TopicConfig
+from storage.errors import InvalidConfig
+
+__all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Topic-level configuration, Kafka's defaults. ``_ms`` are milliseconds, ``_bytes`` bytes, -1 mostly no limit."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_type: str = "producer"
+    compression_zstd_level: int = 3
+    delete_retention_ms: int = 86_400_000
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
+    index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
+    local_retention_bytes: int = -2
+    local_retention_ms: int = -2
+    max_compaction_lag_ms: int = LONG_MAX
+    max_message_bytes: int = 1_048_588
+    message_downconversion_enable: bool = True
+    message_format_version: str = "3.0-IV1"
+    message_timestamp_after_max_ms: int = LONG_MAX
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_difference_max_ms: int = LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+    remote_storage_enable: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1 << 30
+    segment_index_bytes: int = 10 * 1024 * 1024
+    segment_jitter_ms: int = 0
+    segment_ms: int = 604_800_000
+    unclean_leader_election_enable: bool = False
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
+        """The configuration of a topic: ``properties`` over ``defaults`` (Kafka's own if None).
+
+        Raises: InvalidConfig for an unknown key or a value that is not allowed.
+        """
+        values: dict[str, Any] = {}
+        for key, text in properties.items():
+            entry = TOPIC_CONFIGS.get(key)
+            if entry is None:
+                raise InvalidConfig(f"{key}: unknown topic configuration key")
+            values[field_name(key)] = entry.parse(key, text)
+        config = replace(DEFAULT if defaults is None else defaults, **values)
+        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+            raise InvalidConfig(
+                f"min.compaction.lag.ms={config.min_compaction_lag_ms}: allowed is at most max.compaction.lag.ms "
+                f"({config.max_compaction_lag_ms})"
+            )
+        return config
+
+    def property_text(self, key: str) -> str:
+        """The value of a key as DescribeConfigs prints it."""
+        return TOPIC_CONFIGS[key].format(getattr(self, field_name(key)))
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether old segments are removed by age and size."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def timestamp_before_max_ms(self) -> int:
+        """The bound in force: the old combined key counts as long as the newer one keeps its default."""
+        bound = self.message_timestamp_before_max_ms
+        return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
+
+    @property
+    def timestamp_after_max_ms(self) -> int:
+        """As ``timestamp_before_max_ms``, for timestamps ahead of the broker's clock."""
+        bound = self.message_timestamp_after_max_ms
+        return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
+
+
+def field_name(key: str) -> str:
+    """``segment.bytes`` → ``segment_bytes``."""
+    return key.replace(".", "_")
+
+
+DEFAULT = LogConfig()

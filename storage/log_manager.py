@@ -1,0 +1,389 @@
+"""All logs of a broker in all its log directories: start, look up, create, delete, flush, clean up, shut down.
+
+Single-threaded like ``Log``. What blocks in C goes through ``run_blocking(work, done)``: ``work`` may run anywhere,
+``done(error)`` must then run on the owner's thread; the default runs both at once. When a directory fails (OSError),
+its logs leave the manager and ``on_directory_failure`` is told; in a start, the report tells it.
+Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from storage.errors import InconsistentLogDir, LogDirLocked
+from storage.file_pool import FilePool
+from storage.filenames import deleted_dir, partition_dir
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_dir import LogDir
+from storage.log_loader import Scanner, create_log
+from storage.log_opening import OpenedLog, Opening, open_directory
+from storage.log_start import HELPER_POLL_S, LogStart, StartProgress, StartReport, refuse_second_homes
+from storage.producer_state import DEFAULT_EXPIRATION_MS
+from storage.recovery import scan_segment
+from storage.types import TopicPartition
+
+Done = Callable[[OSError | None], None]
+RunBlocking = Callable[[Callable[[], None], Done], None]
+
+
+def run_inline(work: Callable[[], None], done: Done) -> None:
+    """The simplest ``RunBlocking``: here and now."""
+    try:
+        work()
+    except OSError as error:
+        done(error)
+    else:
+        done(None)
+
+
+class _DeletedDir(NamedTuple):
+    due_ms: int
+    path: str
+    log: Log | None
+
+
+class LogManager:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        log_dirs: Sequence[Path | str],
+        default_config: LogConfig,
+        *,
+        broker_id: int,
+        cluster_id: str,
+        clock_ms: Callable[[], int],
+        run_blocking: RunBlocking = run_inline,
+        max_open_files: int = 4096,
+        producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS,
+        scan: Scanner = scan_segment,
+        recovery_helper_count: int = 0,
+        on_directory_failure: Callable[[Path, OSError, list[TopicPartition]], None] | None = None,
+    ) -> None:
+        self.default_config = default_config
+        self.pool = FilePool(max_open_files)
+        self._dirs = [LogDir(os.fspath(path)) for path in log_dirs]
+        self._live_dirs: list[LogDir] = []
+        self._broker_id = broker_id
+        self._cluster_id = cluster_id
+        self._clock_ms = clock_ms
+        self._run_blocking = run_blocking
+        self.producer_id_expiration_ms = producer_id_expiration_ms
+        self._scan = scan
+        self._recovery_helper_count = recovery_helper_count
+        self._on_directory_failure = on_directory_failure
+        self._logs: dict[TopicPartition, Log] = {}
+        self._dir_of: dict[TopicPartition, LogDir] = {}
+        self._dirty: set[TopicPartition] = set()
+        self._flushing: set[Log] = set()
+        self._deleted: list[_DeletedDir] = []
+        self._start: LogStart | None = None
+        self._is_started = False
+
+    # -- start --------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        topic_configs: Mapping[str, Mapping[str, str]],
+        on_progress: Callable[[StartProgress], None] | None = None,
+    ) -> StartReport:
+        """As ``start_steps``, in one go; ``on_progress`` is told what the steps yield."""
+        steps = self.start_steps(topic_configs)
+        while True:
+            try:
+                progress = next(steps)
+            except StopIteration as stop:
+                report: StartReport = stop.value
+                return report
+            if on_progress is not None:
+                on_progress(progress)
+            if progress.is_waiting:
+                time.sleep(HELPER_POLL_S)
+
+    def start_steps(
+        self, topic_configs: Mapping[str, Mapping[str, str]]
+    ) -> Generator[StartProgress, None, StartReport]:
+        """Lock the directories and open every log in them, a log or so at each step.
+
+        Between two steps the owner may do something else, but with this manager nothing but ``shutdown``, which ends
+        the helpers; the generator must not be resumed then.
+
+        Args:
+            topic_configs: the topics' own properties; other topics get the default configuration.
+        Raises: LogDirLocked, InconsistentLogDir; OSError if no directory can be used.
+        """
+        offline = self._lock_dirs()
+        configs = {
+            topic: LogConfig.from_properties(properties, self.default_config)
+            for topic, properties in topic_configs.items()
+        }
+        found = {log_dir: log_dir.partitions() for log_dir in self._live_dirs}
+        try:
+            refuse_second_homes(found)
+        except InconsistentLogDir:
+            self._close_dirs()
+            raise
+        unclean = {log_dir for log_dir in found if not log_dir.had_clean_shutdown()}
+
+        def failed(log_dir: LogDir, error: OSError) -> None:
+            offline[log_dir.path] = str(error)
+            self._take_offline(log_dir, error)
+            if not self._live_dirs:
+                raise error
+
+        how = Opening(configs, self.default_config, self.pool, self._clock_ms, self._scan, self._recovery_helper_count)
+        openings = {log_dir: open_directory(log_dir, partitions, how) for log_dir, partitions in found.items()}
+        start = self._start = LogStart(openings, self._opened, self._directory_opened, failed)
+        yield from start.steps()
+        self._start = None
+        self._is_started = True
+        recovered_count = sum(log_dir in unclean for log_dir in self._dir_of.values())
+        return StartReport(len(self._logs), recovered_count, tuple(start.dropped), offline, start.scanned_bytes)
+
+    def _lock_dirs(self) -> dict[str, str]:
+        """Lock what can be used; returns the paths of what cannot, and why."""
+        offline: dict[str, str] = {}
+        for log_dir in self._dirs:
+            try:
+                log_dir.open(self._broker_id, self._cluster_id)
+            except OSError as error:
+                offline[log_dir.path] = str(error)
+            except (LogDirLocked, InconsistentLogDir):
+                self._close_dirs()
+                raise
+            else:
+                self._live_dirs.append(log_dir)
+        if not self._live_dirs:
+            raise OSError("; ".join(offline.values()) or "no log directory is configured")
+        return offline
+
+    def _opened(self, opened: OpenedLog, log_dir: LogDir) -> None:
+        self._add(opened.topic_partition, opened.log, log_dir)
+
+    def _directory_opened(self, log_dir: LogDir) -> None:
+        """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
+        now_ms = self._clock_ms()
+        self._deleted += [_DeletedDir(now_ms, path, None) for path in log_dir.deleted_dirs()]
+        log_dir.remove_clean_shutdown()
+
+    def _close_dirs(self) -> None:
+        for log_dir in self._live_dirs:
+            log_dir.close()
+
+    def _add(self, topic_partition: TopicPartition, log: Log, log_dir: LogDir) -> None:
+        self._logs[topic_partition] = log
+        self._dir_of[topic_partition] = log_dir
+        log.on_dirty(self._dirty.add)
+
+    # -- look up, create, delete --------------------------------------------------------------------------------
+
+    @property
+    def live_directories(self) -> list[Path]:
+        return [Path(log_dir.path) for log_dir in self._live_dirs]
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        return self._logs.get(topic_partition)
+
+    def all_logs(self) -> list[Log]:
+        return list(self._logs.values())
+
+    def log_dir_of(self, topic_partition: TopicPartition) -> Path:
+        """The entry of ``log.dirs`` that holds the partition; raises KeyError for an unknown one."""
+        return Path(self._dir_of[topic_partition].path)
+
+    def get_or_create(
+        self, topic_partition: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
+    ) -> Log:
+        """The log of a partition; a new one goes to the directory with the fewest partitions.
+
+        Raises: OSError if the directory fails.
+        """
+        log = self._logs.get(topic_partition)
+        if log is not None:
+            if topic_id is not None and log.topic_id is None:
+                log.set_topic_id(topic_id)
+            return log
+        if not self._live_dirs:
+            raise OSError("every log directory is offline")
+        homes = list(self._dir_of.values()) if len(self._live_dirs) > 1 else []
+        log_dir = min(self._live_dirs, key=homes.count)
+        directory = f"{log_dir.path}/{partition_dir(topic_partition)}"
+        config = config or self.default_config
+        try:
+            log = create_log(topic_partition, directory, config, self.pool, self._clock_ms(), topic_id)
+        except OSError as error:
+            self._take_offline(log_dir, error)
+            raise
+        self._add(topic_partition, log, log_dir)
+        return log
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Rename the partition's directory and forget the log; ``delete_due`` removes the files later."""
+        log = self._logs.pop(topic_partition, None)
+        if log is None:
+            return
+        log_dir = self._dir_of.pop(topic_partition)
+        self._dirty.discard(topic_partition)
+        log.on_dirty(None)
+        path = log.rename_to_delete(f"{log_dir.path}/{deleted_dir(topic_partition)}")
+        self._deleted.append(_DeletedDir(self._clock_ms() + log.config.file_delete_delay_ms, path, log))
+
+    def delete_due(self, now_ms: int) -> int:
+        """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""
+        due = [deleted for deleted in self._deleted if deleted.due_ms <= now_ms]
+        self._deleted = [deleted for deleted in self._deleted if deleted.due_ms > now_ms]
+        for deleted in due:
+            if deleted.log is not None:
+                deleted.log.close_files()
+
+        def work() -> None:
+            for deleted in due:
+                shutil.rmtree(deleted.path, ignore_errors=True)
+
+        if due:
+            self._run_blocking(work, lambda error: None)
+        return len(due) + sum(log.remove_due(now_ms) for log in self._logs.values() if log.pending_removals)
+
+    # -- upkeep -------------------------------------------------------------------------------------------------
+
+    def update_topic_config(self, topic: str, properties: Mapping[str, str]) -> None:
+        """Let all logs of a topic follow its new properties; raises InvalidConfig and changes nothing then."""
+        config = LogConfig.from_properties(properties, self.default_config)
+        for topic_partition, log in self._logs.items():
+            if topic_partition.topic == topic:
+                log.update_config(config)
+
+    def flush_dirty(self, now_ms: int) -> int:
+        """Begin the flush of every log that is due; returns how many."""
+        logs = [self._logs[topic_partition] for topic_partition in self._dirty]
+        waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
+        due = [(log, target) for log, target in waiting if target is not None]
+        for log, target in due:
+            self._flush(log, target)
+        return len(due)
+
+    def _flush(self, log: Log, up_to: int) -> None:
+        work, finish = log.prepare_flush(up_to)
+        self._flushing.add(log)
+
+        def done(error: OSError | None) -> None:
+            finish()
+            self._flushing.discard(log)
+            if error is not None:
+                self.fail_directory(log, error)
+            elif log.recovery_point >= log.log_end_offset and self._logs.get(log.topic_partition) is log:
+                self._dirty.discard(log.topic_partition)
+
+        self._run_blocking(work, done)
+
+    def cleanup(self, now_ms: int, high_watermark: Callable[[Log], int] | None = None) -> int:
+        """Apply retention to every log and forget expired producers; returns how many segments went."""
+        count = 0
+        for log in self.all_logs():
+            try:
+                count += log.delete_old_segments(now_ms, None if high_watermark is None else high_watermark(log))
+            except OSError as error:
+                self.fail_directory(log, error)
+                continue
+            log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
+        return count
+
+    def checkpoint(self) -> None:
+        """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""
+        for log_dir in list(self._live_dirs):
+            self._write_through(log_dir, self._checkpoint_of(log_dir))
+
+    def _checkpoint_of(self, log_dir: LogDir) -> Callable[[], None]:
+        """The work of writing one directory's checkpoints, with the values of now."""
+        logs = [(tp, log) for tp, log in self._logs.items() if self._dir_of[tp] is log_dir]
+        recovery_points = {tp: log.recovery_point for tp, log in logs}
+        start_offsets = {
+            tp: log.log_start_offset for tp, log in logs if log.log_start_offset > log.segments[0].base_offset
+        }
+
+        def work() -> None:
+            log_dir.write_recovery_points(recovery_points)
+            log_dir.write_log_start_offsets(start_offsets)
+
+        return work
+
+    def _write_through(self, log_dir: LogDir, work: Callable[[], None]) -> None:
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                self._take_offline(log_dir, error)
+
+        self._run_blocking(work, done)
+
+    def read_high_watermarks(self) -> dict[TopicPartition, int]:
+        """The high watermarks that the last run left."""
+        found: dict[TopicPartition, int] = {}
+        for log_dir in self._live_dirs:
+            found.update(log_dir.read_high_watermarks())
+        return found
+
+    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write ``replication-offset-checkpoint`` of all directories, through ``run_blocking``."""
+        for log_dir in list(self._live_dirs):
+            own = {tp: offset for tp, offset in offsets.items() if self._dir_of.get(tp) is log_dir}
+            self._write_through(log_dir, partial(log_dir.write_high_watermarks, own))
+
+    def fail_directory(self, log: Log, error: OSError) -> None:
+        """Take the directory of ``log`` offline: its logs are gone until a restart."""
+        log_dir = self._dir_of.get(log.topic_partition)
+        if log_dir is not None:
+            self._take_offline(log_dir, error)
+
+    def _take_offline(self, log_dir: LogDir, error: OSError) -> None:
+        if log_dir not in self._live_dirs:
+            return
+        self._live_dirs.remove(log_dir)
+        lost = sorted(tp for tp, owner in self._dir_of.items() if owner is log_dir)
+        for topic_partition in lost:
+            gone = self._logs.pop(topic_partition)
+            del self._dir_of[topic_partition]
+            self._dirty.discard(topic_partition)
+            gone.close_files()
+        log_dir.close()
+        if self._on_directory_failure is not None and self._is_started:
+            self._on_directory_failure(Path(log_dir.path), error, lost)
+
+    def shutdown(self, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+        """Flush and close every log, write the checkpoints and the marker that spares the next start a recovery.
+
+        All of it here and now. A directory that fails is left without the marker. In the middle of a start nothing is
+        written: the next start begins where this one began.
+        """
+        if not self._is_started:
+            if self._start is not None:
+                self._start.close()
+            self._close_dirs()
+        for log_dir in list(self._live_dirs if self._is_started else ()):
+            try:
+                self._shut_down_dir(log_dir, broker_epoch, high_watermarks)
+            except OSError as error:
+                self._take_offline(log_dir, error)
+        self._live_dirs = []
+        self._logs = {}
+        self._dir_of = {}
+        self._dirty.clear()
+
+    def _shut_down_dir(
+        self, log_dir: LogDir, broker_epoch: int, high_watermarks: Mapping[TopicPartition, int] | None
+    ) -> None:
+        for topic_partition, log in self._logs.items():
+            if self._dir_of[topic_partition] is log_dir:
+                if log.recovery_point < log.log_end_offset:
+                    log.flush()
+                log.close()
+        self._checkpoint_of(log_dir)()
+        if high_watermarks is not None:
+            log_dir.write_high_watermarks(
+                {tp: offset for tp, offset in high_watermarks.items() if self._dir_of.get(tp) is log_dir}
+            )
+        log_dir.write_clean_shutdown(broker_epoch)
+        log_dir.close()

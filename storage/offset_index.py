@@ -1,0 +1,152 @@
+"""The sparse offset index of a segment: which byte position to start from to find an offset.
+
+File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-endian, ascending; the offset is that of
+the *last* record of the batch that starts at the position. A file that a killed Kafka broker left is padded with zeros.
+Entries live in an ``array`` of 64-bit words (offset in the upper half), so that a lookup is one ``bisect`` in C.
+
+New entries are collected in memory and written by ``write_out`` – before an fsync of the log, at a roll and on close –
+because after a crash the index of everything not yet flushed is rebuilt anyway.
+Source: OffsetIndex.java, AbstractIndex.java@3.9. Tests: tests/storage/test_offset_index.py.
+"""
+
+import os
+import sys
+from array import array
+from bisect import bisect_right
+
+from storage.files import read_file, remove_file, write_all
+
+ENTRY_SIZE = 8
+_POSITION_MASK = 0xFFFFFFFF
+_MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+_SWAP = sys.byteorder == "little"
+
+
+def parse_offset_index(data: bytes) -> "array[int]":
+    """The entries of an index file's content, without a zero-padded tail and without a torn last entry."""
+    entries = array("Q")
+    entries.frombytes(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE])
+    if _SWAP:
+        entries.byteswap()
+    end = len(entries)
+    while end and not entries[end - 1]:
+        end -= 1
+    del entries[end:]
+    return entries
+
+
+def serialize_offset_index(entries: "array[int]") -> bytes:
+    """The bytes of an index file for ``(relative offset << 32) | position`` words."""
+    if not _SWAP:
+        return entries.tobytes()
+    swapped = entries[:]
+    swapped.byteswap()
+    return swapped.tobytes()
+
+
+def _position_of(entry: int) -> int:
+    return entry & _POSITION_MASK
+
+
+class OffsetIndex:
+    """The index of one segment. Loaded from its file on first use; the file is never kept open."""
+
+    __slots__ = ("_entries", "_written_count", "base_offset", "path")
+
+    def __init__(self, path: str, base_offset: int, *, is_new: bool = False) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._entries: array[int] | None = array("Q") if is_new else None
+        self._written_count = 0  # how many entries the file holds
+
+    @property
+    def entries(self) -> "array[int]":
+        """All entries as 64-bit words, loaded if need be."""
+        if self._entries is None:
+            self._entries = parse_offset_index(read_file(self.path) or b"")
+            self._written_count = len(self._entries)
+        return self._entries
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._entries is not None
+
+    @property
+    def count(self) -> int:
+        return len(self.entries)
+
+    @property
+    def last_entry(self) -> tuple[int, int]:
+        """(offset, position) of the last entry; (base offset, 0) if there is none."""
+        entries = self.entries
+        if not entries:
+            return self.base_offset, 0
+        return self.base_offset + (entries[-1] >> 32), entries[-1] & _POSITION_MASK
+
+    def append(self, offset: int, position: int) -> None:
+        """Add an entry; offset and position are beyond those of the last one."""
+        relative = offset - self.base_offset
+        assert 0 <= relative <= _MAX_RELATIVE_OFFSET and position <= _MAX_RELATIVE_OFFSET
+        self.entries.append(relative << 32 | position)
+
+    def lookup(self, offset: int) -> int:
+        """Position of the last indexed batch whose last offset is at most ``offset``; 0 if there is none."""
+        entries = self.entries
+        relative = min(offset - self.base_offset, _MAX_RELATIVE_OFFSET)
+        slot = bisect_right(entries, relative << 32 | _POSITION_MASK) if relative >= 0 else 0
+        return entries[slot - 1] & _POSITION_MASK if slot else 0
+
+    def floor_position(self, position: int) -> int:
+        """The largest indexed position that is at most ``position``; 0 if there is none."""
+        entries = self.entries
+        slot = bisect_right(entries, position, key=_position_of)
+        return entries[slot - 1] & _POSITION_MASK if slot else 0
+
+    def ceiling_position(self, position: int) -> int | None:
+        """The smallest indexed position above ``position``, None if there is none."""
+        entries = self.entries
+        slot = bisect_right(entries, position, key=_position_of)
+        return entries[slot] & _POSITION_MASK if slot < len(entries) else None
+
+    def truncate_to_position(self, position: int) -> None:
+        """Drop the entries of batches that start at ``position`` or after it, in memory and in the file."""
+        entries = self.entries
+        slot = bisect_right(entries, position - 1, key=_position_of)
+        del entries[slot:]
+        self.rewrite()
+
+    def replace(self, entries: "array[int]") -> None:
+        """Take rebuilt entries instead of what is there."""
+        self._entries = entries
+        self.rewrite()
+
+    def rewrite(self) -> None:
+        """Write the file anew (zero padding goes away)."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(descriptor, serialize_offset_index(self.entries))
+        finally:
+            os.close(descriptor)
+        self._written_count = len(self.entries)
+
+    def write_out(self) -> bool:
+        """Append the new entries to the file; returns whether there were any. The caller syncs."""
+        if self._entries is None or len(self._entries) == self._written_count:
+            return False
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(descriptor, self._written_count * ENTRY_SIZE)  # a zero-padded tail may follow
+            os.lseek(descriptor, 0, os.SEEK_END)
+            write_all(descriptor, serialize_offset_index(self._entries[self._written_count :]))
+        finally:
+            os.close(descriptor)
+        self._written_count = len(self._entries)
+        return True
+
+    def unload(self) -> None:
+        """Forget the entries in memory; they come back from the file. Unwritten ones are written first."""
+        self.write_out()
+        self._entries = None
+
+    def remove(self) -> None:
+        remove_file(self.path)

@@ -1,0 +1,42 @@
+"""Bringing the producer state up to date from batches that are in the log already.
+
+Tests: tests/storage/test_producer_state.py.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+
+from storage.errors import CorruptRecord
+from storage.producer_state import ProducerState, parse_marker
+from storage.record_batch import CONTROL_FLAG, BatchHeader, check_crc, decode_records
+from storage.segment import Segment
+
+
+def apply_marker(state: ProducerState, batch: bytes | bytearray | memoryview, header: BatchHeader) -> None:
+    """Apply the transaction marker in a control batch; an empty one (compacted away) changes nothing."""
+    for record in decode_records(batch):
+        _, coordinator_epoch = parse_marker(record.key, record.value)
+        state.end_transaction(header, coordinator_epoch, record.timestamp_ms)
+        return
+
+
+def replay(state: ProducerState, segments: Iterable[Segment], start_offset: int, end_offset: int) -> None:
+    """Feed the headers of all batches in ``[start_offset, end_offset)``; only markers are read whole."""
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            return
+        for span in segment.sound_spans(segment.offset_index.lookup(start_offset)):
+            if span.last_offset < start_offset or span.magic != 2:
+                continue
+            if span.base_offset >= end_offset:
+                return
+            header = segment.header_at(span.position)
+            if header.producer_id < 0:
+                continue
+            if header.attributes & CONTROL_FLAG:
+                batch = segment.read(span.position, span.size_bytes)
+                with suppress(CorruptRecord):  # durable and damaged since: its readers find out, the log opens
+                    check_crc(batch, 0, header)
+                    apply_marker(state, batch, header)
+            else:
+                state.update(header, header.base_offset, header.max_timestamp)

@@ -1,0 +1,176 @@
+"""What a log knows about idempotent and transactional producers: last sequences, epochs, open transactions.
+
+Rules (KIP-98, ProducerAppendInfo.java@3.9): a batch equal to one of the producer's last five is a duplicate and is
+answered with its first offsets; a lower epoch is fenced; within an epoch sequences follow each other without a
+gap (after 2^31-1 comes 0); a new epoch starts at 0; a producer that the log does not know may start anywhere, since
+retention may have removed its past. Entries expire ``producer.id.expiration.ms`` after their last batch.
+
+The last five batches are kept as tuples, because this runs on every append.
+Tests: tests/storage/test_producer_state.py.
+"""
+
+from struct import Struct
+
+from storage.errors import InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
+from storage.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader, last_sequence
+
+REMEMBERED_BATCHES = 5
+MAX_SEQUENCE = 0x7FFFFFFF
+DEFAULT_EXPIRATION_MS = 86_400_000
+NO_OFFSET = -1
+_CONTROL_KEY = Struct(">hh")  # version, type
+_CONTROL_VALUE = Struct(">hi")  # version, coordinator epoch
+ABORT_MARKER = 0
+COMMIT_MARKER = 1
+
+ProducedBatch = tuple[int, int, int, int]  # first sequence, last sequence, first offset, last offset
+
+
+class ProducerEntry:
+    """One producer id: its epoch, its last batches (oldest first) and its open transaction."""
+
+    __slots__ = (
+        "batches", "coordinator_epoch", "current_txn_first_offset", "last_timestamp_ms", "producer_epoch",
+        "producer_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        coordinator_epoch: int = -1,
+        last_timestamp_ms: int = -1,
+        current_txn_first_offset: int = NO_OFFSET,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp_ms = last_timestamp_ms
+        self.current_txn_first_offset = current_txn_first_offset
+        self.batches: list[ProducedBatch] = []
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1][1] if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1][3] if self.batches else NO_OFFSET
+
+
+class ProducerState:
+    """The producers of one log. ``snapshot_offset`` is the offset of the newest snapshot file on disk."""
+
+    __slots__ = ("_open_transactions", "producers", "snapshot_offset")
+
+    def __init__(self) -> None:
+        self.producers: dict[int, ProducerEntry] = {}
+        self._open_transactions: dict[int, int] = {}  # first offset -> producer id; insertion order is offset order
+        self.snapshot_offset = -1
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the oldest open transaction begins; readers of committed data stop there."""
+        return next(iter(self._open_transactions), None)
+
+    def check(self, header: BatchHeader) -> ProducedBatch | None:
+        """Judge a client's batch before it is appended; returns the earlier batch that it repeats, else None.
+
+        Raises: InvalidProducerEpoch, OutOfOrderSequence, InvalidTransactionState.
+        """
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            return None
+        sequence = header.base_sequence
+        if header.producer_epoch == entry.producer_epoch:
+            last = entry.last_sequence
+            following = last + 1 if last != MAX_SEQUENCE else 0
+            if sequence != following:
+                end = last_sequence(sequence, header.last_offset_delta)
+                for batch in entry.batches:
+                    if batch[0] == sequence and batch[1] == end:
+                        return batch
+                raise OutOfOrderSequence(
+                    f"producer {header.producer_id}: sequence {sequence} arrived, {following} was expected"
+                )
+        elif header.producer_epoch < entry.producer_epoch:
+            raise InvalidProducerEpoch(
+                f"producer {header.producer_id}: epoch {header.producer_epoch} is older than {entry.producer_epoch}"
+            )
+        elif sequence and entry.producer_epoch != NO_PRODUCER_EPOCH:
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id}: epoch {header.producer_epoch} begins with sequence {sequence}, not 0"
+            )
+        if entry.current_txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_FLAG:
+            raise InvalidTransactionState(f"producer {header.producer_id}: a batch outside its open transaction")
+        return None
+
+    def update(self, header: BatchHeader, base_offset: int, max_timestamp_ms: int) -> None:
+        """Remember a data batch that has been appended at ``base_offset``."""
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
+        if entry.producer_epoch != header.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches.clear()
+        delta = header.last_offset_delta
+        sequence = header.base_sequence
+        entry.batches.append((sequence, last_sequence(sequence, delta), base_offset, base_offset + delta))
+        if len(entry.batches) > REMEMBERED_BATCHES:
+            del entry.batches[0]
+        entry.last_timestamp_ms = max_timestamp_ms
+        if header.attributes & TRANSACTIONAL_FLAG and entry.current_txn_first_offset == NO_OFFSET:
+            entry.current_txn_first_offset = base_offset
+            self._open_transactions[base_offset] = header.producer_id
+
+    def end_transaction(self, header: BatchHeader, coordinator_epoch: int, timestamp_ms: int) -> int | None:
+        """Apply a transaction marker; returns the first offset of the transaction it closes, None if none was open."""
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
+        if entry.producer_epoch != header.producer_epoch:
+            entry.producer_epoch = header.producer_epoch
+            entry.batches.clear()
+        first_offset = entry.current_txn_first_offset
+        entry.current_txn_first_offset = NO_OFFSET
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp_ms = timestamp_ms
+        if first_offset == NO_OFFSET:
+            return None
+        self._open_transactions.pop(first_offset, None)
+        return first_offset
+
+    def load(self, entries: list[ProducerEntry], snapshot_offset: int) -> None:
+        """Start from the entries of a snapshot."""
+        self.producers = {entry.producer_id: entry for entry in entries}
+        opened = sorted(
+            (entry.current_txn_first_offset, entry.producer_id)
+            for entry in entries
+            if entry.current_txn_first_offset != NO_OFFSET
+        )
+        self._open_transactions = dict(opened)
+        self.snapshot_offset = snapshot_offset
+
+    def clear(self) -> None:
+        self.producers = {}
+        self._open_transactions = {}
+        self.snapshot_offset = -1
+
+    def remove_expired(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> int:
+        """Forget producers without an open transaction whose last batch is too old; returns how many."""
+        expired = [
+            producer_id
+            for producer_id, entry in self.producers.items()
+            if entry.current_txn_first_offset == NO_OFFSET and now_ms - entry.last_timestamp_ms >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
+
+
+def parse_marker(key: bytes | None, value: bytes | None) -> tuple[int, int]:
+    """(marker type, coordinator epoch) of a control record; a value that is missing gives epoch -1."""
+    marker_type = _CONTROL_KEY.unpack_from(key)[1] if key is not None and len(key) >= _CONTROL_KEY.size else -1
+    if value is None or len(value) < _CONTROL_VALUE.size:
+        return marker_type, -1
+    return marker_type, _CONTROL_VALUE.unpack_from(value)[1]

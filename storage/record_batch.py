@@ -1,0 +1,397 @@
+"""Record batches, magic 2: read the header, check the CRC, take records apart, build new batches.
+
+Layout of a batch (big-endian), 61 bytes of header, then the records:
+
+======================  ====  ==========================================================================
+field                   size  meaning
+======================  ====  ==========================================================================
+base_offset                8  offset of the first record; assigned by the broker, outside the CRC
+batch_length               4  bytes that follow this field
+partition_leader_epoch     4  set by the broker, outside the CRC
+magic                      1  2
+crc                        4  CRC-32C of everything after this field
+attributes                 2  bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon
+last_offset_delta          4  offset of the last record minus base_offset
+base_timestamp             8  ms since the epoch; the records' timestamps are deltas to it
+max_timestamp              8  largest timestamp of the batch (log append time if bit 3 is set)
+producer_id                8  -1 without idempotence
+producer_epoch             2
+base_sequence              4
+record_count               4
+======================  ====  ==========================================================================
+
+A record is ``length, attributes (int8), timestamp delta, offset delta, key, value, headers``, where lengths and deltas
+are zigzag varints, and a length of -1 stands for null. With a codec, all records together are compressed as one blob.
+
+Source: KIP-98; Kafka protocol guide, "Record Batch"; DefaultRecordBatch.java@3.9.
+Tests: tests/storage/test_record_batch.py.
+"""
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from storage.compression import Compression, compress, decompress
+from storage.errors import CorruptRecord, InvalidRecord
+from storage.varint import encode_varint, read_varint
+
+Buffer = bytes | bytearray | memoryview
+
+_HEADER = Struct(">qiibIhiqqqhii")
+HEADER_SIZE = 61
+LOG_OVERHEAD = 12  # base_offset and batch_length: what batch_length does not count
+CRC_POSITION = 17
+CRC_START = 21  # the CRC covers everything from here
+MAGIC_POSITION = 16
+MIN_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD
+MAX_UNCOMPRESSED_BYTES = 128 * 1024 * 1024  # bound on what one batch may grow to when it is taken apart
+
+CODEC_MASK = 0x07
+MAX_CODEC = max(Compression)
+TIMESTAMP_TYPE_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+_SEQUENCE_MODULUS = 1 << 31
+
+Header = tuple[str, bytes | None]
+
+
+class Record(NamedTuple):
+    """One record as a reader sees it."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records, in wire order."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole batch, header included."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record; wraps at 2^31, -1 without idempotence."""
+        return last_sequence(self.base_sequence, self.last_offset_delta)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & DELETE_HORIZON_FLAG)
+
+    @property
+    def compression(self) -> Compression:
+        """The codec; raises CorruptRecord for the numbers that Kafka never gave out."""
+        try:
+            return Compression(self.attributes & CODEC_MASK)
+        except ValueError:
+            raise CorruptRecord(f"unknown compression codec {self.attributes & CODEC_MASK}") from None
+
+    @property
+    def timestamp_type(self) -> str:
+        """``CreateTime`` or ``LogAppendTime``."""
+        return "LogAppendTime" if self.attributes & TIMESTAMP_TYPE_FLAG else "CreateTime"
+
+
+def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
+    """Sequence of a batch's last record. Sequences count 0 … 2^31-1 and start again at 0."""
+    if base_sequence < 0:
+        return NO_SEQUENCE
+    return (base_sequence + last_offset_delta) % _SEQUENCE_MODULUS
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read one batch header; raises CorruptRecord if fewer than 61 bytes are there. Nothing else is checked."""
+    try:
+        return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    except StructError:
+        raise CorruptRecord(f"{len(buffer) - position} bytes are too few for a batch header") from None
+
+
+def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position, header) of every whole batch; a partial batch at the end is skipped.
+
+    Raises: CorruptRecord for another magic or for a length that cannot hold a header. The CRC is not checked.
+    """
+    position = 0
+    end = len(buffer)
+    while end - position >= HEADER_SIZE:
+        header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
+        if header.magic != 2:
+            raise CorruptRecord(f"magic {header.magic} at position {position}, expected 2")
+        if header.batch_length < MIN_BATCH_LENGTH:
+            raise CorruptRecord(
+                f"batch length {header.batch_length} at position {position} is below {MIN_BATCH_LENGTH}"
+            )
+        following = position + header.batch_length + LOG_OVERHEAD
+        if following > end:
+            return
+        yield position, header
+        position = following
+
+
+def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    """Raise CorruptRecord unless the CRC-32C of the batch at ``position`` fits."""
+    with memoryview(buffer) as view, view[position + CRC_START : position + header.size_bytes] as covered:
+        computed = crc32c(covered)
+    if computed != header.crc:
+        raise CorruptRecord(
+            f"batch at offset {header.base_offset}: CRC is {header.crc:#010x}, computed {computed:#010x}"
+        )
+
+
+def decode_records(
+    buffer: Buffer, position: int = 0, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
+) -> Iterator[Record]:
+    """Yield the records of the batch at ``position``, decompressed.
+
+    Raises: CorruptRecord if the blob does not decompress or is too big, InvalidRecord if records and header disagree.
+    """
+    header = read_header(buffer, position)
+    with memoryview(buffer) as view:
+        data = bytes(view[position + HEADER_SIZE : position + header.size_bytes])
+    codec = header.attributes & CODEC_MASK
+    if codec:
+        data = decompress(header.compression, data, max_size_bytes=max_uncompressed_bytes)
+    append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
+    try:
+        yield from _decode(data, header.base_offset, header.base_timestamp, append_time_ms, header.record_count)
+    except (IndexError, UnicodeDecodeError) as error:
+        raise InvalidRecord(f"batch at offset {header.base_offset} holds a malformed record") from error
+
+
+def _decode(
+    data: bytes, base_offset: int, base_timestamp: int, append_time_ms: int | None, record_count: int
+) -> Iterator[Record]:
+    """The record loop. Varints of one byte are read inline: this is where a consumer spends its time."""
+    position = 0
+    for _ in range(record_count):
+        length, position = read_varint(data, position)
+        end = position + length
+        if length < 0 or end > len(data):
+            raise IndexError
+        position += 1  # attributes, unused
+        byte = data[position]
+        if byte < 0x80:
+            timestamp_delta = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            timestamp_delta, position = read_varint(data, position)
+        byte = data[position]
+        if byte < 0x80:
+            offset_delta = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            offset_delta, position = read_varint(data, position)
+        key, position = _read_bytes(data, position, end)
+        value, position = _read_bytes(data, position, end)
+        if data[position]:
+            headers, position = _read_headers(data, position, end)
+        else:
+            headers = ()
+            position += 1
+        if position != end:
+            raise IndexError
+        timestamp_ms = base_timestamp + timestamp_delta if append_time_ms is None else append_time_ms
+        yield Record(base_offset + offset_delta, timestamp_ms, key, value, headers)
+    if position != len(data):
+        raise IndexError
+
+
+def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    byte = data[position]
+    if byte < 0x80:
+        length = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        length, position = read_varint(data, position)
+    if length < 0:
+        return None, position
+    following = position + length
+    if following > end:
+        raise IndexError
+    return data[position:following], following
+
+
+def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+    count, position = read_varint(data, position)
+    if not 0 <= count <= end - position:
+        raise IndexError
+    headers = []
+    for _ in range(count):
+        name, position = _read_bytes(data, position, end)
+        if name is None:
+            raise IndexError
+        value, position = _read_bytes(data, position, end)
+        headers.append((name.decode(), value))
+    return tuple(headers), position
+
+
+class RecordBatchBuilder:
+    """Collects records and builds one batch; offsets start at 0 until a broker assigns them.
+
+    ``compression`` is a codec or its name. ``timestamp_type``/``transactional``/``control`` set the attribute bits.
+    """
+
+    __slots__ = (
+        "_attributes", "_base_timestamp", "_compression", "_level", "_max_timestamp", "_parts", "_producer",
+        "_records_size", "count",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        compression: Compression | str = Compression.none,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        *,
+        compression_level: int | None = None,
+        log_append_time: bool = False,
+        transactional: bool = False,
+        control: bool = False,
+    ) -> None:
+        self._compression = Compression[compression] if isinstance(compression, str) else compression
+        self._level = compression_level
+        self._producer = (producer_id, producer_epoch, base_sequence)
+        self._attributes = (
+            self._compression
+            | (TIMESTAMP_TYPE_FLAG if log_append_time else 0)
+            | (TRANSACTIONAL_FLAG if transactional else 0)
+            | (CONTROL_FLAG if control else 0)
+        )
+        self._parts: list[bytes] = []
+        self._records_size = 0
+        self._base_timestamp = 0
+        self._max_timestamp = NO_TIMESTAMP
+        self.count = 0
+
+    @property
+    def size_estimate_bytes(self) -> int:
+        """Size of the batch so far, before compression."""
+        return HEADER_SIZE + self._records_size
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        return self._max_timestamp
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
+        """Add one record; returns its offset delta (0 for the first one)."""
+        delta = self.count
+        if not delta:
+            self._base_timestamp = timestamp_ms
+        if timestamp_ms > self._max_timestamp:
+            self._max_timestamp = timestamp_ms
+        record = encode_record(timestamp_ms - self._base_timestamp, delta, key, value, headers)
+        self._parts.append(record)
+        self._records_size += len(record)
+        self.count = delta + 1
+        return delta
+
+    def build(
+        self,
+        *,
+        producer_id: int | None = None,
+        producer_epoch: int | None = None,
+        base_sequence: int | None = None,
+        base_offset: int = 0,
+        partition_leader_epoch: int = -1,
+    ) -> bytes:
+        """The finished batch. A producer identity given here replaces the constructor's (it may be known only now)."""
+        assert self.count, "a batch holds at least one record"
+        records = b"".join(self._parts)
+        if self._compression:
+            records = compress(self._compression, records, self._level)
+        own_id, own_epoch, own_sequence = self._producer
+        batch = bytearray(HEADER_SIZE)
+        batch += records
+        _HEADER.pack_into(
+            batch,
+            0,
+            base_offset,
+            len(batch) - LOG_OVERHEAD,
+            partition_leader_epoch,
+            2,
+            0,
+            self._attributes,
+            self.count - 1,
+            self._base_timestamp,
+            self._max_timestamp,
+            own_id if producer_id is None else producer_id,
+            own_epoch if producer_epoch is None else producer_epoch,
+            own_sequence if base_sequence is None else base_sequence,
+            self.count,
+        )
+        with memoryview(batch) as view:
+            _CRC.pack_into(batch, CRC_POSITION, crc32c(view[CRC_START:]))
+        return bytes(batch)
+
+
+_CRC = Struct(">I")
+
+
+def encode_record(
+    timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
+) -> bytes:
+    """One record, its own length in front."""
+    parts = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
+    if key is None:
+        parts.append(b"\1")
+    else:
+        parts += (encode_varint(len(key)), key)
+    if value is None:
+        parts.append(b"\1")
+    else:
+        parts += (encode_varint(len(value)), value)
+    if headers:
+        parts.append(encode_varint(len(headers)))
+        for name, content in headers:
+            raw_name = name.encode()
+            parts += (encode_varint(len(raw_name)), raw_name)
+            parts += (b"\1",) if content is None else (encode_varint(len(content)), content)
+    else:
+        parts.append(b"\0")
+    body = b"".join(parts)
+    return encode_varint(len(body)) + body

@@ -1,0 +1,81 @@
+"""The long parts of opening a log after a crash, as work that anybody may do: here, or a helper process on big files.
+
+Opening a log is a generator (``Steps``) that offers its long parts one by one. It is resumed with the result, or with
+None, and then does that part itself. Work only reads files, so a helper that is killed or outlives its broker harms
+nobody; whoever owns the log applies the result. Tests: tests/storage/test_recovery_helper.py.
+"""
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeVar
+
+from storage import producer_replay
+from storage.file_pool import FilePool
+from storage.log_config import LogConfig
+from storage.producer_state import ProducerEntry, ProducerState
+from storage.recovery import SegmentScan, scan_segment
+from storage.segment import open_segment
+
+Report = Callable[[int], None]
+"""Told how many more bytes of a scan are done."""
+
+T = TypeVar("T")
+
+
+class ScanWork(NamedTuple):
+    """``recovery.scan_segment`` of one segment; the result is a SegmentScan."""
+
+    log_path: str
+    index_path: str
+    time_index_path: str
+    base_offset: int
+    recovery_point: int
+    interval_bytes: int
+    size_bytes: int
+    following_bytes: int  # of the log's later segments, which will have to be scanned as well
+
+    @property
+    def left_bytes(self) -> int:
+        """How much is to be done before the log's owner gets another turn, should it do everything itself."""
+        return self.size_bytes + self.following_bytes
+
+    def run(self, report: Report) -> SegmentScan:
+        return scan_segment(*self[:6], report)
+
+
+class ReplayWork(NamedTuple):
+    """``producer_replay.replay`` of a log; the result is the list of producers. Scans are counted, replays are not."""
+
+    directory: str
+    segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)
+    start_offset: int
+    end_offset: int
+    producers: list[ProducerEntry]  # at the start offset
+    left_bytes: int
+
+    def run(self, report: Report) -> list[ProducerEntry]:
+        pool = FilePool(max_open_files=1)
+        config = LogConfig()
+        segments = [
+            open_segment(self.directory, base_offset, config, pool, 0, size_bytes=size_bytes)
+            for base_offset, size_bytes in self.segments
+        ]
+        state = ProducerState()
+        state.load(self.producers, -1)
+        producer_replay.replay(state, segments, self.start_offset, self.end_offset)
+        for segment in segments:
+            segment.rest()
+        return list(state.producers.values())
+
+
+Work = ScanWork | ReplayWork
+Steps = Generator[Work, Any, T]
+
+
+def run_here(steps: Steps[T]) -> T:
+    """Let the generator do all its work itself."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result

@@ -1,0 +1,398 @@
+"""One segment of a log: the ``.log`` file with its two indexes, and slices of it for the network.
+
+The file is opened on first use and may be closed by the ``FilePool`` whenever no slice pins it. Appends go straight to
+the page cache; the indexes collect their entries in memory (see ``offset_index``).
+Source: LogSegment.java@3.9. Tests: tests/storage/test_local_log.py.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+
+from storage.errors import CorruptRecord
+from storage.file_pool import FilePool
+from storage.filenames import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_file,
+)
+from storage.files import remove_file, sync_path, write_all
+from storage.log_config import LogConfig
+from storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from storage.offset_index import OffsetIndex
+from storage.record_batch import HEADER_SIZE, BatchHeader, read_header
+from storage.segment_scan import BatchSpan, find_boundary, find_offset, iter_spans, read_range
+from storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from storage.time_index import NO_TIMESTAMP, TimeIndex
+
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+_UNKNOWN = -2  # a timestamp that has not been looked up yet; -1 is Kafka's "none"
+
+
+class Segment:
+    """A segment file and its indexes; ``size_bytes`` counts what has been appended."""
+
+    __slots__ = (
+        "_close_on_unpin", "_descriptor", "_first_timestamp_ms", "_is_abandoned", "_max_timestamp_ms",
+        "_max_timestamp_offset", "_pins", "_pool", "_suffix", "base_offset", "bytes_since_index_entry", "created_ms",
+        "directory", "index_interval_bytes", "index_is_full", "is_active", "keeps_damage", "max_index_bytes",
+        "offset_index", "recently_used", "roll_jitter_ms", "size_bytes", "time_index",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        directory: str,
+        base_offset: int,
+        pool: FilePool,
+        *,
+        size_bytes: int,
+        is_new: bool,
+        created_ms: int,
+        index_interval_bytes: int,
+        max_index_bytes: int,
+        roll_jitter_ms: int = 0,
+    ) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size_bytes = size_bytes
+        self.created_ms = created_ms
+        self.index_interval_bytes = index_interval_bytes
+        self.max_index_bytes = max_index_bytes
+        self.roll_jitter_ms = roll_jitter_ms
+        self.bytes_since_index_entry = 0
+        self.index_is_full = False
+        self.is_active = False
+        self.keeps_damage = False  # its end is damaged and was durable: it is never written again
+        self.recently_used = False
+        self.offset_index = OffsetIndex(self._path(OFFSET_INDEX_SUFFIX), base_offset, is_new=is_new)
+        self.time_index = TimeIndex(self._path(TIME_INDEX_SUFFIX), base_offset, is_new=is_new)
+        self._suffix = ""
+        self._pool = pool
+        self._descriptor = -1
+        self._pins = 0
+        self._close_on_unpin = False
+        self._is_abandoned = False
+        self._first_timestamp_ms = _UNKNOWN
+        self._max_timestamp_ms = NO_TIMESTAMP if is_new else _UNKNOWN
+        self._max_timestamp_offset = base_offset
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path}, {self.size_bytes} bytes)"
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.directory}/{offset_file(self.base_offset, suffix)}"
+
+    @property
+    def path(self) -> str:
+        """Where the ``.log`` file lies now (also after a rename for deletion)."""
+        return self._path(LOG_SUFFIX) + self._suffix
+
+    def fileno(self) -> int:
+        """The open descriptor. Good until the next call into storage, unless a slice pins it."""
+        if self._descriptor < 0:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            self._pool.opened(self)
+        self.recently_used = True
+        return self._descriptor
+
+    @property
+    def is_open(self) -> bool:
+        return self._descriptor >= 0
+
+    @property
+    def is_pinned(self) -> bool:
+        return self._pins > 0
+
+    def pin(self) -> None:
+        """Keep the descriptor open until ``unpin``; an unlinked file stays readable that long."""
+        self.fileno()
+        self._pins += 1
+
+    def unpin(self) -> None:
+        assert self._pins > 0, "released more often than retained"
+        self._pins -= 1
+        if not self._pins and self._close_on_unpin:
+            self.release_file()
+
+    def rest(self) -> None:
+        """Close the file and forget the index's entries until they are needed: the log is idle."""
+        if self._descriptor >= 0 and not self._pins:
+            self._pool.closed(self)
+            self.close_file()
+
+    def close_file(self) -> None:
+        """Close the descriptor and forget the index's entries; both come back on use. Called by the pool."""
+        os.close(self._descriptor)
+        self._descriptor = -1
+        if not self._is_abandoned:
+            self.offset_index.unload()
+
+    def close(self) -> None:
+        """Write out what the indexes hold, durably, and close the file unless a slice pins it."""
+        self.write_out_indexes(final=True)
+        if self.is_active and self.offset_index.is_loaded:  # written since the last start; the others are durable
+            sync_path(self.offset_index.path)
+            sync_path(self.time_index.path)
+        self.release_file()
+
+    def release_file(self) -> None:
+        """Close the descriptor now or, if a slice pins it, when that lets go."""
+        self._close_on_unpin = self._pins > 0
+        if self._descriptor >= 0 and not self._pins:
+            self._pool.closed(self)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def append(
+        self, batches: bytes | bytearray | memoryview, size_bytes: int, last_offset: int, max_timestamp_ms: int
+    ) -> int:
+        """Append whole batches; returns the position they got. ``last_offset`` is that of the newest timestamp, too.
+
+        Raises: OSError when the disk refuses; what was written of the batch is cut off again if that is possible.
+        """
+        descriptor = self._descriptor if self._descriptor >= 0 else self.fileno()
+        self.recently_used = True
+        position = self.size_bytes
+        if os.write(descriptor, batches) != size_bytes:
+            self._write_again(descriptor, batches, position)
+        self.size_bytes = position + size_bytes
+        known_ms = self._max_timestamp_ms
+        if known_ms == _UNKNOWN:
+            known_ms = self.max_timestamp_ms
+        if not position:
+            self._first_timestamp_ms = max_timestamp_ms
+        if max_timestamp_ms > known_ms:
+            self._max_timestamp_ms = max_timestamp_ms
+            self._max_timestamp_offset = last_offset
+        if self.bytes_since_index_entry > self.index_interval_bytes:
+            self._add_index_entries(last_offset, position)
+            self.bytes_since_index_entry = 0
+        self.bytes_since_index_entry += size_bytes
+        return position
+
+    def _write_again(self, descriptor: int, batches: bytes | bytearray | memoryview, position: int) -> None:
+        """After a short write: start over at ``position``, and leave nothing half written behind."""
+        try:
+            os.ftruncate(descriptor, position)
+            write_all(descriptor, batches)
+        except OSError:
+            os.ftruncate(descriptor, position)
+            raise
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        self.offset_index.append(last_offset, position)
+        self.time_index.maybe_append(self._max_timestamp_ms, self._max_timestamp_offset)
+        self.update_index_is_full()
+
+    def update_index_is_full(self) -> None:
+        """Whether the next append must roll because an index has no room (the time index keeps one for the roll)."""
+        self.index_is_full = (
+            self.offset_index.count >= self.max_index_bytes // OFFSET_ENTRY_SIZE
+            or self.time_index.count >= self.max_index_bytes // TIME_ENTRY_SIZE - 1
+        )
+
+    def write_out_indexes(self, *, final: bool = False) -> None:
+        """Bring the indexes' files up to date; ``final`` adds the entry for the newest record. Nothing is synced."""
+        if final and self._max_timestamp_ms >= 0:
+            self.time_index.maybe_append(self._max_timestamp_ms, self._max_timestamp_offset)
+        self.offset_index.write_out()
+        self.time_index.write_out()
+
+    def truncate_to_position(self, position: int) -> int:
+        """Cut the file at a batch boundary and the indexes with it; returns how many bytes went."""
+        dropped = self.size_bytes - position
+        first_dropped = self.header_at(position).base_offset if dropped >= HEADER_SIZE else None
+        os.ftruncate(self.fileno(), position)
+        self.size_bytes = position
+        self.offset_index.truncate_to_position(position)
+        if first_dropped is not None:
+            self.time_index.truncate_to_offset(first_dropped)
+        self.reset_timestamps()
+        self.bytes_since_index_entry = 0
+        self.update_index_is_full()
+        return dropped
+
+    def header_at(self, position: int) -> BatchHeader:
+        """The header of the batch that starts at ``position``; raises CorruptRecord beyond the end."""
+        return read_header(os.pread(self.fileno(), HEADER_SIZE, position))
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        return read_range(self.fileno(), position, size_bytes)
+
+    def spans(self, position: int = 0, end: int | None = None, chunk_bytes: int = 8192) -> Iterator[BatchSpan]:
+        """The batches from a boundary on; raises CorruptRecord where there is none."""
+        return iter_spans(self.fileno(), position, self.size_bytes if end is None else end, chunk_bytes)
+
+    def sound_spans(self, position: int = 0) -> Iterator[BatchSpan]:
+        """As ``spans``, but goes on behind damage at the next indexed batch."""
+        following: int | None = position
+        while following is not None:
+            position = following
+            try:
+                for span in self.spans(position):
+                    position = span.position + span.size_bytes
+                    yield span
+                return
+            except CorruptRecord:
+                following = self.offset_index.ceiling_position(position)
+
+    def find(self, offset: int) -> BatchSpan | None:
+        """The first batch whose last offset is at least ``offset``, None beyond the segment's end."""
+        return find_offset(self.fileno(), offset, self.offset_index.lookup(offset), self.size_bytes)
+
+    def boundary(self, start: int, limit: int) -> tuple[int, int, int]:
+        """The last batch boundary from ``start`` to ``limit``: (position, offset there, size of the batch there)."""
+        near = max(start, self.offset_index.floor_position(limit))
+        return find_boundary(self.fileno(), near, limit, self.size_bytes)
+
+    def next_offset(self) -> int:
+        """The offset after the last whole batch; the base offset of an empty segment.
+
+        Raises: CorruptRecord if the index does not fit the file or something behind its last entry is no batch.
+        """
+        next_offset = self.base_offset
+        last_entry = self.offset_index.last_entry
+        for span in self.spans(last_entry[1]):
+            next_offset = span.last_offset + 1
+            if span.position == last_entry[1] and last_entry[1] and span.last_offset != last_entry[0]:
+                raise CorruptRecord(f"{self.path}: the last index entry does not fit the batch at {span.position}")
+        if last_entry[1] and next_offset <= last_entry[0]:
+            raise CorruptRecord(f"{self.path}: the last index entry points to position {last_entry[1]}, after the end")
+        return next_offset
+
+    @property
+    def max_timestamp_ms(self) -> int:
+        """The largest timestamp of any record, -1 without one. After a reload it comes from the time index."""
+        if self._max_timestamp_ms == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp_ms
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the batch that brought ``max_timestamp_ms``."""
+        if self._max_timestamp_ms == _UNKNOWN:
+            self._load_max_timestamp()
+        return self._max_timestamp_offset
+
+    def _load_max_timestamp(self) -> None:
+        self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
+
+    def set_max_timestamp(self, timestamp_ms: int, offset: int) -> None:
+        """Take what a recovery found."""
+        self._max_timestamp_ms, self._max_timestamp_offset = timestamp_ms, offset
+
+    def reset_timestamps(self) -> None:
+        """Look them up anew after a truncation: the last index entry, then the batches behind it."""
+        self._first_timestamp_ms = _UNKNOWN
+        self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
+        if not self.size_bytes:
+            return
+        position = self.offset_index.lookup(self._max_timestamp_offset) if self._max_timestamp_ms >= 0 else 0
+        for span in self.spans(position):
+            timestamp_ms = self.header_at(span.position).max_timestamp if span.magic == 2 else NO_TIMESTAMP
+            if timestamp_ms > self._max_timestamp_ms:
+                self._max_timestamp_ms, self._max_timestamp_offset = timestamp_ms, span.last_offset
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """The largest timestamp of the first batch (what time-based rolling counts from), -1 without one."""
+        if self._first_timestamp_ms == _UNKNOWN:
+            if self.size_bytes < HEADER_SIZE:
+                return NO_TIMESTAMP
+            self._first_timestamp_ms = self.header_at(0).max_timestamp
+        return self._first_timestamp_ms
+
+    def largest_timestamp_ms(self) -> int:
+        """What retention compares with: the largest timestamp, or the file's modification time without one."""
+        timestamp_ms = self.max_timestamp_ms
+        return timestamp_ms if timestamp_ms >= 0 else int(os.stat(self.path).st_mtime * 1000)
+
+    def move_to(self, directory: str) -> None:
+        """The partition's directory got another name."""
+        self.directory = directory
+        self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
+        self.time_index.path = self._path(TIME_INDEX_SUFFIX)
+
+    def abandon(self) -> None:
+        """The partition is being deleted: nothing is written any more, slices in use read on."""
+        self._is_abandoned = True
+
+    def mark_deleted(self) -> None:
+        """Rename the files to ``.deleted``; open slices go on reading."""
+        for suffix in _SUFFIXES:
+            path = self._path(suffix)
+            if os.path.exists(path):
+                os.rename(path, path + DELETED_SUFFIX)
+        self._suffix = DELETED_SUFFIX
+        self._is_abandoned = True
+
+    def remove(self) -> None:
+        """Unlink the files. A slice that pins the descriptor reads on; the space is freed when it lets go."""
+        self.release_file()
+        for suffix in _SUFFIXES:
+            remove_file(self._path(suffix) + self._suffix)
+
+
+def open_segment(
+    directory: str, base_offset: int, config: LogConfig, pool: FilePool, now_ms: int, *, size_bytes: int | None
+) -> Segment:
+    """The segment of a file of ``size_bytes``; with None a new one, whose files are created empty."""
+    jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
+    segment = Segment(
+        directory,
+        base_offset,
+        pool,
+        size_bytes=size_bytes or 0,
+        is_new=size_bytes is None,
+        created_ms=now_ms,
+        index_interval_bytes=config.index_interval_bytes,
+        max_index_bytes=config.segment_index_bytes,
+        roll_jitter_ms=jitter_ms,
+    )
+    if size_bytes is None:
+        for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            os.close(os.open(f"{directory}/{offset_file(base_offset, suffix)}", flags, 0o644))
+    return segment
+
+
+class FileSlice:
+    """A byte range of a segment, whole batches. Retain it before you keep it beyond the current call."""
+
+    __slots__ = ("position", "segment", "size_bytes")
+
+    def __init__(self, segment: Segment, position: int, size_bytes: int) -> None:
+        self.segment = segment
+        self.position = position
+        self.size_bytes = size_bytes
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def __repr__(self) -> str:
+        return f"FileSlice({self.segment.path}, {self.position}, {self.size_bytes})"
+
+    @property
+    def in_active_segment(self) -> bool:
+        """True for the segment that is being written: its end is in the page cache."""
+        return self.segment.is_active
+
+    def fileno(self) -> int:
+        """The descriptor to send from, at ``position``."""
+        return self.segment.fileno()
+
+    def retain(self) -> "FileSlice":
+        """Pin the file: until ``release`` its descriptor stays open, whatever is closed or deleted meanwhile."""
+        self.segment.pin()
+        return self
+
+    def release(self) -> None:
+        self.segment.unpin()
+
+    def read(self) -> bytes:
+        """The bytes; fewer than ``size_bytes`` if the file was truncated meanwhile."""
+        return read_range(self.segment.fileno(), self.position, self.size_bytes)

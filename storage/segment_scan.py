@@ -1,0 +1,105 @@
+"""Walking through the batches of a segment file with few reads: find an offset, a boundary, all headers.
+
+Works on a descriptor and a byte range. Understands magic 2 and the old message sets, whose entries carry their *last*
+offset in front, since a log folder may be older than its broker. Tests: tests/storage/test_log.py.
+"""
+
+import os
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from storage.errors import CorruptRecord
+from storage.record_batch import HEADER_SIZE, LOG_OVERHEAD
+
+_FRONT = Struct(">qi4xb6xi")  # base offset, batch length, (epoch), magic, (crc, attributes), last offset delta
+_FRONT_SIZE = 27
+_SMALLEST_ENTRY = 26
+_MIN_LENGTH_BY_MAGIC = (14, 22, HEADER_SIZE - LOG_OVERHEAD)
+_CHUNK_BYTES = 8192
+
+
+class BatchSpan(NamedTuple):
+    """Where a batch lies in its file and which offsets it holds."""
+
+    position: int
+    size_bytes: int
+    base_offset: int
+    last_offset: int
+    magic: int
+
+
+def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
+    """Read up to ``size_bytes``, fewer only at the end of the file."""
+    data = os.pread(descriptor, size_bytes, position)
+    if len(data) == size_bytes or not data:
+        return data
+    parts = [data]
+    got = len(data)
+    while got < size_bytes:
+        data = os.pread(descriptor, size_bytes - got, position + got)
+        if not data:
+            break
+        parts.append(data)
+        got += len(data)
+    return b"".join(parts)
+
+
+def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[BatchSpan]:
+    """Yield the batches from ``position`` to ``end``, both boundaries.
+
+    Raises: CorruptRecord when what lies there cannot be a batch, or not a whole one. The CRC is not checked.
+    """
+    chunk = b""
+    chunk_start = position
+    while position < end:
+        index = position - chunk_start
+        if index + _FRONT_SIZE > len(chunk):
+            chunk = read_range(descriptor, position, min(chunk_bytes, end - position))
+            chunk_start = position
+            index = 0
+            if len(chunk) == _SMALLEST_ENTRY:
+                chunk += b"\0"  # an empty message of magic 0 is one byte shorter than what is unpacked
+            if len(chunk) < _FRONT_SIZE:
+                raise CorruptRecord(f"{len(chunk)} bytes at position {position} are too few for a batch")
+        base_offset, length, magic, last_offset_delta = _FRONT.unpack_from(chunk, index)
+        if not 0 <= magic <= 2 or length < _MIN_LENGTH_BY_MAGIC[magic] or base_offset < 0:
+            raise CorruptRecord(
+                f"no batch at position {position}: offset {base_offset}, length {length}, magic {magic}"
+            )
+        size_bytes = length + LOG_OVERHEAD
+        if position + size_bytes > end:
+            raise CorruptRecord(f"a batch of {size_bytes} bytes at position {position}, {end - position} are left")
+        last_offset = base_offset
+        if magic == 2:
+            if last_offset_delta < 0:
+                raise CorruptRecord(f"no batch at position {position}: last offset delta {last_offset_delta}")
+            last_offset += last_offset_delta
+        yield BatchSpan(position, size_bytes, base_offset, last_offset, magic)
+        position += size_bytes
+
+
+def find_offset(descriptor: int, offset: int, position: int, end: int) -> BatchSpan | None:
+    """The first batch from ``position`` on whose last offset is at least ``offset``."""
+    for span in iter_spans(descriptor, position, end):
+        if span.last_offset >= offset:
+            return span
+    return None
+
+
+def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple[int, int, int]:
+    """The last batch boundary that is at most ``limit``.
+
+    Returns: (its position, first offset after it, size of the batch that starts there); that batch reaches beyond
+    ``limit``. ``position`` is a boundary at most ``limit``, and ``limit`` lies before ``end``.
+    """
+    span = None
+    try:
+        for span in iter_spans(descriptor, position, end):
+            if span.position + span.size_bytes > limit:
+                return span.position, span.base_offset, span.size_bytes
+    except CorruptRecord:
+        if span is None:
+            raise
+        return span.position + span.size_bytes, span.last_offset + 1, 0  # up to the damage all is well
+    raise CorruptRecord(f"no batch boundary after position {position}")

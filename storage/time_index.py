@@ -1,0 +1,128 @@
+"""The sparse time index of a segment: up to which offset no record is newer than a timestamp.
+
+File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. An entry says
+that the largest timestamp among all records up to the offset is the timestamp. A killed Kafka broker leaves zeros at
+the end. Lookups are rare (ListOffsets), so nothing but the unwritten tail and the last entry stays in memory.
+Source: TimeIndex.java@3.9. Tests: tests/storage/test_time_index.py.
+"""
+
+import os
+from collections.abc import Iterator
+from struct import Struct
+
+from storage.files import read_file, remove_file, write_all
+
+_ENTRY = Struct(">qi")
+ENTRY_SIZE = 12
+_ZERO = bytes(ENTRY_SIZE)
+NO_TIMESTAMP = -1
+
+
+def valid_time_index(data: bytes) -> bytes:
+    """An index file's content without a zero-padded tail and without a torn last entry."""
+    end = len(data) // ENTRY_SIZE * ENTRY_SIZE
+    while end and data[end - ENTRY_SIZE : end] == _ZERO:
+        end -= ENTRY_SIZE
+    return data[:end]
+
+
+def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
+    """(timestamp in ms, offset) of every entry of a file's valid content."""
+    for timestamp_ms, relative in _ENTRY.iter_unpack(data):
+        yield timestamp_ms, base_offset + relative
+
+
+class TimeIndex:
+    """The index of one segment. The file is opened for each use and never kept open."""
+
+    __slots__ = ("_last", "_tail", "_written_count", "base_offset", "path")
+
+    def __init__(self, path: str, base_offset: int, *, is_new: bool = False) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._tail = b""
+        self._last = (NO_TIMESTAMP, base_offset)
+        self._written_count = 0 if is_new else -1  # -1: the file has not been looked at
+
+    def _load(self) -> None:
+        if self._written_count < 0:
+            data = valid_time_index(read_file(self.path) or b"")
+            self._written_count = len(data) // ENTRY_SIZE
+            if data:
+                timestamp_ms, relative = _ENTRY.unpack_from(data, len(data) - ENTRY_SIZE)
+                self._last = (timestamp_ms, self.base_offset + relative)
+
+    @property
+    def last_entry(self) -> tuple[int, int]:
+        """(timestamp in ms, offset) of the last entry; (-1, base offset) if there is none."""
+        self._load()
+        return self._last
+
+    @property
+    def count(self) -> int:
+        self._load()
+        return self._written_count + len(self._tail) // ENTRY_SIZE
+
+    def maybe_append(self, timestamp_ms: int, offset: int) -> None:
+        """Add an entry if its timestamp is beyond the last one's."""
+        self._load()
+        if timestamp_ms > self._last[0]:
+            self._tail += _ENTRY.pack(timestamp_ms, offset - self.base_offset)
+            self._last = (timestamp_ms, offset)
+
+    def lookup(self, timestamp_ms: int) -> tuple[int, int]:
+        """The last entry whose timestamp is at most ``timestamp_ms``; (-1, base offset) if there is none."""
+        data = self._content()
+        low, high = 0, len(data) // ENTRY_SIZE
+        while low < high:
+            middle = (low + high) // 2
+            if _ENTRY.unpack_from(data, middle * ENTRY_SIZE)[0] <= timestamp_ms:
+                low = middle + 1
+            else:
+                high = middle
+        if not low:
+            return NO_TIMESTAMP, self.base_offset
+        found_ms, relative = _ENTRY.unpack_from(data, (low - 1) * ENTRY_SIZE)
+        return found_ms, self.base_offset + relative
+
+    def _content(self) -> bytes:
+        self._load()
+        return (read_file(self.path) or b"")[: self._written_count * ENTRY_SIZE] + self._tail
+
+    def truncate_to_offset(self, offset: int) -> None:
+        """Drop the entries whose offset is ``offset`` or beyond, in memory and in the file."""
+        kept = b"".join(
+            _ENTRY.pack(timestamp_ms, entry_offset - self.base_offset)
+            for timestamp_ms, entry_offset in iter_time_index(self._content(), self.base_offset)
+            if entry_offset < offset
+        )
+        self.replace(kept)
+
+    def replace(self, data: bytes) -> None:
+        """Write the file anew with rebuilt entries."""
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+        self._tail = b""
+        self._written_count = -1
+        self._last = (NO_TIMESTAMP, self.base_offset)
+
+    def write_out(self) -> bool:
+        """Append the new entries to the file; returns whether there were any. The caller syncs."""
+        if not self._tail:
+            return False
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(descriptor, self._written_count * ENTRY_SIZE)
+            os.lseek(descriptor, 0, os.SEEK_END)
+            write_all(descriptor, self._tail)
+        finally:
+            os.close(descriptor)
+        self._written_count += len(self._tail) // ENTRY_SIZE
+        self._tail = b""
+        return True
+
+    def remove(self) -> None:
+        remove_file(self.path)

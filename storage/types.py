@@ -1,0 +1,36 @@
+"""Small value types that every package may use. This and ``errors`` are all that ``registry`` imports from storage."""
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic; sorts by topic, then by partition number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class LogAppendInfo(NamedTuple):
+    """What an append did.
+
+    ``first_offset``/``last_offset`` are -1 when nothing was appended. A duplicate of an idempotent producer's batch
+    answers with the offsets of the first time (``duplicate`` is True) and writes nothing.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int  # -1 with CreateTime
+    log_start_offset: int
+    size_bytes: int
+    duplicate: bool = False
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp (ms since the epoch), its offset and the leader epoch of its batch."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int

@@ -1,0 +1,43 @@
+"""Zigzag varints as Kafka's records use them: the sign in bit 0, seven bits a byte, the lowest first."""
+
+from storage.errors import InvalidRecord
+
+_MAX_BYTES = 10  # a 64-bit value
+
+
+def _encode(value: int) -> bytes:
+    zigzag = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)
+
+
+_TABLE_SIZE = 4096
+_TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # lengths and deltas are nearly always small
+
+
+def encode_varint(value: int) -> bytes:
+    """Encode a signed integer of at most 64 bits."""
+    return _TABLE[value] if 0 <= value < _TABLE_SIZE else _encode(value)
+
+
+def read_varint(data: bytes, position: int) -> tuple[int, int]:
+    """Decode at ``position``; returns (value, position after it).
+
+    Raises: InvalidRecord for more than 64 bits, IndexError at the end of the data.
+    """
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    result = byte & 0x7F
+    shift = 7
+    for following in range(position + 1, position + _MAX_BYTES):
+        byte = data[following]
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (result >> 1) ^ -(result & 1), following + 1
+        shift += 7
+    raise InvalidRecord(f"a varint at position {position} is longer than {_MAX_BYTES} bytes")

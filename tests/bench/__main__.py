@@ -1,0 +1,130 @@
+"""`python -m tests.bench`: Apache Kafka 3.9.1 in ZooKeeper mode and kafka-zk side by side in one run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from tests.bench import machine, measure, report, rounds, servers, workloads
+from tests.peers import apache_kafka, jars, java, requirements, targets
+from tests.peers.processes import ProcessFailed
+
+_FULL_ROUNDS, _FULL_RECORDS = 5, 500_000
+_QUICK_ROUNDS, _QUICK_RECORDS = 1, 50_000
+#: The table's width; a pipe says 80.
+_MINIMUM_WIDTH = 165
+_NAMES = [workload.name for workload in workloads.WORKLOADS]
+
+
+def _default_cores() -> str:
+    """The first two cores that this process may use."""
+    return ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--rounds", "round_count", type=click.IntRange(1), help=f"Measured rounds [{_FULL_ROUNDS}].")
+@click.option("--warmup", type=click.IntRange(0), default=1, show_default=True, help="Rounds thrown away before.")
+@click.option("--records", type=click.IntRange(1), help=f"Records of 1,000 bytes a run [{_FULL_RECORDS}].")
+@click.option(
+    "--quick", is_flag=True, help=f"{_QUICK_ROUNDS} round of {_QUICK_RECORDS} records: a smoke test, no proof."
+)
+@click.option("--pin", "broker_cores", metavar="LIST", help="Cores of each broker, or 'none' [the first two].")
+@click.option("--pin-clients", "client_cores", metavar="LIST", help="Cores of the clients [any].")
+@click.option("--workload", "chosen", type=click.Choice(_NAMES), multiple=True, help="Only these rows.")
+@click.option("--target", "names", type=click.Choice(targets.NAMES), multiple=True, help="Only this broker.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write all numbers here.")
+def main(
+    round_count: int | None,
+    warmup: int,
+    records: int | None,
+    quick: bool,
+    broker_cores: str | None,
+    client_cores: str | None,
+    chosen: tuple[str, ...],
+    names: tuple[str, ...],
+    json_path: Path | None,
+) -> None:
+    """Run every workload on both brokers in alternating pairs; print medians and ratios ours/Kafka."""
+    console = Console(width=max(Console().width, _MINIMUM_WIDTH))
+    cores = None if broker_cores == "none" else broker_cores or _default_cores()
+    plan = rounds.Plan(
+        [workload for workload in workloads.WORKLOADS if not chosen or workload.name in chosen],
+        round_count or (_QUICK_ROUNDS if quick else _FULL_ROUNDS),
+        warmup,
+        records or (_QUICK_RECORDS if quick else _FULL_RECORDS),
+        client_cores,
+    )
+    try:
+        requirements.require(kcat=True)
+        java.compiled(jars.ORACLE_VERSION)
+        _run(console, plan, names or targets.NAMES, cores, json_path)
+    except (requirements.MissingPeerTools, jars.JarsNotResolved, java.JavaFailed) as missing:
+        raise click.ClickException(str(missing)) from missing
+    except (workloads.BenchFailed, ProcessFailed) as failure:
+        raise click.ClickException(str(failure)) from failure
+
+
+def _run(
+    console: Console, plan: rounds.Plan, names: tuple[str, ...], cores: str | None, json_path: Path | None
+) -> None:
+    facts = _facts(plan, names, cores)
+    running = servers.start_all(names, cores=cores, starts=min(plan.rounds, 3))
+    try:
+        samples = rounds.run_all(running, plan, lambda text: console.print(text, style="dim", highlight=False))
+        loaded = {name: measure.memory(server.pid).resident_bytes for name, server in running.by_name.items()}
+        brokers = report.compare_servers(running.by_name, loaded)
+    finally:
+        running.stop()
+    report.print_tables(console, plan.workloads, samples, brokers)
+    for line in _conditions(plan, samples, facts):
+        console.print(f"- {line}", highlight=False)
+    if json_path:
+        report.write_json(json_path, report.as_json(plan, samples, brokers, facts))
+        console.print(f"all numbers: {json_path}")
+
+
+def _facts(plan: rounds.Plan, names: tuple[str, ...], cores: str | None) -> dict[str, Any]:
+    """What has to be known to repeat the run."""
+    properties = apache_kafka.server_properties(0, 0, Path("DATA"), "ZOOKEEPER", servers.OVERRIDES)
+    return {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **machine.commit(),
+        "machine": machine.describe(),
+        "broker_cores": cores,
+        "client_cores": plan.client_cores,
+        "targets": list(names),
+        "server_properties": properties,
+        "kafka_version": jars.ORACLE_VERSION,
+        "kafka_jvm_flags": list(apache_kafka.BROKER_JVM_FLAGS),
+    }
+
+
+def _conditions(plan: rounds.Plan, samples: list[rounds.Sample], facts: dict[str, Any]) -> list[str]:
+    """What a reader must know to judge the table."""
+    disturbance = max((sample.other_brokers_cpu_s / sample.outcome.seconds for sample in samples), default=0.0)
+    return [
+        f"{plan.rounds} measured round(s) after {plan.warmup_rounds} warm-up, alternating which broker goes first; "
+        f"{plan.records:,} records of 1,000 bytes, scaled by row",
+        f"each broker on cores {facts['broker_cores'] or 'any'}, clients on {facts['client_cores'] or 'any'}; "
+        f"machine: {facts['machine']['processor']}, {facts['machine']['cores']} cores",
+        "same clients, server.properties, ZooKeeper and topic layout (1 partition, replication factor 1); Kafka with "
+        "the JVM flags of its own scripts; dirty pages written out before each run",
+        f"both brokers are up, only one works: the idle one used at most {disturbance:.1%} of a core during a run",
+        f"everything else on the machine (ZooKeeper, kernel, strangers) used {_median_share(samples):.0%} of a core "
+        "(median of the runs)",
+        "MB/s and CPU s/GB count record values (10^6, 10^9 bytes); the producers ask for acks=all and are idempotent",
+    ]
+
+
+def _median_share(samples: list[rounds.Sample]) -> float:
+    return statistics.median([sample.strangers_cpu_s / sample.outcome.seconds for sample in samples] or [0.0])
+
+
+if __name__ == "__main__":
+    main()

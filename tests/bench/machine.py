@@ -1,0 +1,45 @@
+"""Which commit ran on which machine; every stored result carries it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.peers.jars import REPOSITORY_ROOT
+
+
+def commit() -> dict[str, Any]:
+    """The checked-out commit, and whether files under version control differ from it."""
+    return {
+        "commit": _output("git", "rev-parse", "HEAD"),
+        "changed_files": len(_output("git", "status", "--porcelain", "--untracked-files=no").splitlines()),
+    }
+
+
+def describe() -> dict[str, Any]:
+    """Processor, cores, memory, kernel, Python and Java."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "usable_cores": sorted(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "java": _output("java", "-version").partition("\n")[0],
+        "load_average_at_start": os.getloadavg()[0],
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY_ROOT, timeout=60)
+    return (done.stdout or done.stderr).strip()

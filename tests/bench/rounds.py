@@ -1,0 +1,107 @@
+"""Paired, alternating runs: in each round every workload runs on each broker, the first one changing every round."""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tests.bench import measure
+from tests.bench.servers import Server, Servers
+from tests.bench.workloads import FILL, Outcome, Workload, run
+
+_FILLED_TOPIC = "bench-filled"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measured run of one workload on one broker."""
+
+    workload: str
+    target: str
+    round: int
+    outcome: Outcome
+    broker_cpu_s: float
+    client_cpu_s: float
+    #: CPU time of the other, idle brokers over the same time: a check that they did not disturb.
+    other_brokers_cpu_s: float
+    #: CPU time of everything else on the machine (ZooKeeper, kernel threads, strangers): is the machine quiet?
+    strangers_cpu_s: float
+
+    @property
+    def mb_per_s(self) -> float:
+        return self.outcome.payload_bytes / self.outcome.seconds / 1e6
+
+    @property
+    def records_per_s(self) -> float:
+        return self.outcome.records / self.outcome.seconds
+
+    @property
+    def cpu_s_per_gb(self) -> float:
+        return self.broker_cpu_s / (self.outcome.payload_bytes / 1e9)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How often and how much."""
+
+    workloads: Sequence[Workload]
+    rounds: int
+    warmup_rounds: int
+    records: int
+    client_cores: str | None
+
+    def records_of(self, workload: Workload) -> int:
+        return max(1, round(self.records * workload.share))
+
+
+def run_all(servers: Servers, plan: Plan, progress: Callable[[str], None]) -> list[Sample]:
+    """All rounds; the warm-up rounds are thrown away. Raises: BenchFailed."""
+    if any(not workload.produces for workload in plan.workloads):
+        for server in servers.by_name.values():
+            progress(f"filling a topic on {server.target.name} for the consumers")
+            server.target.create_topic(_FILLED_TOPIC)
+            run(FILL, server.target, _FILLED_TOPIC, plan.records_of(FILL), plan.client_cores)
+    samples = []
+    for number in range(-plan.warmup_rounds, plan.rounds):
+        for workload in plan.workloads:
+            names = list(servers.by_name)
+            for name in names if number % 2 == 0 else reversed(names):
+                sample = _measured(servers, name, workload, plan, number)
+                label = "warm-up" if number < 0 else f"round {number + 1}/{plan.rounds}"
+                progress(f"{label} {workload.title} {name}: {sample.mb_per_s:.1f} MB/s")
+                if number >= 0:
+                    samples.append(sample)
+    return samples
+
+
+def _measured(servers: Servers, name: str, workload: Workload, plan: Plan, number: int) -> Sample:
+    """One run on a fresh topic (producers) or the filled one (consumers), after dirty pages were written out."""
+    server = servers.by_name[name]
+    others = [other for other in servers.by_name.values() if other is not server]
+    topic = _FILLED_TOPIC
+    if workload.produces:
+        topic = f"bench-{workload.name}-{time.time_ns()}"
+        server.target.create_topic(topic, partitions=workload.partitions)
+    os.sync()
+    before = _cpu([server]), _client_cpu(), _cpu(others), measure.machine_cpu_seconds()
+    outcome = run(workload, server.target, topic, plan.records_of(workload), plan.client_cores)
+    after = _cpu([server]), _client_cpu(), _cpu(others), measure.machine_cpu_seconds()
+    broker_s, client_s, others_s, machine_s = (end - start for start, end in zip(before, after, strict=True))
+    strangers_s = max(0.0, machine_s - broker_s - client_s - others_s)
+    sample = Sample(workload.name, name, number, outcome, broker_s, client_s, others_s, strangers_s)
+    if workload.produces:
+        server.target.delete_topic(topic)
+    return sample
+
+
+def _cpu(servers: Sequence[Server]) -> float:
+    return sum(measure.cpu_seconds(server.pid) for server in servers)
+
+
+def _client_cpu() -> float:
+    """CPU seconds of all clients that ended so far."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -1,0 +1,89 @@
+"""The brokers that are compared: one ZooKeeper, one broker of each kind, the same server.properties and cores."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench import measure
+from tests.peers import apache_kafka, targets
+from tests.peers.jars import REPOSITORY_ROOT
+
+_SETTLE_S = 3.0
+
+#: Beyond Kafka's config/server.properties: deleted topics free their disk space at once, nothing else is changed.
+OVERRIDES = {"log.segment.delete.delay.ms": "1000", "auto.create.topics.enable": "false"}
+
+
+@dataclass
+class Server:
+    """A broker under measurement, and what its start and its rest cost."""
+
+    target: targets.Target
+    start_seconds: list[float]
+    idle_memory: measure.Memory
+    idle_cpu_share: float
+
+    @property
+    def pid(self) -> int:
+        return self.target.brokers[0].pid
+
+    @property
+    def median_start_s(self) -> float:
+        return statistics.median(self.start_seconds)
+
+
+@dataclass
+class Servers:
+    """All brokers of a run. `data` is removed at the end."""
+
+    zookeeper: apache_kafka.ZooKeeper
+    data: Path
+    by_name: dict[str, Server]
+
+    def stop(self) -> None:
+        """Stop everything and remove the data."""
+        for server in self.by_name.values():
+            server.target.stop()
+        self.zookeeper.stop()
+        shutil.rmtree(self.data)
+
+
+def start_all(names: Sequence[str], *, cores: str | None, starts: int) -> Servers:
+    """Start ZooKeeper and one broker of each name.
+
+    Each broker is started `starts` times, in turn and while no other broker runs, to measure the time from the start
+    of its process to its first complete Metadata answer; then all stay up, and each is looked at while idle.
+    """
+    data = REPOSITORY_ROOT / "target" / "bench" / f"run-{time.time_ns()}"
+    zookeeper = apache_kafka.start_zookeeper(data / "zookeeper")
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    by_name: dict[str, Server] = {}
+    try:
+        for number in range(starts):
+            for name in names if number % 2 == 0 else list(reversed(names)):
+                folder = data / f"start-{number}" / name
+                target = targets.start(name, zookeeper.connect_string, folder, overrides=OVERRIDES, cores=cores)
+                seconds[name].append(time.monotonic() - target.brokers[0].started_s)
+                target.stop()
+        for name in names:
+            target = targets.start(name, zookeeper.connect_string, data / name, overrides=OVERRIDES, cores=cores)
+            by_name[name] = _looked_at_while_idle(target, seconds[name])
+    except BaseException:
+        Servers(zookeeper, data, by_name).stop()
+        raise
+    return Servers(zookeeper, data, by_name)
+
+
+def _looked_at_while_idle(target: targets.Target, start_seconds: list[float]) -> Server:
+    """The memory and CPU of a broker that has just started and has nothing to do."""
+    pid = target.brokers[0].pid
+    time.sleep(_SETTLE_S)
+    before_s = measure.cpu_seconds(pid)
+    time.sleep(_SETTLE_S)
+    idle_cpu_share = (measure.cpu_seconds(pid) - before_s) / _SETTLE_S
+    return Server(target, start_seconds, measure.memory(pid), idle_cpu_share)

@@ -1,0 +1,50 @@
+"""What every test may use: the project's own pytest plugin, and seeds for the long campaigns.
+
+A test that takes ``campaign_seed`` runs once per seed: ``--rounds`` times, counted from ``--seed``. ``make test`` runs
+a slice, ``make soak`` hundreds. One that takes ``process_campaign_seed`` starts and kills processes, so it runs a tenth
+as often. A round that fails says how to repeat it.
+"""
+
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+
+import pytest
+
+DEFAULT_ROUNDS = 3
+SEED_FIXTURES = {"campaign_seed": 1, "process_campaign_seed": 10}
+"""Fixture -> how many of ``--rounds`` make one of its own."""
+
+# Installed, the plugin comes by its entry point; from a bare checkout it is loaded here.
+pytest_plugins = [] if entry_points(group="pytest11", name="kafka_zk") else ["kafka_zk.testing.plugin"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("campaigns")
+    group.addoption("--rounds", type=int, default=DEFAULT_ROUNDS, help="seeds per campaign (default %(default)s)")
+    group.addoption("--seed", type=int, default=0, help="first seed of every campaign (default %(default)s)")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for fixture, divisor in SEED_FIXTURES.items():
+        if fixture in metafunc.fixturenames:
+            first: int = metafunc.config.getoption("seed")
+            rounds: int = metafunc.config.getoption("rounds")
+            metafunc.parametrize(fixture, range(first, first + max(1, rounds // divisor)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SEED_FIXTURES.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker("campaign")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    for fixture in SEED_FIXTURES.keys() & parameters:
+        if report.failed:
+            test = item.nodeid.partition("[")[0]
+            command = f"python -m pytest {test} --rounds 1 --seed {parameters[fixture]}"
+            report.sections.append(("to repeat this round", command))
+    return report

@@ -1,0 +1,106 @@
+"""Every decoder against bytes that nobody wrote for it: a value or a ProtocolError, nothing else, and at once."""
+
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.fetch import read_fetch_response
+from kafka_zk.protocol.fetch_request import read_fetch_request
+from kafka_zk.protocol.frame import FrameDecoder
+from kafka_zk.protocol.produce import read_produce_request, read_produce_response
+from kafka_zk.protocol.request import parse_request_header
+from storage.errors import StorageError
+from storage.log_validator import validate_batch
+from storage.record_batch import decode_records
+from tests.fuzz.frames import request, spoil
+
+INPUTS_PER_ROUND = 3000
+_BY_HAND: list[Callable[[int, memoryview], Any]] = [
+    read_produce_request,
+    read_produce_response,
+    read_fetch_request,
+    read_fetch_response,
+]
+
+
+def _garbage(rnd: random.Random) -> memoryview:
+    """Noise, or a request of any API with its bytes changed."""
+    if rnd.random() < 0.3:
+        return memoryview(bytearray(rnd.randbytes(rnd.choice((0, 1, 4, 20, 300)))))
+    api_key, (low, high) = rnd.choice(sorted(BROKER_VERSIONS.items()))
+    return memoryview(bytearray(spoil(request(rnd, api_key, rnd.randint(low, high)), rnd)))
+
+
+def _decode_as_anything(rnd: random.Random, data: memoryview) -> None:
+    choice = rnd.randrange(3)
+    if choice == 0:
+        _, position = parse_request_header(data)
+        data = data[position:]
+    elif choice == 1:
+        data = data[rnd.randrange(20) :]
+    if rnd.random() < 0.4:
+        reader = rnd.choice(_BY_HAND)
+        highest = BROKER_VERSIONS[ApiKey.PRODUCE if "produce" in reader.__name__ else ApiKey.FETCH][1]
+        reader(rnd.randint(0, highest), data)
+    else:
+        api_key, (low, high) = rnd.choice(sorted(BROKER_VERSIONS.items()))
+        decode = rnd.choice((codec.decode_request, codec.decode_response))
+        decode(api_key, rnd.randint(low, high), data)
+
+
+def test_messages_decode_or_are_protocol_errors(campaign_seed: int) -> None:
+    rnd = random.Random(campaign_seed)
+    for _ in range(INPUTS_PER_ROUND):
+        data = _garbage(rnd)
+        start = time.thread_time()
+        with contextlib.suppress(ProtocolError):
+            _decode_as_anything(rnd, data)
+        assert time.thread_time() - start < 0.3, bytes(data[:100]).hex()
+
+
+def test_streams_decode_or_are_protocol_errors(campaign_seed: int) -> None:
+    rnd = random.Random(campaign_seed)
+    for _ in range(300):
+        decoder = FrameDecoder(100_000)
+        with contextlib.suppress(ProtocolError):
+            for _ in range(20):
+                list(decoder.feed(bytes(_garbage(rnd))))
+
+
+def test_batches_are_read_or_are_storage_errors(campaign_seed: int) -> None:
+    """What a producer sends, and what a client finds in an answer, with and without its CRC looked at."""
+    rnd = random.Random(campaign_seed)
+    for _ in range(INPUTS_PER_ROUND // 10):
+        data = bytearray(spoil(request(rnd, ApiKey.PRODUCE, 9), rnd))[rnd.randrange(60) :]
+        for read in (validate_batch, lambda data: list(decode_records(data))):
+            with contextlib.suppress(StorageError):
+                read(data)
+
+
+def test_the_densest_frames_take_time_linear_in_their_size() -> None:
+    """As many objects as a frame can hold: sixteen times the bytes, sixteen times the time and what the collector and a
+    busy machine add; 256 times would be quadratic."""
+
+    def seconds(size: int) -> float:
+        count = size // 18
+        body = _varint(count + 1) + (bytes(16) + b"\x00\x00") * count + b"\x00\x00\x00"
+        start = time.thread_time()
+        with contextlib.suppress(ProtocolError):
+            codec.decode_request(ApiKey.METADATA, 12, body)
+        return time.thread_time() - start
+
+    seconds(65536)
+    assert seconds(16 * 65536) < 100 * max(seconds(65536), 0.002)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])

@@ -1,0 +1,115 @@
+"""How a broker finds its id and its folders, and what it says when it cannot start."""
+
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.ports import free_ports
+from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.testing.clients import create_topic
+from kafka_zk.testing.zookeeper import Chroot
+from storage.meta_properties import read_meta_properties
+from tests.integration.processes import wait_for
+
+pytestmark = pytest.mark.integration
+
+MakeBroker = Callable[[Mapping[str, str]], BrokerProcess]
+
+
+@pytest.fixture
+def make_broker(zookeeper: Chroot, tmp_path: Path) -> Iterator[MakeBroker]:
+    """A broker process of its own in the test's chroot; the first is configured as broker 0."""
+    made: list[BrokerProcess] = []
+
+    def make(properties: Mapping[str, str]) -> BrokerProcess:
+        folder = tmp_path / f"broker-{len(made)}"
+        broker = BrokerProcess(folder, len(made), free_ports(1)[0], zookeeper.connect_string, properties)
+        made.append(broker)
+        return broker
+
+    yield make
+    for broker in made:
+        broker.stop()
+
+
+def serving(broker: BrokerProcess) -> set[int]:
+    """The brokers that it knows, once it serves."""
+    broker.start()
+    view = wait_for(lambda: (seen := broker.view()) and seen.broker_ids and seen, "an answer")
+    found: set[int] = view.broker_ids
+    return found
+
+
+def test_a_broker_without_an_id_takes_one_from_zookeeper_and_keeps_it(make_broker: MakeBroker) -> None:
+    """The first is reserved.broker.max.id + 1; meta.properties remembers it across restarts."""
+    broker = make_broker({"broker.id": "-1"})
+    assert serving(broker) == {1001}
+    assert broker.stop() == 0
+    meta = read_meta_properties(str(broker.log_dir))
+    assert meta is not None and meta.broker_id == 1001
+    assert serving(broker) == {1001}
+    assert serving(make_broker({"broker.id": "-1"})) == {1001, 1002}
+
+
+def test_partitions_are_spread_over_the_log_directories(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """Each new partition goes where the fewest are; all are there after a restart."""
+    folders = [tmp_path / "one", tmp_path / "two"]
+    broker = make_broker({"log.dirs": ",".join(map(str, folders))})
+    serving(broker)
+    create_topic(broker.bootstrap, "t", 4, {})
+    assert [len(list(folder.glob("t-*"))) for folder in folders] == [2, 2]
+    assert broker.stop() == 0
+    serving(broker)
+    with BlockingProducer(bootstrap_servers=broker.bootstrap) as producer:
+        assert [producer.send("t", b"x", partition=number).result(20).offset for number in range(4)] == [0] * 4
+
+
+def test_a_log_directory_that_cannot_be_used_is_left_out(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """The others serve; without any the broker says why and ends."""
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    bad.write_text("a file where a folder should be")
+    broker = make_broker({"log.dirs": f"{bad},{good}"})
+    serving(broker)
+    assert str(bad) in (broker.folder / "broker.log").read_text()
+    hopeless = make_broker({"log.dirs": str(bad)})
+    hopeless.start()
+    wait_for(lambda: not hopeless.alive, "the end")
+    assert hopeless.stop() == 1
+    log = (hopeless.folder / "broker.log").read_text()
+    assert str(bad) in log and "Traceback" not in log
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"zookeeper.connect": "127.0.0.1:1", "zookeeper.connection.timeout.ms": "500"}, "127.0.0.1:1"),
+        ({"zookeeper.connect": "h1:1/c,h2:1/c"}, "zookeeper.connect"),
+        ({"listeners": "PLAINTEXT://192.0.2.1:9092"}, "192.0.2.1"),
+        ({"num.partitions": "none"}, "num.partitions"),
+    ],
+)
+def test_what_keeps_a_broker_from_starting_is_said_in_one_sentence(
+    make_broker: MakeBroker, properties: Mapping[str, str], said: str
+) -> None:
+    """Exit code 1, no traceback, nothing left behind."""
+    broker = make_broker(properties)
+    broker.start()
+    wait_for(lambda: not broker.alive, "the end")
+    assert broker.stop() != 0
+    log = (broker.folder / "broker.log").read_text()
+    assert said in log.strip().splitlines()[-1]
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("reached", ["", "logs opened", "started"])
+def test_a_broker_that_is_stopped_while_it_starts_ends_cleanly(make_broker: MakeBroker, reached: str) -> None:
+    """Whenever the signal comes; the first time Python itself may not be up yet."""
+    broker = make_broker({})
+    broker.start()
+    log = broker.folder / "broker.log"
+    wait_for(lambda: not reached or reached in log.read_text(), reached)
+    assert broker.stop() in (0, *(() if reached else (-signal.SIGTERM,)))
+    assert "Traceback" not in log.read_text()

@@ -1,0 +1,59 @@
+"""The demo on the real input, and what it says when its cluster falls apart."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from kafka_zk.demo.flights import count_flights, find_flights
+from tests.integration.processes import kafka_zk, running, start, wait_for_end
+
+pytestmark = pytest.mark.integration
+
+
+def test_all_rows_come_back_and_no_process_stays() -> None:
+    done = kafka_zk("demo", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["ok"]
+    assert report["records"] == count_flights(find_flights()) == 336_776
+    assert sum(report["carriers"].values()) == report["records"]
+    assert len(report["partitions"]) == 8
+    assert len({partition["leader"] for partition in report["partitions"]}) == 3
+    assert {node["path"] for node in report["znodes"]} >= {"/controller", "/brokers/ids/2", "/brokers/topics/flights"}
+    assert not any(running(pid) for pid in report["pids"].values())
+
+
+def test_a_broker_that_dies_fails_the_demo_with_one_sentence() -> None:
+    process = start("demo")
+    assert process.stdout
+    pids = []
+    try:
+        for line in process.stdout:
+            if "started, pid" in line:
+                pids.append(int(line.split("pid ")[1].split(",")[0]))
+            if line.startswith("2."):
+                break
+        os.kill(pids[1], signal.SIGKILL)
+        output, errors = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    assert process.returncode == 1, output
+    assert errors.startswith("Error: broker 1 ended with signal SIGKILL")
+    assert errors.count("\n") == 1
+    wait_for_end(*pids)
+
+
+def test_a_kept_cluster_is_stopped_by_one_signal(tmp_path: object) -> None:
+    done = kafka_zk("demo", "--keep", "--json", "--data", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    pids = [report["kept_pid"], *report["pids"].values()]
+    try:
+        assert all(running(pid) for pid in pids)
+        listed = kafka_zk("topics", "list", "--bootstrap-server", report["bootstrap"])
+        assert listed.stdout == "flights\n", listed.stderr
+    finally:
+        os.kill(report["kept_pid"], signal.SIGTERM)
+    wait_for_end(*pids)

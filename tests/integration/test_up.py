@@ -1,0 +1,151 @@
+"""``kafka-zk up``: what it prints, how it ends, what it keeps."""
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
+from typing import NamedTuple
+
+import pytest
+
+from kafka_zk.embedded.ports import free_ports
+from tests.integration.processes import kafka_zk, kafka_zk_json, running, start, wait_for_end
+
+pytestmark = pytest.mark.integration
+
+
+class Up(NamedTuple):
+    process: "Popen[str]"
+    zookeeper_pid: int
+    broker_pids: list[int]
+    bootstrap: str
+    zookeeper: str
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
+        """Signal it and return its exit code and what it said on stderr."""
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors
+
+
+def read_up(process: "Popen[str]", broker_count: int, port: int) -> Up:
+    """Check the lines of stdout, to the letter, up to "ready"."""
+    assert process.stdout
+    first = process.stdout.readline()
+    zookeeper = re.fullmatch(r"zookeeper pid (\d+)\n", first)
+    assert zookeeper, first or process.communicate()[1]
+    pids = []
+    for number in range(broker_count):
+        line = process.stdout.readline()
+        broker = re.fullmatch(rf"broker {number} pid (\d+) port {port + number}\n", line)
+        assert broker, line or process.communicate()[1]
+        pids.append(int(broker[1]))
+    addresses = ",".join(f"127.0.0.1:{port + number}" for number in range(broker_count))
+    last = process.stdout.readline()
+    ready = re.fullmatch(rf"ready bootstrap=({re.escape(addresses)}) zookeeper=(127\.0\.0\.1:\d+)\n", last)
+    assert ready, last or process.communicate()[1]
+    return Up(process, int(zookeeper[1]), pids, ready[1], ready[2])
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+@pytest.fixture
+def up_two(tmp_path: Path) -> Iterator[Up]:
+    """Two brokers on neighbouring ports."""
+    port = next(p for p in range(20_000, 30_000, 7) if all(_free(p + n) for n in range(2)))
+    zookeeper_port = free_ports(1)[0]
+    process = start("up", "--brokers", "2", "--port", str(port), "--data", tmp_path / "data",
+                    "--zookeeper-port", str(zookeeper_port))  # fmt: skip
+    try:
+        yield read_up(process, 2, port)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_sigterm_stops_every_process_and_ends_with_0(up_two: Up) -> None:
+    assert kafka_zk_json("topics", "list", "--bootstrap-server", up_two.bootstrap) == []
+    code, errors = up_two.end()
+    assert (code, errors) == (0, "")
+    assert not any(running(pid) for pid in (up_two.zookeeper_pid, *up_two.broker_pids))
+
+
+def test_a_broker_that_dies_is_told_and_the_others_go_on(up_two: Up) -> None:
+    os.kill(up_two.broker_pids[1], signal.SIGKILL)
+    assert up_two.process.stderr
+    line = up_two.process.stderr.readline()
+    assert line.startswith("broker 1 ended with signal SIGKILL")
+    assert kafka_zk_json("topics", "list", "--bootstrap-server", up_two.bootstrap) == []
+    code, _ = up_two.end(signal.SIGINT)
+    assert code == 0
+
+
+def test_nothing_outlives_an_up_that_was_killed(up_two: Up) -> None:
+    up_two.process.kill()
+    wait_for_end(up_two.zookeeper_pid, *up_two.broker_pids)
+
+
+def test_the_same_data_again_continue(tmp_path: Path, port: int) -> None:
+    arguments = ("up", "--brokers", "1", "--port", str(port), "--data", tmp_path, "--zookeeper-port",
+                 str(free_ports(1)[0]))  # fmt: skip
+    up = read_up(start(*arguments), 1, port)
+    where = ("--bootstrap-server", up.bootstrap)
+    assert kafka_zk("topics", "create", "--topic", "kept", *where).returncode == 0
+    assert kafka_zk("produce", "--topic", "kept", *where, stdin="one\ntwo\n").returncode == 0
+    assert up.end()[0] == 0
+    up = read_up(start(*arguments), 1, port)
+    done = kafka_zk("consume", "--topic", "kept", "--from-beginning", "--exit-at-end", *where)
+    assert done.stdout == "one\ntwo\n", done.stderr
+    assert kafka_zk("produce", "--topic", "kept", *where, stdin="three\n").returncode == 0
+    assert kafka_zk_json("offsets", "--topic", "kept", *where)[0]["latest"] == 3
+    assert up.end()[0] == 0
+
+
+def test_a_crashed_cluster_comes_back_with_its_data(tmp_path: Path, port: int) -> None:
+    arguments = ("up", "--brokers", "1", "--port", str(port), "--data", tmp_path, "--zookeeper-port",
+                 str(free_ports(1)[0]))  # fmt: skip
+    up = read_up(start(*arguments), 1, port)
+    where = ("--bootstrap-server", up.bootstrap)
+    assert kafka_zk("produce", "--topic", "kept", *where, stdin="one\ntwo\n").returncode == 0
+    up.process.kill()
+    up.process.communicate()
+    wait_for_end(up.zookeeper_pid, *up.broker_pids)
+    up = read_up(start(*arguments), 1, port)
+    done = kafka_zk("consume", "--topic", "kept", "--from-beginning", "--exit-at-end", *where)
+    assert done.stdout == "one\ntwo\n", done.stderr
+    assert up.end()[0] == 0
+
+
+def test_a_taken_port_and_a_directory_in_use_are_one_sentence_each(up_two: Up, tmp_path: Path) -> None:
+    taken_port = up_two.bootstrap.split(",")[0].split(":")[1]
+    done = kafka_zk("up", "--brokers", "1", "--port", taken_port)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"Error: port {taken_port} is in use; choose other ports with --port\n",
+    )
+    done = kafka_zk("up", "--brokers", "1", "--port", "0", "--data", tmp_path / "data")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: another cluster runs in ")
+
+
+def test_a_given_zookeeper_is_used_and_left_alone(up_two: Up, tmp_path: Path) -> None:
+    process = start("up", "--brokers", "1", "--port", "0", "--json", "--zookeeper", f"{up_two.zookeeper}/other")
+    assert process.stdout
+    assert '"broker"' in process.stdout.readline()
+    assert '"registered"' in process.stdout.readline()
+    assert f'"zookeeper": "{up_two.zookeeper}/other"' in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60) is not None
+    assert process.returncode == 0
+    assert running(up_two.zookeeper_pid)

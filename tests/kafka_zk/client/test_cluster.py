@@ -1,0 +1,152 @@
+"""Metadata are kept fresh, connections shared, and failures said in one sentence."""
+
+import pytest
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import Clock
+
+from kafka_zk.client.admin import Admin
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaTimeoutError, NoBrokersAvailable
+from kafka_zk.client.waiting import run
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from storage.types import TopicPartition
+from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
+
+CONFIG = ClientConfig(bootstrap_servers="b0:9092,b1:9092", metadata_max_age_ms=5_000)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def brokers(clock: Clock) -> FakeCluster:
+    return FakeCluster(clock, {"t": [0, 1]})
+
+
+@pytest.fixture
+def cluster(clock: Clock, brokers: FakeCluster) -> Cluster:
+    return Cluster(clock, CONFIG, connect=brokers.connect)
+
+
+def test_topic_is_found_through_the_second_address(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """A bootstrap address that is down does no harm."""
+    brokers.down.add(0)
+    found = finish(clock, run(cluster.topic("t", 1_000)))
+    assert [each.leader for each in found.partitions] == [0, 1]
+    assert found.available == (1,)
+
+
+def test_nobody_there_is_one_sentence_naming_all_addresses(
+    clock: Clock, brokers: FakeCluster, cluster: Cluster
+) -> None:
+    """The error lists each address and the last cause."""
+    brokers.down |= {0, 1}
+    with pytest.raises(NoBrokersAvailable, match="cannot reach any of b0:9092, b1:9092: connection refused by b1"):
+        finish(clock, run(cluster.refresh()))
+
+
+def test_refreshes_at_the_same_time_share_one_fetch(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """A refresh that waits behind another one gets a fetch that began after it was asked for, shared by a crowd."""
+    finish(clock, gatherResults([run(cluster.refresh()) for _ in range(2000)]))
+    assert [key for _, key in brokers.seen].count(ApiKey.METADATA) == 2
+    assert brokers.connect_count == 1
+
+
+def test_missing_topic_times_out_and_says_why(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """It is looked for until the time is over."""
+    waiting = run(cluster.topic("missing", 1_000))
+    with pytest.raises(KafkaTimeoutError, match=r"missing not in the metadata after 1000 ms.*UNKNOWN_TOPIC"):
+        finish(clock, waiting)
+
+
+def test_topic_created_meanwhile_is_found(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """Waiting for a topic ends when it appears."""
+    waiting = run(cluster.topic("new", 5_000))
+    advance(clock, 0.5)
+    brokers.leaders["new"] = [1]
+    assert len(finish(clock, waiting).partitions) == 1
+
+
+def test_illegal_topic_fails_at_once(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """An error that waiting cannot cure is raised with its code."""
+    brokers.errors.append((ApiKey.METADATA, ErrorCode.INVALID_TOPIC_EXCEPTION))
+    with pytest.raises(BrokerError) as caught:
+        finish(clock, run(cluster.topic("t", 1_000)))
+    assert caught.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_metadata_are_fetched_again_when_they_are_old(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """metadata.max.age.ms brings a leader change that nobody told us of."""
+    finish(clock, run(cluster.topic("t", 1_000)))
+    brokers.move(TopicPartition("t", 0), 1)
+    advance(clock, 5.1)
+    assert cluster.metadata.leader_id(TopicPartition("t", 0)) == 1
+
+
+def test_a_requested_update_goes_on_until_it_succeeds(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """While all brokers are down it is tried again and again; then the news are there."""
+    finish(clock, run(cluster.topic("t", 1_000)))
+    brokers.stop(0)
+    brokers.stop(1)
+    brokers.move(TopicPartition("t", 0), 1)
+    cluster.request_update()
+    cluster.request_update()
+    advance(clock, 1)
+    assert cluster.metadata.leader_id(TopicPartition("t", 0)) == 0
+    brokers.down.clear()
+    advance(clock, 2.5)
+    assert cluster.metadata.leader_id(TopicPartition("t", 0)) == 1
+
+
+def test_connecting_again_is_paused_longer_and_longer(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """reconnect.backoff.ms doubles up to its maximum, so a dead broker is not hammered."""
+    finish(clock, run(cluster.topic("t", 1_000)))
+    brokers.stop(1)
+    before = brokers.connect_count
+    for _ in range(6):
+        with pytest.raises(Exception, match="refused"):
+            finish(clock, run(cluster.connection(1)))
+    assert brokers.connect_count - before == 6
+    assert clock.seconds() > 0.05 + 0.1 + 0.2 + 0.4 + 0.8
+
+
+def test_one_connection_per_purpose(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """A long poll does not hold up produce requests; equal purposes share."""
+    finish(clock, run(cluster.topic("t", 1_000)))
+    produce, fetch, again = (
+        finish(clock, run(cluster.connection(1, purpose))) for purpose in ("produce", "fetch", "produce")
+    )
+    assert produce is again
+    assert produce is not fetch
+
+
+def test_closing_fails_those_who_wait_for_a_connection(clock: Clock, brokers: FakeCluster, cluster: Cluster) -> None:
+    """Nobody is left hanging, and no timer either."""
+    finish(clock, run(cluster.topic("t", 1_000)))
+    waiting: Deferred[object] = run(cluster.connection(1, "new"))  # type: ignore[assignment]
+    run(cluster.close())
+    with pytest.raises(ClientClosed):
+        finish(clock, waiting)
+    advance(clock, 1)
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_refused_topic_carries_the_brokers_words(clock: Clock, brokers: FakeCluster) -> None:
+    """The admin client raises Kafka's code with the broker's sentence; others of the request are made."""
+    admin = Admin(clock, CONFIG, connect=brokers.connect)
+    assert finish(clock, run(admin.create_topic("new", 3, 1))).partitions == 3
+    with pytest.raises(BrokerError, match=r"creating topic t: TOPIC_ALREADY_EXISTS \(it is there\)"):
+        finish(clock, run(admin.create_topic("t", 3, 1)))
+    assert finish(clock, run(admin.list_topics())) == ["new", "t"]
+
+
+def test_creating_follows_the_controller(clock: Clock, brokers: FakeCluster) -> None:
+    """NOT_CONTROLLER means: fetch the metadata and ask again."""
+    admin = Admin(clock, CONFIG, connect=brokers.connect)
+    brokers.errors.append((ApiKey.CREATE_TOPICS, ErrorCode.NOT_CONTROLLER))
+    assert finish(clock, run(admin.create_topic("new", 1, 1))).name == "new"
+    assert [key for _, key in brokers.seen].count(ApiKey.CREATE_TOPICS) == 2

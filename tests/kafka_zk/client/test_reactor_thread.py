@@ -1,0 +1,71 @@
+"""Blocking facades share one reactor thread; in a process of its own, since a reactor runs once."""
+
+import subprocess
+import sys
+
+SHARED = """
+import threading
+from twisted.internet import reactor
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
+from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.producer.blocking import BlockingProducer
+
+for _ in range(3):
+    with BlockingAdmin(bootstrap_servers="127.0.0.1:1") as admin:
+        try:
+            admin.list_topics()
+        except NoBrokersAvailable as error:
+            print(error)
+    BlockingProducer(bootstrap_servers="127.0.0.1:1").close()
+print(sum(thread.name == "kafka-zk reactor" for thread in threading.enumerate()))
+
+async def inside():
+    try:
+        BlockingProducer()
+    except KafkaError as error:
+        print(error)
+
+reactor_thread().call(inside)
+"""
+
+OWN = """
+from twisted.internet import reactor
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import KafkaError
+
+def start():
+    try:
+        BlockingAdmin()
+    except KafkaError as error:
+        print(error)
+    reactor.stop()
+
+reactor.callWhenRunning(start)
+reactor.run()
+try:
+    BlockingAdmin()
+except KafkaError as error:
+    print(error)
+"""
+
+
+def _lines(program: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout.splitlines()
+
+
+def test_any_number_of_clients_share_one_thread_and_refuse_to_wait_for_themselves() -> None:
+    """Made, failed and closed three times over: one reactor thread; on that thread a clear error."""
+    *unreachable, count, refusal = _lines(SHARED)
+    assert len(unreachable) == 3
+    assert all(line.startswith("cannot reach any of 127.0.0.1:1: ") for line in unreachable)
+    assert count == "1"
+    assert "would wait for itself" in refusal
+
+
+def test_a_program_with_its_own_reactor_is_told() -> None:
+    """In the reactor's thread, and after the reactor was stopped."""
+    inside, after = _lines(OWN)
+    assert "would wait for itself" in inside
+    assert "stopped and cannot be started again" in after

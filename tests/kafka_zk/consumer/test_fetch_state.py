@@ -1,0 +1,223 @@
+"""Positions and fetched data of a reader: each offset once, in order, whatever arrives when."""
+
+import random
+from typing import Any
+
+import pytest
+
+from kafka_zk.client.errors import KafkaError, broker_error
+from kafka_zk.client.list_offsets import EARLIEST, LATEST
+from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.consumer.fetch_state import After, FetchState, Start, Timestamp, Wanted
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition
+from storage.record_batch import RecordBatchBuilder
+from storage.types import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def batch(base_offset: int, count: int, **options: Any) -> bytes:
+    builder = RecordBatchBuilder(**options)
+    for index in range(count):
+        builder.append(1000, None, b"%d" % (base_offset + index))
+    return builder.build(base_offset=base_offset)
+
+
+def make(starts: dict[TopicPartition, Start], **options: Any) -> FetchState:
+    state = FetchState(ReaderConfig.from_properties(options))
+    state.assign(starts)
+    return state
+
+
+def ask(state: FetchState, now_ms: int = 0) -> dict[TopicPartition, Wanted]:
+    """Plan a fetch with every partition led by broker 0."""
+    plans, _ = state.plan(lambda tp: 0, set(), now_ms)
+    return {wanted.topic_partition: wanted for wanted in plans.get(0, [])}
+
+
+def answer(state: FetchState, wanted: Wanted, data: bytes, high_watermark: int = 1_000) -> After:
+    partition = wanted.topic_partition.partition
+    return state.fetched(wanted, FetchedPartition(partition, 0, high_watermark, records=data), 0)
+
+
+def offsets(state: FetchState) -> list[int]:
+    return [record.offset for record in state.take()]
+
+
+def test_records_come_in_order_and_the_position_follows() -> None:
+    """max.poll.records cuts batches; the position is always the next record's offset."""
+    state = make({A: 0}, max_poll_records=4)
+    answer(state, ask(state)[A], batch(0, 3) + batch(3, 5))
+    assert offsets(state) == [0, 1, 2, 3]
+    assert state.position(A) == 4
+    assert offsets(state) == [4, 5, 6, 7]
+    assert state.position(A) == 8
+    assert not state.has_records
+
+
+def test_next_fetch_goes_out_while_records_wait() -> None:
+    """One fetch ahead: the next offset is asked for before the user took what is here, up to the limit of bytes."""
+    state = make({A: 0}, max_partition_fetch_bytes=150)
+    answer(state, ask(state)[A], batch(0, 3))
+    ahead = ask(state)[A]
+    assert ahead.fetch_offset == 3
+    answer(state, ahead, batch(3, 3))
+    assert ask(state) == {}
+    assert offsets(state) == [0, 1, 2, 3, 4, 5]
+    assert ask(state)[A].fetch_offset == 6
+
+
+def test_partition_in_flight_is_not_asked_again() -> None:
+    """One question at a time for a partition."""
+    state = make({A: 0, B: 5})
+    assert set(ask(state)) == {A, B}
+    assert ask(state) == {}
+
+
+def test_seek_drops_what_was_fetched_and_what_is_on_its_way() -> None:
+    """An answer to a question from before the seek is recognised by its generation."""
+    state = make({A: 0})
+    answer(state, ask(state)[A], batch(0, 3))
+    late = ask(state)[A]
+    state.seek(A, 100)
+    assert answer(state, late, batch(3, 3)) is After.NOTHING
+    assert not state.has_records
+    answer(state, ask(state)[A], batch(100, 1))
+    assert offsets(state) == [100]
+
+
+def test_starts_are_looked_up() -> None:
+    """earliest, latest and times need an answer of ListOffsets first; a time after the end means the end."""
+    state = make({A: "earliest", B: Timestamp(77)})
+    assert {tp: spec for tp, (spec, _) in state.lookups(0).items()} == {A: EARLIEST, B: 77}
+    assert ask(state) == {}
+    generations = {tp: generation for tp, (_, generation) in state.lookups(0).items()}
+    state.looked_up(A, generations[A], 12)
+    state.looked_up(B, generations[B], -1)
+    assert state.position(A) == 12 and state.position(B) is None
+    assert state.lookups(0) == {B: (LATEST, generations[B])}
+    with pytest.raises(KafkaError, match="not assigned"):
+        state.position(TopicPartition("t", 9))
+
+
+@pytest.mark.parametrize("start", [-1, "newest", Timestamp(-1)])
+def test_nonsense_starts_are_refused(start: Start) -> None:
+    """ValueError names the partition."""
+    with pytest.raises(ValueError, match="t-0"):
+        make({A: start})
+
+
+def test_out_of_range_resets_as_configured() -> None:
+    """auto.offset.reset decides; none raises Kafka's code to the user."""
+    for reset, spec in (("earliest", EARLIEST), ("latest", LATEST)):
+        state = make({A: 99}, auto_offset_reset=reset)
+        wanted = ask(state)[A]
+        assert state.fetched(wanted, FetchedPartition(0, ErrorCode.OFFSET_OUT_OF_RANGE), 0) is After.RESET
+        assert [found for found, _ in state.lookups(0).values()] == [spec]
+    state = make({A: 99}, auto_offset_reset="none")
+    state.fetched(ask(state)[A], FetchedPartition(0, ErrorCode.OFFSET_OUT_OF_RANGE), 0)
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="OFFSET_OUT_OF_RANGE"):
+            state.take()
+    state.seek(A, 0)
+    assert not state.has_records
+
+
+def test_old_metadata_pause_the_partition() -> None:
+    """NOT_LEADER and the like ask for a refresh; the partition is tried again after retry.backoff.ms."""
+    state = make({A: 0}, retry_backoff_ms=100)
+    wanted = ask(state)[A]
+    assert state.fetched(wanted, FetchedPartition(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), 50) is After.REFRESH
+    assert ask(state, 149) == {}
+    assert state.next_retry_ms(149) == 150
+    assert set(ask(state, 150)) == {A}
+
+
+def test_damaged_batch_is_raised_after_what_lies_before_it() -> None:
+    """Nothing is skipped silently: good records first, then CORRUPT_MESSAGE, again and again."""
+    state = make({A: 0})
+    damaged = bytearray(batch(3, 3))
+    damaged[-2] ^= 1
+    answer(state, ask(state)[A], batch(0, 3) + bytes(damaged))
+    assert offsets(state) == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="CORRUPT_MESSAGE"):
+            state.take()
+    assert state.position(A) == 3
+
+
+def test_control_batches_move_the_position() -> None:
+    """A reader at a transaction marker does not stand still."""
+    state = make({A: 0})
+    answer(state, ask(state)[A], batch(0, 1, control=True) + batch(1, 1))
+    assert offsets(state) == [1]
+    assert state.position(A) == 2
+
+
+def test_partitions_take_turns() -> None:
+    """A partition with much to give does not starve another."""
+    state = make({A: 0, B: 0}, max_poll_records=2)
+    asked = ask(state)
+    answer(state, asked[A], batch(0, 10))
+    answer(state, asked[B], batch(0, 10))
+    assert {record.partition for _ in range(2) for record in state.take()} == {0, 1}
+
+
+def test_a_broker_is_not_asked_for_nothing_while_it_has_something() -> None:
+    """A long poll for partitions at their end would hold up the one that has data but no room just now."""
+    state = make({A: 0, B: 0}, max_partition_fetch_bytes=1)
+    asked = ask(state)
+    answer(state, asked[A], batch(0, 3))
+    answer(state, asked[B], b"", high_watermark=0)
+    assert ask(state) == {}
+    state.take()
+    assert set(ask(state)) == {A, B}
+
+
+def test_failed_lookup_is_repeated_or_raised() -> None:
+    """A retriable error pauses, another one reaches the user."""
+    state = make({A: "latest"}, retry_backoff_ms=100)
+    (_, generation) = state.lookups(0)[A]
+    state.lookup_failed(A, generation, broker_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, "x"), 0)
+    assert state.lookups(99) == {} and A in state.lookups(100)
+    state.lookup_failed(A, generation, broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "x"), 0)
+    with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
+        state.take()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_offset_is_delivered_once_whatever_arrives_when(seed: int) -> None:
+    """Random sizes, limits, lost fetches and leader changes: the records are 0, 1, 2 … for each partition."""
+    source = random.Random(seed)
+    logs: dict[TopicPartition, list[tuple[int, bytes]]] = {}
+    for tp in (A, B):
+        end, logs[tp] = 0, []
+        for _ in range(20):
+            count = source.randint(1, 9)
+            logs[tp].append((end + count, batch(end, count)))
+            end += count
+    state = make({A: 0, B: 0}, max_poll_records=source.randint(1, 12), max_partition_fetch_bytes=source.randint(1, 900))
+    got: dict[TopicPartition, list[int]] = {A: [], B: []}
+    flying: list[Wanted] = []
+    now_ms = 0
+    while any(len(got[tp]) < logs[tp][-1][0] for tp in (A, B)):
+        now_ms += source.randint(0, 60)
+        if source.random() < 0.5:
+            flying += ask(state, now_ms).values()
+        if flying and source.random() < 0.7:
+            wanted = flying.pop(source.randrange(len(flying)))
+            chance = source.random()
+            if chance < 0.1:
+                state.fetch_lost(wanted, now_ms)
+            elif chance < 0.2:
+                state.fetched(wanted, FetchedPartition(0, ErrorCode.FENCED_LEADER_EPOCH), now_ms)
+            else:
+                log = logs[wanted.topic_partition]
+                data = b"".join([each for end, each in log if end > wanted.fetch_offset][: source.randint(0, 4)])
+                cut = data[: len(data) - source.randint(0, 30)]
+                answer(state, wanted, cut or data, log[-1][0])
+        if source.random() < 0.5:
+            for record in state.take():
+                got[record.topic_partition].append(record.offset)
+    assert all(got[tp] == list(range(logs[tp][-1][0])) for tp in (A, B))

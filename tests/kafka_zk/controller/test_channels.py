@@ -1,0 +1,159 @@
+"""One broker's queue: order, repetition, merging, the end."""
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from kafka_zk.controller.channels import BrokerChannel, Channels, UnsupportedPeer
+from kafka_zk.controller.control_requests import (
+    Answer,
+    ClusterUpdate,
+    ControlRequest,
+    PartitionMetadata,
+    Sender,
+    StopPartition,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+)
+from kafka_zk.protocol import codec
+from registry.znodes.brokers import BrokerInfo
+from tests.kafka_zk.controller.test_machines import T0, T1, broker, info
+from tests.kafka_zk.controller.world import OUR_VERSIONS
+
+SENDER = Sender(0, 1, 101)
+
+
+class Peer:
+    """A broker that answers when told."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.versions = dict(OUR_VERSIONS)
+        self.asked: list[tuple[int, Any]] = []
+        self.waiting: list[Deferred[Any]] = []
+        self.connections = 0
+        self.disconnected = 0
+        self.refuse = False
+        self.answers: list[tuple[ControlRequest, Answer]] = []
+        self.failures: list[Exception] = []
+        self.channel = BrokerChannel(
+            broker(1).info,
+            self.clock,
+            self.connect,
+            lambda broker_id, request, answer: self.answers.append((request, answer)),
+            lambda broker_id, request, error: self.failures.append(error),
+        )
+
+    async def connect(self, info: BrokerInfo) -> "Peer":
+        self.connections += 1
+        if self.refuse:
+            raise ConnectionRefusedError
+        return self
+
+    def request(self, api_key: int, message: Any, *, version: int) -> "Deferred[Any]":
+        self.asked.append((api_key, message))
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+    def disconnect(self) -> None:
+        self.disconnected += 1
+        for waiting in self.waiting:
+            if not waiting.called:
+                waiting.errback(ConnectionError("closed"))
+
+    def answer(self) -> None:
+        api_key = self.asked[-1][0]
+        self.waiting[-1].callback(codec.response(api_key)(error_code=0))
+
+
+@pytest.fixture
+def peer() -> Peer:
+    return Peer()
+
+
+def update(leader: int, partition: Any = T0) -> UpdateMetadataRequest:
+    metadata = PartitionMetadata(info(leader, [leader]), (1, 2), ())
+    return UpdateMetadataRequest(SENDER, ClusterUpdate({partition: metadata}, {}, (broker(1).info,)))
+
+
+STOP = StopReplicaRequest(SENDER, {T0: StopPartition(1, False)})
+
+
+def test_requests_go_one_by_one_in_order(peer: Peer) -> None:
+    peer.channel.send(update(1))
+    peer.channel.send(STOP)
+    assert len(peer.asked) == 1 and peer.channel.queued == 2
+    peer.answer()
+    assert [api for api, _ in peer.asked] == [6, 5]
+    peer.answer()
+    assert peer.channel.queued == 0 and len(peer.answers) == 2 and peer.connections == 1
+
+
+def test_waiting_updates_become_one(peer: Peer) -> None:
+    peer.channel.send(update(1))
+    peer.channel.send(update(2))
+    peer.channel.send(update(3))
+    peer.channel.send(update(1, T1))
+    assert peer.channel.queued == 2
+    peer.answer()
+    (topic,) = peer.asked[-1][1].topic_states
+    assert [(state.partition_index, state.leader) for state in topic.partition_states] == [(0, 3), (1, 1)]
+
+
+def test_an_update_does_not_overtake_another_request(peer: Peer) -> None:
+    for request in (update(1), update(2), STOP, update(3)):
+        peer.channel.send(request)
+    assert peer.channel.queued == 4
+
+
+def test_a_request_is_repeated_over_a_new_connection_until_answered(peer: Peer) -> None:
+    peer.channel.send(STOP)
+    peer.waiting[0].errback(ConnectionError("lost"))
+    assert len(peer.failures) == 1 and len(peer.asked) == 1
+    peer.refuse = True
+    peer.clock.advance(0.11)
+    peer.refuse = False
+    peer.clock.advance(0.11)
+    assert (peer.connections, len(peer.asked), len(peer.failures)) == (3, 2, 2)
+    peer.answer()
+    assert len(peer.answers) == 1 and peer.channel.queued == 0
+
+
+def test_after_close_nothing_is_sent_and_no_answer_counts(peer: Peer) -> None:
+    peer.channel.send(STOP)
+    peer.channel.send(STOP)
+    peer.channel.close()
+    peer.channel.send(STOP)
+    peer.clock.advance(1)
+    assert (len(peer.asked), peer.answers, peer.failures, peer.disconnected) == (1, [], [], 1)
+
+
+def test_a_connection_made_after_close_is_dropped() -> None:
+    peer = Peer()
+    connecting: Deferred[Peer] = Deferred()
+    channel = BrokerChannel(broker(1).info, peer.clock, lambda _: connecting, lambda *_: None, lambda *_: None)
+    channel.send(STOP)
+    channel.close()
+    connecting.callback(peer)
+    assert peer.disconnected == 1 and peer.asked == []
+
+
+def test_a_peer_without_a_common_version_is_reported(peer: Peer) -> None:
+    peer.versions[5] = (0, 0)
+    peer.channel.send(STOP)
+    assert isinstance(peer.failures[0], UnsupportedPeer) and "STOP_REPLICA" in str(peer.failures[0])
+
+
+def test_channels_by_broker(peer: Peer) -> None:
+    channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None)
+    channels.add(broker(1).info)
+    channels.add(broker(1).info)
+    channels.send(1, STOP)
+    channels.send(2, STOP)
+    assert channels.queued() == {1: 1} and len(peer.asked) == 1
+    channels.remove(1)
+    channels.remove(1)
+    channels.send(1, STOP)
+    assert channels.queued() == {} and len(peer.asked) == 1

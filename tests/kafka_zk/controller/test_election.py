@@ -1,0 +1,103 @@
+"""Who becomes the leader: tables."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_zk.controller import election
+from kafka_zk.controller.election import Elected
+
+IDS = st.lists(st.integers(0, 6), unique=True, max_size=5)
+
+
+@pytest.mark.parametrize(
+    ("live", "elected"),
+    [([1, 2, 3], Elected(1, [1, 2, 3])), ([3, 2], Elected(3, [3, 2])), ([], None)],
+)
+def test_new_partition(live: list[int], elected: Elected | None) -> None:
+    assert election.new_partition(live) == elected
+
+
+@pytest.mark.parametrize(
+    ("assigned", "isr", "live", "unclean", "elected"),
+    [
+        ([1, 2, 3], [1, 2, 3], [2, 3], False, Elected(2, [2, 3])),
+        ([1, 2, 3], [3, 2], [2, 3], False, Elected(2, [3, 2])),  # the ISR keeps its order
+        ([1, 2, 3], [3, 1], [1, 2, 3], False, Elected(1, [3, 1])),  # the assignment's order decides
+        ([1, 2, 3], [1], [2, 3], False, None),
+        ([1, 2, 3], [1], [2, 3], True, Elected(2, [2], unclean=True)),
+        ([1, 2, 3], [1, 3], [2, 3], True, Elected(3, [3])),  # clean if possible
+        ([1, 2], [1], [], True, None),
+        ([1, 2], [9], [1, 9], False, None),  # a member of the ISR that is not assigned
+    ],
+)
+def test_offline(assigned: list[int], isr: list[int], live: list[int], unclean: bool, elected: Elected | None) -> None:
+    assert election.offline(assigned, isr, live, unclean) == elected
+
+
+@pytest.mark.parametrize(
+    ("target", "isr", "live", "elected"),
+    [
+        ([4, 5], [1, 5, 4], [4, 5], Elected(4, [1, 5, 4])),
+        ([4, 5], [1, 5], [4, 5], Elected(5, [1, 5])),
+        ([4, 5], [1, 4, 5], [5], Elected(5, [1, 4, 5])),
+        ([4, 5], [1], [1, 4, 5], None),
+    ],
+)
+def test_reassign(target: list[int], isr: list[int], live: list[int], elected: Elected | None) -> None:
+    assert election.reassign(target, isr, live) == elected
+
+
+@pytest.mark.parametrize(
+    ("assigned", "isr", "live", "elected"),
+    [
+        ([1, 2], [2, 1], [1, 2], Elected(1, [2, 1])),
+        ([1, 2], [2], [1, 2], None),
+        ([1, 2], [1, 2], [2], None),
+        ([], [1], [1], None),
+    ],
+)
+def test_preferred(assigned: list[int], isr: list[int], live: list[int], elected: Elected | None) -> None:
+    assert election.preferred(assigned, isr, live) == elected
+
+
+@pytest.mark.parametrize(
+    ("assigned", "isr", "reachable", "stopping", "elected"),
+    [
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], {1}, Elected(2, [2, 3])),
+        ([1, 2, 3], [1, 3], [1, 2, 3], {1}, Elected(3, [3])),
+        ([1, 2, 3], [1, 2, 3], [1, 2, 3], {1, 2}, Elected(3, [3])),
+        ([1, 2], [1, 2], [1], {1}, None),
+        ([1], [1], [1], {1}, None),
+    ],
+)
+def test_controlled_shutdown(
+    assigned: list[int], isr: list[int], reachable: list[int], stopping: set[int], elected: Elected | None
+) -> None:
+    assert election.controlled_shutdown(assigned, isr, reachable, stopping) == elected
+
+
+@pytest.mark.parametrize(
+    "elect",
+    [
+        lambda assigned, isr, live: election.offline(assigned, isr, live),
+        lambda assigned, isr, live: election.offline(assigned, isr, live, unclean_allowed=True),
+        election.reassign,
+        election.preferred,
+        lambda assigned, isr, live: election.controlled_shutdown(assigned, isr, live, {0}),
+    ],
+)
+@given(IDS, IDS, IDS)
+def test_a_leader_is_assigned_live_and_in_the_new_isr(
+    elect: Callable[[list[int], list[int], list[int]], Elected | None],
+    assigned: list[int],
+    isr: list[int],
+    live: list[int],
+) -> None:
+    elected = elect(assigned, isr, live)
+    if elected is not None:
+        assert elected.leader in assigned and elected.leader in live and elected.leader in elected.isr
+        assert elected.unclean == (elected.leader not in isr)
+        assert elected.unclean or set(elected.isr) <= set(isr)

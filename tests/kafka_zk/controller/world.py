@@ -1,0 +1,253 @@
+"""Brokers that only have a registration, a controller, and ears for its requests, on the in-memory ZooKeeper.
+
+Requests pass through the real codec in both directions, so that what arrives is what a broker would read.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk import uuids
+from kafka_zk.controller.control_requests import VERSIONS
+from kafka_zk.controller.events import ControllerEvent
+from kafka_zk.controller.loop import Controller, ControllerConfig
+from kafka_zk.metadata_cache import MetadataCache
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from registry.brokers import BrokerRegistry
+from registry.client import SessionState
+from registry.errors import RegistryError
+from registry.paths import ensure_persistent_paths
+from registry.topics import TopicRegistry
+from registry.znodes import topics
+from registry.znodes.brokers import BrokerInfo, EndPoint
+from registry.znodes.topics import PartitionState
+from storage.types import TopicPartition
+from tests.sim.scheduler import Scheduler
+from tests.sim.zookeeper import SimZooKeeper
+from tests.sim.zookeeper_client import SimClient
+
+OUR_VERSIONS = {int(key): (0, highest) for key, (_, highest) in VERSIONS.items()}
+
+
+class Broker:
+    """One broker process: ``replicas`` is what it leads or follows, ``metadata`` what clients would see."""
+
+    def __init__(self, cluster: "Cluster", broker_id: int, config: ControllerConfig) -> None:
+        self.cluster = cluster
+        self.broker_id = broker_id
+        self.client: SimClient = cluster.zookeeper.client(f"broker-{broker_id}")
+        self.info = BrokerInfo.of(broker_id, (EndPoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 9000 + broker_id),))
+        self.epoch = -1
+        self.up = True
+        self.sessions: list[int] = []
+        self.events: list[Any] = []
+        self.requests: list[tuple[ApiKey, Any]] = []  # as decoded, in the order of arrival
+        self.controller_epoch = -1
+        self.replicas: dict[TopicPartition, Any] = {}
+        self.metadata = MetadataCache()
+        self.refusals: dict[TopicPartition, ErrorCode] = {}  # what to answer for a partition
+        self.versions = dict(OUR_VERSIONS)
+        self.controller = Controller(
+            broker_id, self.client, cluster.scheduler.clock, config, cluster.connect, self.events.append
+        )
+
+    async def start(self) -> None:
+        await self._register()
+        self.client.add_session_listener(self._session_changed)
+        await self.controller.start()
+
+    def named(self, kind: type[ControllerEvent]) -> list[Any]:
+        """The events of a kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def handle(self, api_key: ApiKey, request: Any) -> Any:
+        """As a broker does: fenced by controller and broker epoch, then partition by partition."""
+        if not self.up:
+            raise ConnectionRefusedError("the broker is down")
+        self.requests.append((api_key, request))
+        refusal = ErrorCode.NONE
+        if request.broker_epoch < self.epoch:
+            refusal = ErrorCode.STALE_BROKER_EPOCH
+        elif request.controller_epoch < self.controller_epoch:
+            refusal = ErrorCode.STALE_CONTROLLER_EPOCH
+        else:
+            self.controller_epoch = request.controller_epoch
+        answer = {
+            ApiKey.LEADER_AND_ISR: self._leader_and_isr,
+            ApiKey.STOP_REPLICA: self._stop_replica,
+            ApiKey.UPDATE_METADATA: self._update_metadata,
+        }[api_key]
+        return answer(request, refusal)
+
+    def _leader_and_isr(self, request: Any, refusal: ErrorCode) -> Any:
+        response = codec.response(ApiKey.LEADER_AND_ISR)
+        if refusal:
+            return response(error_code=refusal, partition_errors=[], topics=[])
+        listed = []
+        for topic in request.topic_states:
+            errors = []
+            for state in topic.partition_states:
+                tp = TopicPartition(topic.topic_name, state.partition_index)
+                code = self.refusals.get(tp, ErrorCode.NONE)
+                known = self.replicas.get(tp)
+                if known is not None and known.leader_epoch > state.leader_epoch:
+                    code = ErrorCode.STALE_CONTROLLER_EPOCH
+                elif not code:
+                    self.replicas[tp] = state
+                errors.append(
+                    response.LeaderAndIsrPartitionError(
+                        topic_name=tp.topic, partition_index=tp.partition, error_code=code
+                    )
+                )
+            listed.append((topic.topic_id, errors))
+        return response(
+            error_code=0,
+            partition_errors=[error for _, errors in listed for error in errors],
+            topics=[response.LeaderAndIsrTopicError(topic_id=i or uuids.ZERO, partition_errors=e) for i, e in listed],
+        )
+
+    def _stop_replica(self, request: Any, refusal: ErrorCode) -> Any:
+        response = codec.response(ApiKey.STOP_REPLICA)
+        errors = []
+        stopped = [
+            TopicPartition(t.topic_name, s.partition_index)
+            for t in request.topic_states or ()
+            for s in t.partition_states
+        ] + [TopicPartition(t.name, p) for t in request.topics or () for p in t.partition_indexes]
+        for tp in stopped if not refusal else ():
+            code = self.refusals.get(tp, ErrorCode.NONE)
+            if not code:
+                self.replicas.pop(tp, None)
+            errors.append(
+                response.StopReplicaPartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code)
+            )
+        return response(error_code=refusal, partition_errors=errors)
+
+    def _update_metadata(self, request: Any, refusal: ErrorCode) -> Any:
+        if not refusal:
+            self.metadata.update(request)
+        return codec.response(ApiKey.UPDATE_METADATA)(error_code=refusal)
+
+    async def _register(self) -> None:
+        registry = BrokerRegistry(self.client, self.cluster.scheduler.clock)
+        self.epoch = await registry.register(self.info, self.sessions)
+        if self.client.session_id is not None:
+            self.sessions.append(self.client.session_id)
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED and self.client.session_id not in self.sessions and self.up:
+            ensureDeferred(self._register_again())
+
+    async def _register_again(self) -> None:
+        try:
+            await self._register()
+        except RegistryError:
+            return  # the next session will
+        await self.controller.session_renewed()
+
+
+class Connection:
+    """To one broker; every message is encoded and decoded as on the wire and takes a random time."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.versions = broker.versions
+
+    def request(self, api_key: int, message: Any, *, version: int) -> "Deferred[Any]":
+        answered: Deferred[Any] = Deferred()
+        body = bytes(codec.encode_body(message, api_key, version))
+        self._broker.cluster.later(self._arrive, ApiKey(api_key), version, body, answered)
+        return answered
+
+    def disconnect(self) -> None:
+        return None
+
+    def _arrive(self, api_key: ApiKey, version: int, body: bytes, answered: "Deferred[Any]") -> None:
+        try:
+            response = self._broker.handle(api_key, codec.decode_request(api_key, version, memoryview(body)))
+        except ConnectionRefusedError as error:
+            self._broker.cluster.later(answered.errback, error)
+            return
+        decoded = codec.decode_response(api_key, version, memoryview(codec.encode_body(response, api_key, version)))
+        self._broker.cluster.later(answered.callback, decoded)
+
+
+class Cluster:
+    """Brokers 0 … n-1, started one after the other: broker 0 becomes the controller."""
+
+    def __init__(
+        self, broker_count: int = 3, seed: int = 0, config: ControllerConfig | None = None, start: bool = True
+    ) -> None:
+        self.scheduler = Scheduler(seed)
+        self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
+        self.tool: SimClient = self.zookeeper.client("tool")  # an administrator, never at fault
+        self.scheduler.run(ensure_persistent_paths(self.tool))
+        self.topics = TopicRegistry(self.tool)
+        self._config = config or ControllerConfig()
+        self.brokers = [Broker(self, broker_id, self._config) for broker_id in range(broker_count)]
+        if start:
+            for broker in self.brokers:
+                self.scheduler.run(broker.start())
+                self.settle()
+
+    def later(self, call: Any, *arguments: Any) -> None:
+        self.scheduler.clock.callLater(self.scheduler.random.uniform(0.0001, 0.002), call, *arguments)
+
+    async def connect(self, info: BrokerInfo) -> Connection:
+        broker = self.brokers[info.broker_id]
+        if not broker.up:
+            raise ConnectionRefusedError("the broker is down")
+        return Connection(broker)
+
+    def settle(self, duration_ms: float = 1000) -> None:
+        """Let everything that is under way come to an end."""
+        self.scheduler.run_for(duration_ms)
+
+    @property
+    def active(self) -> list[Broker]:
+        return [broker for broker in self.brokers if broker.up and broker.controller.is_active]
+
+    @property
+    def controller(self) -> Controller:
+        """The one active controller."""
+        (broker,) = self.active
+        return broker.controller
+
+    def create(self, topic: str, assignment: dict[int, list[int]], topic_id: str | None = "A" * 21 + "Q") -> None:
+        """Write a topic as CreateTopics does; nothing waits for the controller."""
+        self.scheduler.run(self.topics.create_topic(topic, assignment, topic_id, {}))
+
+    def delete(self, topic: str) -> None:
+        self.scheduler.run(self.topics.request_deletion(topic))
+
+    def set(self, path: str, data: bytes) -> None:
+        """As an old tool writes."""
+        self.scheduler.run(self.tool.set(path, data))
+
+    def kill(self, broker_id: int) -> None:
+        """kill -9: silence; the session expires by itself."""
+        broker = self.brokers[broker_id]
+        broker.up = False
+        broker.client.pause()
+
+    def restart(self, broker_id: int) -> Broker:
+        """A new process with the same id."""
+        broker = self.brokers[broker_id] = Broker(self, broker_id, self._config)
+        self.scheduler.run(broker.start())
+        return broker
+
+    def state(self, topic: str, partition: int = 0) -> PartitionState | None:
+        tp = TopicPartition(topic, partition)
+        return self.scheduler.run(self.topics.states([tp])).get(tp)
+
+    def states(self, topic: str, partitions: Iterable[int]) -> list[PartitionState | None]:
+        return [self.state(topic, partition) for partition in partitions]
+
+    def assignment(self, topic: str) -> topics.TopicAssignment:
+        return self.scheduler.run(self.topics.assignments([topic]))[topic]
+
+    def paths(self, prefix: str) -> list[str]:
+        return [path for path in self.zookeeper.tree.paths() if path == prefix or path.startswith(prefix + "/")]

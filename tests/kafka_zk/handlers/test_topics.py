@@ -1,0 +1,243 @@
+"""CreateTopics, DeleteTopics, Metadata: validation, codes, waiting for the controller."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_zk import uuids
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from tests.kafka_zk.handlers.conftest import Harness, update_metadata
+
+Make = Callable[..., Harness]
+
+
+def create(
+    *names: str,
+    partitions: int = 1,
+    replicas: int = 1,
+    configs: dict[str, str | None] | None = None,
+    assignment: dict[int, list[int]] | None = None,
+    **fields: Any,
+) -> Any:
+    request = codec.request(ApiKey.CREATE_TOPICS)
+    topic = request.CreatableTopic
+    topics = [
+        topic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            assignments=[
+                topic.CreatableReplicaAssignment(partition_index=partition, broker_ids=brokers)
+                for partition, brokers in (assignment or {}).items()
+            ],
+            configs=[topic.CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+        )
+        for name in names
+    ]
+    return request(**{"topics": topics, "timeout_ms": 0, "validate_only": False, **fields})
+
+
+def result(harness: Harness, request: Any, version: int = 7) -> Any:
+    return harness.ask(ApiKey.CREATE_TOPICS, version, request).topics[0]
+
+
+def test_a_topic_is_written_with_its_assignment_and_config(harness: Make) -> None:
+    """The answer has the topic id, counts and every config; without waiting it says that it timed out, as Kafka."""
+    broker = harness()
+    broker.lead("other")
+    answer = result(broker, create("t", partitions=3, configs={"retention.ms": "5"}))
+    assignment, topic_id, configs = broker.topics.created["t"]
+    assert assignment == {0: [0], 1: [0], 2: [0]}
+    assert configs == {"retention.ms": "5"}
+    assert uuids.to_text(answer.topic_id) == topic_id
+    assert (answer.num_partitions, answer.replication_factor) == (3, 1)
+    assert {config.name: config.value for config in answer.configs}["retention.ms"] == "5"
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_the_answer_waits_until_every_partition_has_a_leader(harness: Make) -> None:
+    """UpdateMetadata from the controller completes it."""
+    broker = harness()
+    broker.lead("other")
+    answers: list[Any] = []
+    broker.start(ApiKey.CREATE_TOPICS, 7, create("t", timeout_ms=1000)).addCallback(answers.append)
+    assert not answers
+    broker.lead("t")
+    assert answers[0].topics[0].error_code == 0
+
+
+def test_defaults_come_from_the_broker(harness: Make) -> None:
+    """-1 partitions and replicas (KIP-464); older versions refuse them."""
+    broker = harness(num_partitions="4")
+    broker.lead("other")
+    assert result(broker, create("t", partitions=-1, replicas=-1)).num_partitions == 4
+    assert result(broker, create("u", partitions=-1, replicas=-1), 3).error_code == ErrorCode.INVALID_PARTITIONS
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (create("other"), ErrorCode.TOPIC_ALREADY_EXISTS),
+        (create("a.b"), ErrorCode.INVALID_TOPIC_EXCEPTION),  # collides with a_b
+        (create("sp ace"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (create(".."), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (create(""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (create("x" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (create("t", "t"), ErrorCode.INVALID_REQUEST),
+        (create("t", partitions=0), ErrorCode.INVALID_PARTITIONS),
+        (create("t", replicas=0), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (create("t", replicas=2), ErrorCode.INVALID_REPLICATION_FACTOR),
+        (create("t", configs={"retention.ms": "x"}), ErrorCode.INVALID_CONFIG),
+        (create("t", configs={"no.such.key": "1"}), ErrorCode.INVALID_CONFIG),
+        (create("t", configs={"retention.ms": None}), ErrorCode.INVALID_CONFIG),
+        (create("t", configs={"cleanup.policy": "compact"}), ErrorCode.INVALID_CONFIG),
+        (create("t", assignment={0: [0]}), ErrorCode.INVALID_REQUEST),
+        (create("t", partitions=-1, replicas=-1, assignment={1: [0]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (create("t", partitions=-1, replicas=-1, assignment={0: [7]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_what_cannot_be_created_gets_kafkas_code(harness: Make, request_: Any, code: ErrorCode) -> None:
+    """And nothing is written."""
+    broker = harness()
+    broker.lead("other")
+    broker.lead("a_b")
+    assert result(broker, request_).error_code == code
+    assert broker.topics.created == {}
+
+
+def test_only_the_controller_creates(harness: Make) -> None:
+    """Others answer NOT_CONTROLLER, so that the client looks for it."""
+    broker = harness()
+    broker.lead("other")
+    broker.services.controller.is_active = False  # type: ignore[misc]
+    assert result(broker, create("t")).error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_a_broker_that_knows_nobody_yet_lets_the_client_ask_again(harness: Make) -> None:
+    """Just started or just elected: retriable codes, not a replication factor that is too large."""
+    broker = harness()
+    assert result(broker, create("t")).error_code == ErrorCode.NOT_CONTROLLER
+    asked = broker.ask(ApiKey.METADATA, 9, metadata("new"))
+    assert asked.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert broker.topics.created == {}
+
+
+def test_validate_only_writes_nothing(harness: Make) -> None:
+    """A dry run answers as the real one."""
+    broker = harness()
+    broker.lead("other")
+    assert result(broker, create("t", validate_only=True)).error_code == 0
+    assert broker.topics.created == {}
+
+
+def metadata(*names: str | None, create_missing: bool = True) -> Any:
+    request = codec.request(ApiKey.METADATA)
+    topics = [request.MetadataRequestTopic(topic_id=uuids.ZERO, name=name) for name in names]
+    return request(topics=topics if names else None, allow_auto_topic_creation=create_missing)
+
+
+def test_metadata_lists_all_topics_with_leaders(harness: Make) -> None:
+    """Null topics means all; brokers come with the address of the listener."""
+    broker = harness()
+    broker.lead("b", partitions=2)
+    broker.lead("a")
+    answer = broker.ask(ApiKey.METADATA, 12, metadata())
+    assert [(topic.name, len(topic.partitions)) for topic in answer.topics] == [("a", 1), ("b", 2)]
+    assert [(node.node_id, node.host, node.port) for node in answer.brokers] == [(0, "localhost", 9092)]
+    assert answer.topics[0].partitions[0].leader_id == 0
+    assert (answer.cluster_id, answer.controller_id) == ("cluster", 0)
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_every_version_of_metadata_is_answered(harness: Make, version: int) -> None:
+    """From 0.8's to 3.9's."""
+    broker = harness()
+    broker.lead("t")
+    answer = broker.ask(ApiKey.METADATA, version, metadata("t"))
+    assert (answer.topics[0].name, answer.topics[0].error_code) == ("t", 0)
+
+
+def test_an_unknown_topic_is_created_where_that_is_allowed(harness: Make) -> None:
+    """The answer sends the client to ask again; names that cannot be and internal topics are never made."""
+    broker = harness()
+    broker.lead("other")
+    asked = broker.ask(ApiKey.METADATA, 9, metadata("new", "bad name", "__consumer_offsets"))
+    assert [topic.error_code for topic in asked.topics] == [
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert list(broker.topics.created) == ["new"]
+
+
+@pytest.mark.parametrize(("broker_allows", "client_allows"), [("true", False), ("false", True)])
+def test_no_topic_is_created_against_anybodys_will(harness: Make, broker_allows: str, client_allows: bool) -> None:
+    """allow_auto_topic_creation and auto.create.topics.enable must both say yes."""
+    broker = harness(auto_create_topics_enable=broker_allows)
+    broker.lead("other")
+    asked = broker.ask(ApiKey.METADATA, 9, metadata("new", create_missing=client_allows))
+    assert asked.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert broker.topics.created == {}
+
+
+def test_a_partition_without_a_live_leader_says_so(harness: Make) -> None:
+    """LEADER_NOT_AVAILABLE and leader -1."""
+    broker = harness()
+    fields = {"controller_epoch": 1, "leader": 7, "leader_epoch": 0, "isr": [7], "replicas": [7]}
+    broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("t", uuids.random_topic_id(), 1, fields))
+    partition = broker.ask(ApiKey.METADATA, 9, metadata("t")).topics[0].partitions[0]
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+
+
+def delete(*names: str, timeout_ms: int = 0) -> Any:
+    return codec.request(ApiKey.DELETE_TOPICS)(topic_names=list(names), timeout_ms=timeout_ms)
+
+
+def test_deletion_is_ordered_and_awaited(harness: Make) -> None:
+    """The answer comes when the controller says that the topic is gone."""
+    broker = harness()
+    broker.lead("t")
+    answers: list[Any] = []
+    broker.start(ApiKey.DELETE_TOPICS, 5, delete("t", timeout_ms=1000)).addCallback(answers.append)
+    assert broker.topics.ordered_deletions == ["t"]
+    assert not answers
+    fields = {"controller_epoch": 1, "leader": -2, "leader_epoch": 0, "isr": [], "replicas": [0]}
+    broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("t", uuids.ZERO, 1, fields))
+    assert answers[0].responses[0].error_code == 0
+
+
+def test_what_cannot_be_deleted_gets_kafkas_code(harness: Make) -> None:
+    """Unknown topics, and every topic where deletion is switched off."""
+    broker = harness()
+    broker.lead("t")
+    assert broker.ask(ApiKey.DELETE_TOPICS, 5, delete("u")).responses[0].error_code == 3
+    assert broker.topics.ordered_deletions == []
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)])
+def test_where_nothing_may_be_deleted_old_clients_get_a_code_that_they_know(
+    harness: Make, version: int, code: ErrorCode
+) -> None:
+    """TOPIC_DELETION_DISABLED came with version 3."""
+    broker = harness(delete_topic_enable="false")
+    broker.lead("t")
+    assert broker.ask(ApiKey.DELETE_TOPICS, version, delete("t")).responses[0].error_code == code
+
+
+def test_a_topic_deleted_by_id_is_answered_by_id(harness: Make) -> None:
+    """Even when it is gone before the answer is written: the client looks for its id there."""
+    broker = harness()
+    topic_id = broker.lead("t")
+
+    async def delete_at_once(name: str) -> None:
+        gone = {"controller_epoch": 1, "leader": -2, "leader_epoch": 0, "isr": [], "replicas": []}
+        broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata(name, topic_id, 1, gone))
+
+    broker.topics.request_deletion = delete_at_once  # type: ignore[method-assign]
+    request = codec.request(ApiKey.DELETE_TOPICS)
+    wanted = request(topics=[request.DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=1000)
+    answered = broker.ask(ApiKey.DELETE_TOPICS, 6, wanted).responses[0]
+    assert (answered.name, answered.topic_id, answered.error_code) == ("t", topic_id, 0)

@@ -1,0 +1,408 @@
+"""Broker connections: order, back-pressure, limits, and what a bad frame does to its neighbours (nothing)."""
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.logger import globalLogPublisher
+
+from kafka_zk.network.connection import ConnectionSettings, Response
+from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.listener import Listener, ListenerSettings
+from kafka_zk.network.read_ahead import ReadAhead
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.request import RequestContext, RequestHeader, request_header
+from tests.kafka_zk.network.harness import CountedSlice, LocalReactor, is_closed, receive_all
+
+Handler = Callable[[RequestHeader, bytes], Any]
+
+
+def frame(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+def request(correlation_id: int, body: bytes = b"", api_key: int = 3, version: int = 0) -> bytes:
+    return frame(request_header(api_key, version, correlation_id, "tester") + body)
+
+
+def answer(correlation_id: int, body: bytes = b"") -> bytes:
+    return frame(struct.pack(">i", correlation_id) + body)
+
+
+class Server:
+    """A listener whose handler a test gives; remembers what it handled."""
+
+    def __init__(self, reactor: LocalReactor, **options: Any) -> None:
+        self.reactor = reactor
+        self.handled: list[tuple[int, bytes]] = []
+        self.contexts: list[RequestContext] = []
+        self.handler: Handler = lambda header, body: [struct.pack(">i", header.correlation_id) + body]
+        listener_options = {name: options.pop(name) for name in ("max_idle_ms", "inter_broker") if name in options}
+        self.quotas = options.pop("quotas", None) or ConnectionQuotas()
+        settings = ConnectionSettings(reactor, "PLAINTEXT", self.dispatch, **options)
+        self.listener = Listener(reactor, ListenerSettings("127.0.0.1", 0, **listener_options), settings, self.quotas)
+        self.port = self.listener.bind()
+        self.listener.start_accepting()
+        self.peers: list[socket.socket] = []
+
+    async def dispatch(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
+        self.handled.append((header.correlation_id, bytes(body)))
+        self.contexts.append(context)
+        result: Any = self.handler(header, bytes(body))
+        if isinstance(result, Deferred):
+            result = await result
+        return result  # type: ignore[no-any-return]
+
+    def connect(self, accepted: bool = True) -> socket.socket:
+        before = len(self.listener.connections)
+        peer = socket.create_connection(("127.0.0.1", self.port))
+        self.peers.append(peer)
+        if accepted:
+            self.reactor.until(lambda: len(self.listener.connections) > before)
+        return peer
+
+    def close(self) -> None:
+        for peer in self.peers:
+            peer.close()
+        self.reactor.result_of(self.listener.stop())
+
+
+@pytest.fixture
+def make_server(reactor: LocalReactor) -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def make(**options: Any) -> Server:
+        servers.append(Server(reactor, **options))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server]) -> Server:
+    return make_server()
+
+
+@pytest.fixture
+def warnings() -> Iterator[list[str]]:
+    """The events of level warn and above, as text."""
+    seen: list[str] = []
+
+    def observe(event: Any) -> None:
+        if event["log_level"].name in ("warn", "error", "critical"):
+            seen.append((event.get("log_format") or "").format(**event))
+
+    globalLogPublisher.addObserver(observe)
+    yield seen
+    globalLogPublisher.removeObserver(observe)
+
+
+def test_answers_that_fill_the_queue_and_leave_at_once_do_not_end_the_conversation(
+    reactor: LocalReactor, server: Server
+) -> None:
+    """The socket takes everything that was held: nothing is left that could tell that there is room again."""
+    body = b"x" * 200_000
+    server.handler = lambda header, _: [struct.pack(">i", header.correlation_id) + body]
+    peer = server.connect()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
+    peer.sendall(b"".join(request(number) for number in range(5)))
+    expected = b"".join(answer(number, body) for number in range(5))
+    assert receive_all(reactor, peer, len(expected)) == expected
+
+
+def test_requests_are_answered_in_order(reactor: LocalReactor, server: Server) -> None:
+    peer = server.connect()
+    peer.sendall(b"".join(request(number, b"x" * number) for number in range(200)))
+    expected = b"".join(answer(number, b"x" * number) for number in range(200))
+    assert receive_all(reactor, peer, len(expected)) == expected
+
+
+def test_a_request_in_single_bytes_is_handled(reactor: LocalReactor, server: Server) -> None:
+    peer = server.connect()
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for byte in request(1, b"body"):
+        peer.send(bytes([byte]))
+        reactor.turn()
+    assert receive_all(reactor, peer, 12) == answer(1, b"body")
+
+
+def test_a_big_request_arrives_whole(reactor: LocalReactor, server: Server) -> None:
+    body = bytes(range(256)) * 4 * 1024 * 8
+    server.handler = lambda header, received: [struct.pack(">i", header.correlation_id)]
+    peer = server.connect()
+    peer.setblocking(False)
+    data = request(1, body) + request(2, b"next")
+    sent = 0
+    while sent < len(data):
+        try:
+            sent += peer.send(data[sent:])
+        except BlockingIOError:
+            reactor.turn()
+    assert receive_all(reactor, peer, 16) == answer(1) + answer(2)
+    assert server.handled == [(1, body), (2, b"next")]
+
+
+def test_the_next_request_is_not_handled_before_the_answer(reactor: LocalReactor, server: Server) -> None:
+    waiting: list[Deferred[Response]] = []
+    server.handler = lambda header, body: waiting.append(Deferred()) or waiting[-1]  # type: ignore[func-returns-value]
+    peer = server.connect()
+    peer.sendall(request(1) + request(2))
+    reactor.until(lambda: waiting)
+    assert [number for number, _ in server.handled] == [1]
+    waiting[0].callback([struct.pack(">i", 1)])
+    assert receive_all(reactor, peer, 8) == answer(1)
+    reactor.until(lambda: len(waiting) == 2)
+    waiting[1].callback([struct.pack(">i", 2)])
+    assert receive_all(reactor, peer, 8) == answer(2)
+
+
+def test_no_answer_for_none(reactor: LocalReactor, server: Server) -> None:
+    """acks=0."""
+    server.handler = lambda header, body: None if body == b"silent" else [struct.pack(">i", header.correlation_id)]
+    peer = server.connect()
+    peer.sendall(request(1, b"silent") + request(2))
+    assert receive_all(reactor, peer, 8) == answer(2)
+
+
+def test_a_slow_reader_is_not_read_from(
+    reactor: LocalReactor, server: Server, make_slice: Callable[..., CountedSlice]
+) -> None:
+    """Memory is bounded: answers pile up by one at most, requests stay in the peer's socket."""
+    big = make_slice(8 * 1024 * 1024)
+    server.handler = lambda header, body: [struct.pack(">i", header.correlation_id), big]
+    peer = server.connect()
+    peer.sendall(request(1) + request(2) + request(3))
+    reactor.until(lambda: server.handled)
+    for _ in range(20):
+        reactor.turn(0)
+    assert len(server.handled) == 1
+    assert big.references == 1
+    expected = b"".join(frame(struct.pack(">i", number) + big.read()) for number in (1, 2, 3))
+    assert receive_all(reactor, peer, len(expected)) == expected
+    assert len(server.handled) == 3
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        frame(b"short"),
+        struct.pack(">i", -1),
+        struct.pack(">i", 0x7FFFFFFF),
+        request(1, api_key=999),
+        request(1, version=99),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_a_malformed_frame_closes_its_connection_only(
+    reactor: LocalReactor, server: Server, warnings: list[str], bad: bytes
+) -> None:
+    neighbour = server.connect()
+    peer = server.connect()
+    peer.sendall(bad)
+    reactor.until(lambda: is_closed(peer))
+    assert len(warnings) == 1
+    neighbour.sendall(request(5))
+    assert receive_all(reactor, neighbour, 8) == answer(5)
+
+
+def test_a_malformed_body_closes_its_connection(reactor: LocalReactor, server: Server, warnings: list[str]) -> None:
+    def refuse(header: RequestHeader, body: bytes) -> Response:
+        raise ProtocolError("a body that makes no sense")
+
+    server.handler = refuse
+    peer = server.connect()
+    peer.sendall(request(1))
+    reactor.until(lambda: is_closed(peer))
+    assert len(warnings) == 1
+    assert "makes no sense" in warnings[0]
+
+
+def test_a_failing_handler_closes_its_connection(reactor: LocalReactor, server: Server, warnings: list[str]) -> None:
+    server.handler = lambda header, body: 1 / 0
+    peer = server.connect()
+    peer.sendall(request(1))
+    reactor.until(lambda: is_closed(peer))
+    assert len(warnings) == 1
+
+
+def test_an_unknown_version_of_api_versions_gets_error_35_in_version_0(reactor: LocalReactor, server: Server) -> None:
+    """KIP-511; the bytes are those of a real 3.9.1."""
+    peer = server.connect()
+    peer.sendall(request(7, b"whatever", api_key=18, version=5))
+    assert receive_all(reactor, peer, 20).hex() == "00000010" + "00000007" + "0023" + "00000001" + "001200000004"
+    peer.sendall(request(8))
+    assert receive_all(reactor, peer, 8) == answer(8)
+
+
+def test_a_connection_lost_while_its_request_waits_drops_the_answer(reactor: LocalReactor, server: Server) -> None:
+    waiting: Deferred[Response] = Deferred()
+    server.handler = lambda header, body: waiting
+    peer = server.connect()
+    peer.sendall(request(1))
+    reactor.until(lambda: server.handled)
+    peer.close()
+    reactor.until(lambda: not server.listener.connections)
+    waiting.callback([b"too late"])
+
+
+def test_the_response_hook_mutes_the_peer(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
+    """Throttling: the answer is sent, the next request waits."""
+    server = make_server(on_response=lambda context, header, parts: 100 if header.correlation_id == 1 else 0)
+    peer = server.connect()
+    peer.sendall(request(1) + request(2))
+    assert receive_all(reactor, peer, 8) == answer(1)
+    assert len(server.handled) == 1
+    assert receive_all(reactor, peer, 8) == answer(2)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_failing_response_hook_closes_the_connection(
+    reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str], waits: bool
+) -> None:
+    """Also when the answer comes out of a Deferred, where an exception would be lost."""
+
+    def fail(*_arguments: object) -> int:
+        raise ZeroDivisionError
+
+    server = make_server(on_response=fail)
+    waiting: Deferred[Response] = Deferred()
+    server.handler = lambda header, body: waiting if waits else [b"answer"]
+    peer = server.connect()
+    peer.sendall(request(1))
+    reactor.until(lambda: server.handled)
+    waiting.callback([b"answer"])
+    reactor.until(lambda: is_closed(peer))
+    assert len(warnings) == 1
+
+
+def test_a_handshake_comes_before_dispatch_and_gives_the_principal(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    class PasswordHandshake:
+        async def request(
+            self, context: RequestContext, header: RequestHeader, body: memoryview
+        ) -> tuple[Response, RequestContext | None]:
+            if bytes(body) == b"password":
+                return [b"welcome"], context._replace(principal="User:alice")
+            raise ProtocolError("wrong password")
+
+    server = make_server(handshake=PasswordHandshake)
+    peer = server.connect()
+    peer.sendall(request(1, b"password") + request(2, b"data"))
+    assert receive_all(reactor, peer, 23) == frame(b"welcome") + answer(2, b"data")
+    assert [context.principal for context in server.contexts] == ["User:alice"]
+    stranger = server.connect()
+    stranger.sendall(request(1, b"guess"))
+    reactor.until(lambda: is_closed(stranger))
+
+
+def test_cold_slices_are_read_by_a_thread_before_they_are_sent(
+    reactor: LocalReactor,
+    make_server: Callable[..., Server],
+    make_slice: Callable[..., CountedSlice],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kafka_zk.network.read_ahead.is_in_page_cache", lambda file_slice: False)
+    pool: list[tuple[Callable[[], None], Deferred[None]]] = []
+
+    def run_in_thread(function: Callable[[], None]) -> "Deferred[None]":
+        pool.append((function, Deferred()))
+        return pool[-1][1]
+
+    server = make_server(read_ahead=ReadAhead(run_in_thread))
+    cold = make_slice(5000, 7, in_active_segment=False)
+    cold.retain()  # as the handler's log would, while the descriptor is asked for
+    server.handler = lambda header, body: [struct.pack(">i", header.correlation_id), cold]
+    peer = server.connect()
+    peer.sendall(request(1))
+    reactor.until(lambda: pool)
+    assert cold.references == 2
+    function, done = pool[0]
+    function()
+    done.callback(None)
+    assert receive_all(reactor, peer, 5008) == answer(1, cold.read())
+    cold.release()
+
+
+def test_warm_slices_are_sent_at_once(make_slice: Callable[..., CountedSlice]) -> None:
+    def run_in_thread(function: Callable[[], None]) -> "Deferred[None]":
+        raise AssertionError("what is in memory needs no thread")
+
+    assert ReadAhead(run_in_thread)([b"head", make_slice(100, in_active_segment=True)]) is None
+
+
+def test_an_address_above_its_limit_is_refused(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
+    server = make_server(quotas=ConnectionQuotas(max_connections_per_ip=1))
+    first = server.connect()
+    second = server.connect(accepted=False)
+    reactor.until(lambda: is_closed(second))
+    first.close()
+    reactor.until(lambda: not server.listener.connections)
+    third = server.connect()
+    third.sendall(request(1))
+    assert receive_all(reactor, third, 8) == answer(1)
+
+
+def test_a_full_broker_accepts_again_when_a_connection_ends(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """max.connections: the next one waits, it is not refused."""
+    server = make_server(quotas=ConnectionQuotas(max_connections=1))
+    first = server.connect()
+    second = server.connect(accepted=False)
+    second.sendall(request(2))
+    for _ in range(10):
+        reactor.turn(0)
+    assert len(server.listener.connections) == 1
+    assert not is_closed(second)
+    first.close()
+    assert receive_all(reactor, second, 8) == answer(2)
+
+
+def test_idle_connections_are_closed_and_busy_ones_are_not(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    server = make_server(max_idle_ms=100)
+    waiting: Deferred[Response] = Deferred()
+    server.handler = lambda header, body: waiting
+    idle, busy = server.connect(), server.connect()
+    busy.sendall(request(1))
+    reactor.until(lambda: is_closed(idle))
+    waiting.callback([struct.pack(">i", 1)])
+    assert receive_all(reactor, busy, 8) == answer(1)
+
+
+def test_a_bound_listener_takes_nobody_before_it_accepts(reactor: LocalReactor) -> None:
+    async def nothing(context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
+        return [struct.pack(">i", header.correlation_id)]
+
+    settings = ConnectionSettings(reactor, "PLAINTEXT", nothing)
+    listener = Listener(reactor, ListenerSettings("127.0.0.1", 0), settings, ConnectionQuotas())
+    port = listener.bind()
+    peer = socket.create_connection(("127.0.0.1", port))
+    peer.sendall(request(1))
+    for _ in range(5):
+        reactor.turn(0)
+    assert not listener.connections
+    listener.start_accepting()
+    assert receive_all(reactor, peer, 8) == answer(1)
+    peer.close()
+    reactor.result_of(listener.stop())
+
+
+def test_stop_sends_what_is_queued(reactor: LocalReactor, server: Server) -> None:
+    server.handler = lambda header, body: [bytes(8 * 1024 * 1024)]
+    peer = server.connect()
+    peer.sendall(request(1))
+    reactor.until(lambda: server.handled)
+    stopping = []
+    from twisted.internet.defer import ensureDeferred
+
+    ensureDeferred(server.listener.stop()).addCallback(stopping.append)
+    assert len(receive_all(reactor, peer, 8 * 1024 * 1024 + 4)) == 8 * 1024 * 1024 + 4
+    reactor.until(lambda: stopping)

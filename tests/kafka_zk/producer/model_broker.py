@@ -1,0 +1,55 @@
+"""A model of the broker's side of idempotence: logs, producer states, and answers, on plain values."""
+
+from typing import NamedTuple
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.produce import PartitionResult
+from storage.record_batch import check_crc, decode_records, read_header
+from storage.types import TopicPartition
+
+_REMEMBERED = 5
+
+
+class _Appended(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+
+
+class ModelBroker:
+    """Logs of partitions with what a broker remembers of producers. Source: ProducerAppendInfo.java@3.9."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, list[bytes | None]] = {}
+        self._producers: dict[tuple[TopicPartition, int], tuple[int, list[_Appended]]] = {}
+        self.batch_bytes_max = 1 << 20
+
+    def forget_producers(self) -> None:
+        """As after a retention that removed all their records."""
+        self._producers.clear()
+
+    def produce(self, tp: TopicPartition, data: bytes) -> PartitionResult:
+        header = read_header(data)
+        check_crc(data, 0, header)
+        if len(data) > self.batch_bytes_max:
+            return PartitionResult(tp.partition, ErrorCode.MESSAGE_TOO_LARGE)
+        log = self.logs.setdefault(tp, [])
+        if header.producer_id >= 0:
+            epoch, remembered = self._producers.get((tp, header.producer_id), (-1, []))
+            if header.producer_epoch < epoch:
+                return PartitionResult(tp.partition, ErrorCode.INVALID_PRODUCER_EPOCH)
+            if header.producer_epoch > epoch:
+                remembered = []
+                if header.base_sequence != 0 and epoch != -1:
+                    return PartitionResult(tp.partition, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+            for known in remembered:
+                if known[:2] == (header.base_sequence, header.last_sequence):
+                    return PartitionResult(tp.partition, ErrorCode.NONE, known.base_offset, log_start_offset=0)
+            if remembered and header.base_sequence != remembered[-1].last_sequence + 1:
+                return PartitionResult(tp.partition, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+            appended = _Appended(header.base_sequence, header.last_sequence, len(log))
+            state = (header.producer_epoch, [*remembered, appended][-_REMEMBERED:])
+            self._producers[tp, header.producer_id] = state
+        base_offset = len(log)
+        log += [record.value for record in decode_records(data)]
+        return PartitionResult(tp.partition, ErrorCode.NONE, base_offset, log_start_offset=0)

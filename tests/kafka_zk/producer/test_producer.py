@@ -1,0 +1,234 @@
+"""The Twisted producer against a cluster of plain values under a ``Clock``."""
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import Clock
+
+from kafka_zk.client.errors import (
+    BufferExhausted,
+    ClientClosed,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordTooLargeError,
+)
+from kafka_zk.client.waiting import run
+from kafka_zk.producer.producer import Producer, ProducerRecord
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from storage.types import TopicPartition
+from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def brokers(clock: Clock) -> FakeCluster:
+    return FakeCluster(clock, {"t": [0, 1, 0]})
+
+
+def producer_for(clock: Clock, brokers: FakeCluster, **options: Any) -> Producer:
+    return Producer(clock, connect=brokers.connect, bootstrap_servers="b0:9092,b1:9092", **options)
+
+
+def test_send_tells_where_the_record_went(clock: Clock, brokers: FakeCluster) -> None:
+    """The first send waits for metadata and producer id; keys decide the partition as in Java."""
+    producer = producer_for(clock, brokers)
+    written = finish(clock, producer.send("t", b"v", key=b"abc", timestamp_ms=5))
+    assert written == ("t", (479470107 & 0x7FFFFFFF) % 3, 0, 5)
+    assert brokers.model.logs == {TopicPartition("t", written.partition): [b"v"]}
+
+
+def test_sends_before_the_first_metadata_keep_their_order(clock: Clock, brokers: FakeCluster) -> None:
+    """Records that wait for metadata are taken in the order of the calls, also with those sent meanwhile."""
+    producer = producer_for(clock, brokers)
+    sent = [producer.send("t", b"%d" % index, partition=0) for index in range(5)]
+    advance(clock, 0.001)
+    sent += [producer.send("t", b"%d" % index, partition=0) for index in range(5, 10)]
+    offsets = [written.offset for written in finish(clock, gatherResults(sent))]
+    assert offsets == list(range(10))
+    assert brokers.model.logs[TopicPartition("t", 0)] == [b"%d" % index for index in range(10)]
+
+
+def test_linger_gathers_records_into_one_request(clock: Clock, brokers: FakeCluster) -> None:
+    """Within linger.ms records share a batch; without waiting for it when the batch is full."""
+    producer = producer_for(clock, brokers, linger_ms=50, batch_size=500)
+    finish(clock, run(producer.ready("t")))
+    futures = [producer.send_nowait("t", b"v", partition=0) for _ in range(3)]
+    advance(clock, 0.04)
+    assert not futures[0].done()
+    advance(clock, 0.02)
+    assert [future.value().offset for future in futures] == [0, 1, 2]
+    assert [key for _, key in brokers.seen].count(ApiKey.PRODUCE) == 1
+    full = [producer.send_nowait("t", b"x" * 100, partition=0) for _ in range(5)]
+    advance(clock, 0.01)
+    assert full[0].done() and not full[-1].done()
+
+
+def test_leader_change_is_followed(clock: Clock, brokers: FakeCluster) -> None:
+    """NOT_LEADER_OR_FOLLOWER brings new metadata, and the batch goes to the new leader."""
+    producer = producer_for(clock, brokers)
+    finish(clock, producer.send("t", b"1", partition=0))
+    brokers.move(TopicPartition("t", 0), 1)
+    assert finish(clock, producer.send("t", b"2", partition=0)).offset == 1
+
+
+def test_dead_broker_is_outlived(clock: Clock, brokers: FakeCluster) -> None:
+    """Connections break with requests in flight; after the leader has moved everything is written once, in order."""
+    producer = producer_for(clock, brokers, batch_size=100)
+    finish(clock, producer.send("t", b"0", partition=0))
+    sent = [producer.send("t", b"%d" % index, partition=0) for index in range(1, 30)]
+    advance(clock, 0.002)
+    brokers.stop(0)
+    advance(clock, 0.5)
+    brokers.move(TopicPartition("t", 0), 1)
+    offsets = [written.offset for written in finish(clock, gatherResults(sent))]
+    assert offsets == list(range(1, 30))
+    assert brokers.model.logs[TopicPartition("t", 0)] == [b"%d" % index for index in range(30)]
+
+
+def test_send_fails_when_the_topic_does_not_appear(clock: Clock, brokers: FakeCluster) -> None:
+    """max.block.ms bounds the wait; a topic that is there is not held up by one that is not."""
+    producer = producer_for(clock, brokers, max_block_ms=1_000)
+    missing = producer.send("missing", b"v")
+    assert finish(clock, producer.send("t", b"v")).offset == 0
+    with pytest.raises(KafkaTimeoutError, match="missing"):
+        finish(clock, missing)
+
+
+def test_full_buffer_makes_send_wait_and_send_nowait_raise(clock: Clock, brokers: FakeCluster) -> None:
+    """buffer.memory is a bound: one waits for room, the other says so."""
+    producer = producer_for(clock, brokers, batch_size=100, buffer_memory=300, linger_ms=1_000, max_block_ms=500)
+    finish(clock, run(producer.ready("t")))
+    for partition in range(3):
+        producer.send_nowait("t", b"x", partition=partition)
+    with pytest.raises(BufferExhausted, match="300 bytes"):
+        producer.send_nowait("t", b"x", partition=0)
+    waiting = producer.send("t", b"late", partition=0)
+    assert finish(clock, waiting).offset == 1
+
+
+def test_full_buffer_gives_up_after_max_block(clock: Clock, brokers: FakeCluster) -> None:
+    """When no broker answers, waiting for room ends with BufferExhausted."""
+    producer = producer_for(clock, brokers, batch_size=100, buffer_memory=100, max_block_ms=500)
+    finish(clock, run(producer.ready("t")))
+    brokers.stop(0)
+    brokers.stop(1)
+    producer.send_nowait("t", b"x", partition=0)
+    with pytest.raises(BufferExhausted, match="no room for 500 ms"):
+        finish(clock, producer.send("t", b"y", partition=0))
+
+
+def test_send_all_respects_the_buffer_and_counts(clock: Clock, brokers: FakeCluster) -> None:
+    """Any number of records goes through a small buffer; the answer comes when all are acknowledged."""
+    producer = producer_for(clock, brokers, batch_size=200, buffer_memory=800)
+    records = (ProducerRecord(b"%03d" % index, partition=index % 3) for index in range(500))
+    assert finish(clock, run(producer.send_all("t", records)), 60) == 500
+    for partition in range(3):
+        expected = [b"%03d" % index for index in range(partition, 500, 3)]
+        assert brokers.model.logs[TopicPartition("t", partition)] == expected
+
+
+def test_send_all_raises_what_a_record_met(clock: Clock, brokers: FakeCluster) -> None:
+    """A refused batch ends it with Kafka's code."""
+    producer = producer_for(clock, brokers)
+    finish(clock, run(producer.ready("t")))
+    brokers.errors.append((ApiKey.PRODUCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaError) as caught:
+        finish(clock, run(producer.send_all("t", [ProducerRecord(b"v", partition=0)])))
+    assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_flush_does_not_wait_for_linger(clock: Clock, brokers: FakeCluster) -> None:
+    """Everything taken before, also what waits for metadata, is out when flush returns."""
+    producer = producer_for(clock, brokers, linger_ms=60_000)
+    sent = producer.send("t", b"v", partition=0)
+    finish(clock, run(producer.flush()), 1)
+    assert finish(clock, sent, 0.1).offset == 0
+
+
+def test_close_delivers_then_refuses(clock: Clock, brokers: FakeCluster) -> None:
+    """Nothing taken is lost by closing, nothing is taken afterwards, no timer stays."""
+    producer = producer_for(clock, brokers, linger_ms=60_000)
+    sent = producer.send("t", b"v", partition=0)
+    finish(clock, run(producer.close()), 2)
+    assert finish(clock, sent, 0.1).offset == 0
+    with pytest.raises(ClientClosed):
+        finish(clock, producer.send("t", b"v"))
+    with pytest.raises(ClientClosed):
+        producer.send_nowait("t", b"v")
+    finish(clock, run(producer.close()), 0.1)
+    advance(clock, 1)
+    assert clock.getDelayedCalls() == []
+
+
+def test_close_with_a_time_limit_fails_what_is_left(clock: Clock, brokers: FakeCluster) -> None:
+    """When nobody answers, close gives up in time and the records hear why."""
+    producer = producer_for(clock, brokers)
+    finish(clock, run(producer.ready("t")))
+    brokers.stop(0)
+    brokers.stop(1)
+    sent: Deferred[Any] = producer.send("t", b"v", partition=0)
+    finish(clock, run(producer.close(0.5)), 1)
+    with pytest.raises(ClientClosed):
+        finish(clock, sent, 0.1)
+
+
+def test_acks_0_answers_without_an_offset(clock: Clock, brokers: FakeCluster) -> None:
+    """Sent is all that acks=0 promises."""
+    producer = producer_for(clock, brokers, acks=0)
+    assert finish(clock, producer.send("t", b"v", partition=0)).offset == -1
+    assert brokers.model.logs[TopicPartition("t", 0)] == [b"v"]
+
+
+def test_producer_id_is_asked_again_while_the_broker_loads(clock: Clock, brokers: FakeCluster) -> None:
+    """COORDINATOR_LOAD_IN_PROGRESS passes; an error that stays ends the producer for good."""
+    brokers.errors.append((ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    assert finish(clock, producer_for(clock, brokers).send("t", b"v", partition=0)).offset == 0
+    brokers.errors.append((ApiKey.INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    refused = producer_for(clock, brokers)
+    for _ in range(2):
+        with pytest.raises(KafkaError) as caught:
+            finish(clock, refused.send("t", b"v", partition=0))
+        assert caught.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("record", "error"),
+    [
+        ({"value": "text"}, TypeError),
+        ({"value": b"v", "key": 5}, TypeError),
+        ({"value": b"v", "partition": 3}, KafkaError),
+        ({"value": b"v", "timestamp_ms": -5}, ValueError),
+        ({"value": b"x" * 2_000_000}, RecordTooLargeError),
+    ],
+)
+def test_what_is_no_record_is_refused_at_once(
+    clock: Clock, brokers: FakeCluster, record: dict[str, Any], error: type[Exception]
+) -> None:
+    """The check comes before anything is queued, from send and send_nowait alike."""
+    producer = producer_for(clock, brokers)
+    finish(clock, run(producer.ready("t")))
+    with pytest.raises(error):
+        producer.send_nowait("t", **record)
+    with pytest.raises(error):
+        finish(clock, producer.send("t", **record), 0.01)
+
+
+def test_future_can_be_awaited_and_asked(clock: Clock, brokers: FakeCluster) -> None:
+    """One outcome for all who ask, before and after it is known."""
+    producer = producer_for(clock, brokers)
+    finish(clock, run(producer.ready("t")))
+    future = producer.send_nowait("t", b"v", partition=2)
+    called: list[Any] = []
+    future.add_done_callback(called.append)
+
+    async def wait() -> Any:
+        return await future
+
+    assert finish(clock, run(wait())) == future.result() == finish(clock, run(wait()))
+    assert called == [future]

@@ -1,0 +1,111 @@
+"""The fixtures: fresh chroots, sessions that end on demand, nothing paid by runs that do not use them."""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
+from kafka_zk.testing.sessions import SessionUnknown, session_password
+from kafka_zk.testing.zookeeper import Chroot
+from registry.client import RegistryClient, SessionState
+from registry.errors import ConnectionLoss
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from tests.integration.processes import wait_for
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_run_without_fixtures_pays_for_pytest_only() -> None:
+    code = (
+        "import sys, kafka_zk.testing.plugin;"
+        "print(sorted(name for name in sys.modules if name.split('.')[0] in ('twisted', 'kazoo', 'kafka', 'registry')"
+        " or name.startswith('kafka_zk.embedded')))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert shown.stdout == "[]\n"
+
+
+def test_a_password_is_that_of_javas_random() -> None:
+    """The password that a ZooKeeper 3.9.5 gave to this session."""
+    assert session_password(0x10000420BA10000).hex() == "65459d058e7b000c4bfb1e3e87a9bc91"
+
+
+async def _children(client: RegistryClient, path: str) -> list[str]:
+    return (await client.children(path))[0]
+
+
+async def _create(client: RegistryClient, path: str, ephemeral: bool) -> None:
+    await client.create(path, ephemeral=ephemeral)
+
+
+@pytest.mark.integration
+def test_each_test_has_a_chroot_of_its_own_1(zk_client: RegistryClient) -> None:
+    assert run_blocking(_children(zk_client, "/")) == []
+    run_blocking(_create(zk_client, "/mine", ephemeral=False))
+
+
+@pytest.mark.integration
+def test_each_test_has_a_chroot_of_its_own_2(zk_client: RegistryClient) -> None:
+    assert run_blocking(_children(zk_client, "/")) == []
+
+
+@pytest.mark.integration
+def test_an_expired_session_takes_its_ephemerals_along_and_its_owner_learns_of_it(
+    zookeeper: Chroot, make_zk_client: MakeZkClient
+) -> None:
+    owner, other = make_zk_client(), make_zk_client()
+    states: list[SessionState] = []
+    owner.add_session_listener(states.append)
+    run_blocking(_create(owner, "/owned", ephemeral=True))
+    session_id = owner.session_id
+    assert session_id is not None
+    zookeeper.expire_session(session_id)
+    assert run_blocking(_children(other, "/")) == []
+    assert isinstance(owner, KazooBlockingClient)
+    while SessionState.LOST not in states:
+        owner.process(20)
+    with pytest.raises(SessionUnknown):
+        zookeeper.expire_session(session_id)
+
+
+def _answer(client: RegistryClient, path: str) -> list[str] | None:
+    """None while the client has not noticed that its connection is gone."""
+    with contextlib.suppress(ConnectionLoss):
+        return run_blocking(_children(client, path))
+    return None
+
+
+@pytest.mark.integration
+def test_sessions_survive_a_restart_of_zookeeper(zookeeper: Chroot, zk_client: RegistryClient) -> None:
+    run_blocking(_create(zk_client, "/owned", ephemeral=True))
+    before = zk_client.session_id
+    zookeeper.restart()
+    assert wait_for(lambda: _answer(zk_client, "/"), "an answer", 20) == ["owned"]
+    assert zk_client.session_id == before
+
+
+@pytest.mark.integration
+def test_topics_have_leaders_when_they_are_returned(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
+    from kafka_zk.client.blocking_admin import BlockingAdmin
+
+    first, second = make_topic(partitions=3), make_topic()
+    assert first != second
+    with BlockingAdmin(bootstrap_servers=kafka_zk_cluster.bootstrap) as admin:
+        described = admin.describe_topics([first, second])
+    assert [len(described[name].available) for name in (first, second)] == [3, 1]
+
+
+@pytest.mark.integration
+def test_any_session_can_be_ended_by_its_id(
+    zk_client: RegistryClient, make_zk_client: MakeZkClient, expire_session: Callable[[int], None]
+) -> None:
+    doomed = make_zk_client()
+    assert doomed.session_id is not None
+    run_blocking(_create(doomed, "/owned", ephemeral=True))
+    expire_session(doomed.session_id)
+    assert run_blocking(_children(zk_client, "/")) == []

@@ -1,0 +1,129 @@
+"""Apache Kafka 3.9.1 in ZooKeeper mode, and a real ZooKeeper, as processes: the oracle of the peer tests.
+
+The broker runs with the JVM flags of Kafka's own start scripts, so that comparisons are fair.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.peers import jars, java
+from tests.peers.processes import ServerProcess, free_port, pinned
+
+_START_TIMEOUT_S = 90
+
+#: kafka-server-start.sh@3.9 (heap, GC log) and kafka-run-class.sh@3.9 (performance, JMX).
+BROKER_JVM_FLAGS = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+    "-Dcom.sun.management.jmxremote=true",
+    "-Dcom.sun.management.jmxremote.authenticate=false",
+    "-Dcom.sun.management.jmxremote.ssl=false",
+)
+
+
+@dataclass(frozen=True)
+class ZooKeeper:
+    """A running ZooKeeper server; `connect_string` is without chroot."""
+
+    process: ServerProcess
+    connect_string: str
+
+    def stop(self) -> None:
+        self.process.stop()
+
+
+def start_zookeeper(folder: Path, *, cores: str | None = None) -> ZooKeeper:
+    """ZooKeeper from Kafka 3.9.1's jars, its data in `folder`, answering when this returns."""
+    port = free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "zoo.cfg"
+    config.write_text(
+        f"dataDir={folder / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
+        "admin.enableServer=false\n4lw.commands.whitelist=ruok\ntickTime=1000\n"
+    )
+    command = [
+        "java",
+        "-Xmx256M",
+        "-XX:+UseSerialGC",
+        f"-Dlog4j.configuration=file:{java.SOURCES / 'broker-log4j.properties'}",
+        "-cp",
+        jars.class_path(jars.ORACLE_VERSION),
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+        str(config),
+    ]
+    process = ServerProcess("ZooKeeper", pinned(command, cores), folder / "zookeeper.out")
+    process.wait_ready(lambda: _is_ok(port), _START_TIMEOUT_S)
+    return ZooKeeper(process, f"127.0.0.1:{port}")
+
+
+def _is_ok(port: int) -> bool:
+    """Whether ZooKeeper answers `ruok` with `imok`."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 2) as sock:
+            sock.sendall(b"ruok")
+            return sock.recv(4) == b"imok"
+    except OSError:
+        return False
+
+
+def server_properties(
+    broker_id: int, port: int, log_dir: Path, zookeeper: str, overrides: Mapping[str, str]
+) -> dict[str, str]:
+    """Kafka's config/server.properties for one broker on 127.0.0.1, with `overrides` on top.
+
+    The same properties start Apache Kafka and kafka-zk.
+    """
+    return {
+        "broker.id": str(broker_id),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "num.network.threads": "3",
+        "num.io.threads": "8",
+        "socket.send.buffer.bytes": "102400",
+        "socket.receive.buffer.bytes": "102400",
+        "socket.request.max.bytes": "104857600",
+        "log.dirs": str(log_dir),
+        "num.partitions": "1",
+        "num.recovery.threads.per.data.dir": "1",
+        "offsets.topic.replication.factor": "1",
+        "log.retention.hours": "168",
+        "log.retention.check.interval.ms": "300000",
+        "zookeeper.connect": zookeeper,
+        "zookeeper.connection.timeout.ms": "18000",
+        "group.initial.rebalance.delay.ms": "0",
+        **overrides,
+    }
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
+    """Write a Java properties file (values here need no escapes) and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    return path
+
+
+def broker_command(properties: Path) -> list[str]:
+    """The command line that starts Apache Kafka's broker as its own scripts do."""
+    folder = properties.parent
+    return [
+        "java",
+        *BROKER_JVM_FLAGS,
+        f"-Xlog:gc*:file={folder / 'kafkaServer-gc.log'}:time,tags:filecount=10,filesize=100M",
+        f"-Dkafka.logs.dir={folder}",
+        f"-Dlog4j.configuration=file:{java.SOURCES / 'broker-log4j.properties'}",
+        "-cp",
+        jars.class_path(jars.ORACLE_VERSION),
+        "kafka.Kafka",
+        str(properties),
+    ]

@@ -1,0 +1,72 @@
+"""Apache Kafka's jars, resolved once by Maven from `tests/peers/poms/<version>/pom.xml` into `target/peers/<version>`.
+
+`python -m tests.peers.jars [VERSION ...]` resolves them ahead of the tests (all versions by default).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY_ROOT = Path(__file__).resolve().parents[2]
+CACHE = REPOSITORY_ROOT / "target" / "peers"
+POMS = Path(__file__).resolve().parent / "poms"
+
+#: The broker that is the oracle, and the newest release that still runs on ZooKeeper.
+ORACLE_VERSION = "3.9.1"
+#: Today's clients.
+NEWEST_VERSION = "4.3.0"
+#: Magic 0 and magic 1, the Scala clients, and tools that write to ZooKeeper.
+MAGIC_0_VERSION = "0.8.2.2"
+MAGIC_1_VERSION = "0.10.2.2"
+LEGACY_VERSIONS = (MAGIC_0_VERSION, MAGIC_1_VERSION)
+VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir()))
+
+_RESOLVE_TIMEOUT_S = 900
+
+
+class JarsNotResolved(Exception):
+    """Maven did not deliver the jars; carries its output."""
+
+
+def jars(version: str) -> Path:
+    """The folder with all jars of one Kafka version, resolved on first use.
+
+    The folder appears by one rename, so a half-finished download is never taken for a whole one;
+    it is resolved again when its pom changes.
+    Raises: JarsNotResolved.
+    """
+    pom = POMS / version / "pom.xml"
+    stamp = hashlib.sha256(pom.read_bytes()).hexdigest()
+    folder = CACHE / version
+    stamp_file = folder / "pom.sha256"
+    if stamp_file.exists() and stamp_file.read_text() == stamp:
+        return folder
+    partial = CACHE / f"{version}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    _copy_dependencies(pom, partial)
+    (partial / "pom.sha256").write_text(stamp)
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+    return folder
+
+
+def class_path(version: str, *more: Path) -> str:
+    """A Java class path of all jars of one version, and `more` folders in front of them."""
+    return ":".join([*map(str, more), f"{jars(version)}/*"])
+
+
+def _copy_dependencies(pom: Path, folder: Path) -> None:
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RESOLVE_TIMEOUT_S)
+    if done.returncode != 0 or not any(folder.glob("*.jar")):
+        raise JarsNotResolved(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:] or VERSIONS:
+        print(each, jars(each), flush=True)

@@ -1,0 +1,101 @@
+"""Running Java programs of a Kafka version: tools in a JVM of their own, and our few driver classes.
+
+`jvm_flags` of the broker are in `apache_kafka`; tools get Kafka's own default heap (kafka-run-class.sh) and flags
+that make a short-lived JVM start fast.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.peers import jars
+
+SOURCES = Path(__file__).resolve().parent / "java"
+_SHORT_LIVED = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+_TOOL_TIMEOUT_S = 120
+
+
+class JavaFailed(Exception):
+    """A tool or the compiler ended with an exit code other than 0, or too late; carries its output."""
+
+
+@dataclass(frozen=True)
+class ToolRun:
+    """What a tool printed."""
+
+    stdout: bytes
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        return self.stdout.decode()
+
+
+def tool_command(version: str, main_class: str, arguments: Sequence[str] = ()) -> list[str]:
+    """The command line of one short-lived tool of a Kafka version."""
+    return ["java", *_SHORT_LIVED, *_log_flags(), "-cp", jars.class_path(version), main_class, *arguments]
+
+
+def run_tool(
+    version: str, main_class: str, arguments: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _TOOL_TIMEOUT_S
+) -> ToolRun:
+    """Run a command-line tool to its end.
+
+    Raises: JavaFailed with the whole output if it ends with another code than 0 or runs too long.
+    """
+    command = tool_command(version, main_class, arguments)
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=timeout_s)
+    except subprocess.TimeoutExpired as late:
+        output = (late.stdout or b"") + (late.stderr or b"")
+        raise JavaFailed(f"{_short(command)} still runs after {timeout_s:g} s:\n{_tail(output)}") from late
+    if done.returncode != 0:
+        raise JavaFailed(f"{_short(command)} ended with {done.returncode}:\n{_tail(done.stdout + done.stderr)}")
+    return ToolRun(done.stdout, done.stderr.decode(errors="replace"))
+
+
+def compiled(version: str) -> Path:
+    """A folder with our classes compiled against one Kafka version; compiled again when a source changes.
+
+    tests/peers/java for today's versions, tests/peers/java/legacy for those from before 0.11.
+    """
+    sources = sorted((SOURCES / "legacy" if version in jars.LEGACY_VERSIONS else SOURCES).glob("*.java"))
+    stamp = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    folder = jars.CACHE / "drivers" / version / stamp
+    if folder.exists():
+        return folder
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    partial = folder.with_suffix(".partial")
+    partial.mkdir(parents=True)
+    command = ["javac", "-nowarn", "-d", str(partial), "-cp", jars.class_path(version), *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TOOL_TIMEOUT_S)
+    if done.returncode != 0:
+        raise JavaFailed(f"javac ended with {done.returncode}:\n{done.stderr}")
+    partial.rename(folder)
+    return folder
+
+
+def driver_command(
+    version: str, main_class: str, arguments: Sequence[str] = (), flags: Sequence[str] = ()
+) -> list[str]:
+    """The command line of one of our classes under tests/peers/java, with the JVM flags `flags`."""
+    class_path = jars.class_path(version, compiled(version))
+    return ["java", *flags, *_log_flags(), "-cp", class_path, main_class, *arguments]
+
+
+def _log_flags() -> list[str]:
+    """Only warnings, and on stderr: Kafka 3.9 reads log4j 1 properties, 4.x has no logging backend in these jars."""
+    return [f"-Dlog4j.configuration=file:{SOURCES / 'tools-log4j.properties'}"]
+
+
+def _short(command: Sequence[str]) -> str:
+    return " ".join(part for part in command if not part.startswith("-D") and "*" not in part)
+
+
+def _tail(output: bytes) -> str:
+    return output[-4000:].decode(errors="replace")

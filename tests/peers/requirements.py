@@ -1,0 +1,50 @@
+"""What `make test-peers` and `make bench` need on the machine, and one clear sentence about what is missing.
+
+A peer test that is skipped proves nothing, so a missing program is a failure that names it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+MINIMUM_JAVA = 17
+
+
+class MissingPeerTools(Exception):
+    """One or more programs are not there; the message names each and what it is for."""
+
+
+def java_version() -> int | None:
+    """The feature release of `java` on PATH (17, 21, ...), None if there is none."""
+    java = shutil.which("java")
+    if java is None:
+        return None
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr
+    match = re.search(r'version "(\d+)', answer)
+    return int(match.group(1)) if match else None
+
+
+def missing_tools(*, kcat: bool) -> list[str]:
+    """One line for each program that is needed and absent (`kcat`: whether it is needed)."""
+    missing = []
+    version = java_version()
+    if version is None:
+        missing.append(f"java (a JDK, {MINIMUM_JAVA} or newer): runs Apache Kafka's broker, clients and tools")
+    elif version < MINIMUM_JAVA:
+        missing.append(f"java {MINIMUM_JAVA} or newer (found {version})")
+    if shutil.which("javac") is None:
+        missing.append("javac (part of a JDK): compiles tests/peers/java")
+    if shutil.which("mvn") is None:
+        missing.append("mvn (Apache Maven): resolves Apache Kafka's jars")
+    if kcat and shutil.which("kcat") is None:
+        missing.append("kcat: writes and reads through librdkafka")
+    return missing
+
+
+def require(*, kcat: bool) -> None:
+    """Raises: MissingPeerTools naming everything that is absent."""
+    missing = missing_tools(kcat=kcat)
+    if missing:
+        raise MissingPeerTools("missing on this machine: " + "; ".join(missing))

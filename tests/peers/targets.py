@@ -1,0 +1,130 @@
+"""The two clusters under test, from the same server.properties: Apache Kafka (the oracle) and kafka-zk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import confluent_kafka
+import confluent_kafka.admin
+from confluent_kafka.cimpl import NewTopic
+
+from tests.peers import apache_kafka, wire_probe
+from tests.peers.processes import ProcessFailed, ServerProcess, free_port, pinned
+
+APACHE_KAFKA = "apache-kafka"
+KAFKA_ZK = "kafka-zk"
+NAMES = (KAFKA_ZK, APACHE_KAFKA)
+
+#: A JVM that was asked to stop by SIGTERM says 143.
+_CLEAN_EXIT_CODES = {APACHE_KAFKA: (0, 143), KAFKA_ZK: (0,)}
+_START_TIMEOUT_S = 60
+_ADMIN_TIMEOUT_S = 30
+
+
+@dataclass
+class Target:
+    """A running cluster: where it listens, its processes and its log folders, all by broker id."""
+
+    name: str
+    zookeeper: str
+    ports: list[int]
+    log_dirs: list[Path]
+    brokers: list[ServerProcess] = field(default_factory=list)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports)
+
+    def create_topic(self, topic: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        """Create a topic with replication factor 1, through librdkafka. Raises: KafkaException."""
+        admin = confluent_kafka.admin.AdminClient(self._librdkafka_config())
+        new = NewTopic(topic, partitions, 1, config=dict(config or {}))
+        admin.create_topics([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(2 * _ADMIN_TIMEOUT_S)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic. Raises: KafkaException."""
+        admin = confluent_kafka.admin.AdminClient(self._librdkafka_config())
+        admin.delete_topics([topic], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(2 * _ADMIN_TIMEOUT_S)
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """The partition's log end, through librdkafka. Raises: KafkaException."""
+        consumer = confluent_kafka.Consumer(self._librdkafka_config() | {"group.id": "never-joined"})
+        try:
+            where = confluent_kafka.TopicPartition(topic, partition)
+            end: int = consumer.get_watermark_offsets(where, timeout=_ADMIN_TIMEOUT_S)[1]
+            return end
+        finally:
+            consumer.close()
+
+    def _librdkafka_config(self) -> dict[str, str | int | float | bool]:
+        """Errors only: librdkafka writes its log to stderr."""
+        return {"bootstrap.servers": self.bootstrap, "log_level": 3}
+
+    def partition_dir(self, topic: str, partition: int) -> Path:
+        """The folder of a partition on whichever broker holds it. Raises: FileNotFoundError."""
+        for log_dir in self.log_dirs:
+            folder = log_dir / f"{topic}-{partition}"
+            if folder.is_dir():
+                return folder
+        raise FileNotFoundError(f"no broker of {self.name} has a folder for {topic}-{partition}")
+
+    def stop(self) -> list[str]:
+        """Stop all brokers by SIGTERM; returns what was not clean: an exit code, or a traceback in a log of ours."""
+        complaints = []
+        for broker in self.brokers:
+            code = broker.stop()
+            if code not in _CLEAN_EXIT_CODES[self.name]:
+                complaints.append(f"{broker.name} (pid {broker.pid}) ended with {code}:\n{broker.tail()}")
+            output = broker.output.read_text(errors="replace")
+            if self.name == KAFKA_ZK and "Traceback" in output:
+                complaints.append(
+                    f"{broker.name} logged a traceback:\n{output[output.index('Traceback') - 300 :][:3000]}"
+                )
+        return complaints
+
+
+def start(
+    name: str,
+    zookeeper: str,
+    folder: Path,
+    *,
+    broker_count: int = 1,
+    overrides: Mapping[str, str] | None = None,
+    cores: str | None = None,
+    chroot: str | None = None,
+) -> Target:
+    """Start a cluster of `broker_count` brokers in its own chroot of ZooKeeper, its files under `folder`.
+
+    `chroot` (the target's name by default) and `folder` of a cluster that has ended give the new one its topics.
+    Every broker answers Metadata and sees all others when this returns. Raises: ProcessFailed.
+    """
+    zookeeper = f"{zookeeper}/{chroot or name}"
+    ports = [free_port() for _ in range(broker_count)]
+    target = Target(name, zookeeper, ports, [folder / f"broker-{n}" / "logs" for n in range(broker_count)])
+    try:
+        for broker_id, (port, log_dir) in enumerate(zip(ports, target.log_dirs, strict=True)):
+            log_dir.mkdir(parents=True, exist_ok=True)
+            properties = apache_kafka.server_properties(broker_id, port, log_dir, zookeeper, overrides or {})
+            path = apache_kafka.write_properties(log_dir.parent / "server.properties", properties)
+            target.brokers.append(_launch(name, path, cores))
+        for broker, port in zip(target.brokers, ports, strict=True):
+            broker.wait_ready(lambda port=port: wire_probe.is_ready(port, broker_count), _START_TIMEOUT_S)  # type: ignore[misc]
+    except ProcessFailed:
+        for broker in target.brokers:
+            broker.kill()
+        raise
+    return target
+
+
+def kafka_zk_command(properties: Path) -> list[str]:
+    """The command line that starts one kafka-zk broker with a server.properties file."""
+    return [sys.executable, "-m", "kafka_zk", "broker", str(properties)]
+
+
+def _launch(name: str, properties: Path, cores: str | None) -> ServerProcess:
+    """Start one broker process and return at once."""
+    commands = {APACHE_KAFKA: apache_kafka.broker_command, KAFKA_ZK: kafka_zk_command}
+    return ServerProcess(name, pinned(commands[name](properties), cores), properties.parent / "broker.out")

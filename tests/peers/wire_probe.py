@@ -1,0 +1,105 @@
+"""A few requests written by hand: is a broker answering, who is its controller, one batch just as it is, its producer.
+
+No client library is involved: the answer comes within milliseconds of the broker's readiness, and a batch can be sent
+twice.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from kafka_zk.protocol import codec
+
+_TIMEOUT_S = 2.0
+_CORRELATION_ID = 7
+_CLIENT_ID = b"probe"
+_PRODUCE = 0
+_FETCH = 1
+_METADATA = 3
+_DESCRIBE_PRODUCERS = 61
+
+
+def _ask(port: int, api_key: int, api_version: int, body: bytes) -> bytes:
+    """The response body (after the correlation id). Raises: OSError if nobody answers."""
+    header = struct.pack(">hhih", api_key, api_version, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
+    with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as sock:
+        sock.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+        (size,) = struct.unpack(">i", _receive(sock, 4))
+        return _receive(sock, size)[4:]
+
+
+def _receive(sock: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        part = sock.recv(size - len(data))
+        if not part:
+            raise ConnectionResetError("the broker closed the connection")
+        data += part
+    return bytes(data)
+
+
+def brokers_and_controller(port: int) -> tuple[dict[int, int], int]:
+    """Metadata v1 without topics: the port of each live broker id, and the controller's id (-1: none).
+
+    Raises: OSError if the broker does not answer.
+    """
+    body = _ask(port, _METADATA, 1, struct.pack(">i", 0))
+    (count,) = struct.unpack_from(">i", body)
+    position = 4
+    brokers = {}
+    for _ in range(count):
+        node_id, host_size = struct.unpack_from(">ih", body, position)
+        position += 6 + host_size
+        broker_port, rack_size = struct.unpack_from(">ih", body, position)
+        position += 6 + max(rack_size, 0)
+        brokers[node_id] = broker_port
+    (controller_id,) = struct.unpack_from(">i", body, position)
+    return brokers, controller_id
+
+
+def _text(value: str) -> bytes:
+    return struct.pack(">h", len(value)) + value.encode()
+
+
+def produce(port: int, topic: str, partition: int, batch: bytes) -> tuple[int, int]:
+    """Produce v3 with acks=all: the error code and the base offset of the batch. Raises: OSError."""
+    front = struct.pack(">hhii", -1, -1, 30_000, 1) + _text(topic)
+    body = front + struct.pack(">iii", 1, partition, len(batch)) + batch
+    answer = _ask(port, _PRODUCE, 3, body)
+    error, base_offset = struct.unpack_from(">hq", answer, 4 + len(_text(topic)) + 4 + 4)
+    return error, base_offset
+
+
+def fetch_error(port: int, version: int, topic: str, partition: int, offset: int) -> int:
+    """Fetch v0 to v3 of one partition: its error code. Raises: OSError."""
+    max_bytes = 1_000_000
+    front = struct.pack(">iii", -1, 100, 1) + (struct.pack(">i", max_bytes) if version >= 3 else b"")
+    body = front + struct.pack(">i", 1) + _text(topic) + struct.pack(">iiqi", 1, partition, offset, max_bytes)
+    answer = _ask(port, _FETCH, version, body)
+    throttle_time_size = 4 if version >= 1 else 0
+    (error,) = struct.unpack_from(">h", answer, throttle_time_size + 4 + len(_text(topic)) + 4 + 4)
+    return int(error)
+
+
+def producers(port: int, topic: str, partition: int) -> set[tuple[int, int, int, int]]:
+    """DescribeProducers v0: producer id, epoch, last sequence and last timestamp of each. Raises: OSError."""
+    asked = codec.request(_DESCRIBE_PRODUCERS)
+    named = asked.TopicRequest(name=topic, partition_indexes=[partition])
+    body = bytes(codec.encode_body(asked(topics=[named]), _DESCRIBE_PRODUCERS, 0))
+    no_tags = b"\0"
+    answer = codec.decode_response(_DESCRIBE_PRODUCERS, 0, _ask(port, _DESCRIBE_PRODUCERS, 0, no_tags + body)[1:])
+    (found,) = answer.topics[0].partitions
+    return {
+        (each.producer_id, each.producer_epoch, each.last_sequence, each.last_timestamp)
+        for each in found.active_producers
+    }
+
+
+def is_ready(port: int, broker_count: int = 1) -> bool:
+    """Whether the broker answers Metadata, knows `broker_count` brokers and who the controller is."""
+    try:
+        brokers, controller_id = brokers_and_controller(port)
+    except OSError:
+        return False
+    return len(brokers) >= broker_count and controller_id in brokers

@@ -1,0 +1,123 @@
+"""Entity configs and change notifications: every change reaches every broker, also those told in old formats."""
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from registry.config import ConfigRegistry
+from tests.registry.world import World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_configs_are_written_and_read(world: World) -> None:
+    registry = ConfigRegistry(world.clients[0])
+
+    async def story() -> None:
+        assert await registry.entity("topics", "t") == {}
+        await registry.set_entity("topics", "t", {"a": "1"})
+        await registry.set_entity("topics", "t", {"b": "2"})
+        await registry.set_entity("users", "u/clients/c", {"producer_byte_rate": "1"})
+        assert await registry.entities("topics", ["t", "none"]) == {"t": {"b": "2"}, "none": {}}
+        assert await registry.entity("users", "u/clients/c") == {"producer_byte_rate": "1"}
+        assert await registry.entity_names("users") == ["u"]
+        await registry.delete_entity("topics", "t")
+        await registry.delete_entity("topics", "t")
+        assert await registry.entity_names("topics") == []
+
+    world.scheduler.run(story())
+
+
+def test_one_that_cannot_be_understood_hides_no_other(world: World) -> None:
+    """An old tool or a hand wrote it; all topics of a broker are read together."""
+    registry = ConfigRegistry(world.clients[0])
+
+    async def story() -> None:
+        await registry.set_entity("topics", "good", {"a": "1"})
+        await registry.set_entity("topics", "bad", {})
+        await world.clients[0].set("/config/topics/bad", b"?")
+        read = await registry.understood_entities("topics", ["bad", "good", "none"])
+        assert read == {"bad": None, "good": {"a": "1"}, "none": {}}
+
+    world.scheduler.run(story())
+
+
+def test_configs_are_read_over_a_lost_connection(world: World) -> None:
+    """A change is announced once: whoever cannot read it then would never hear of it again."""
+    writer, reader = world.clients
+    world.scheduler.run(ConfigRegistry(writer).set_entity("topics", "t", {"a": "1"}))
+    read = ensureDeferred(ConfigRegistry(reader).understood_entities("topics", ["t"]))
+    names = ensureDeferred(ConfigRegistry(reader).entity_names("topics"))
+    reader.disconnect()
+    world.scheduler.run_for(1000)
+    assert (read.result, names.result) == ({"t": {"a": "1"}}, ["t"])
+
+
+def test_changes_are_told_in_order_old_ones_first_and_old_formats_too(world: World) -> None:
+    """Bare strings of 0.8, version 1 of 0.9, version 2; one that nobody understands is skipped."""
+    writer, reader = world.clients
+    seen: list[tuple[str, str]] = []
+    registry = ConfigRegistry(writer)
+    for data in (b'"old"', b"?", b'{"version":1,"entity_type":"clients","entity_name":"c"}'):
+        world.scheduler.run(writer.create("/config/changes/config_change_", data, sequential=True))
+    watching = ConfigRegistry(reader).watch_changes(lambda kind, name: seen.append((kind, name)))
+    world.scheduler.run_for(100)
+    world.scheduler.run(registry.change_entity("brokers", "<default>", {"x": "1"}))
+    for number in range(12):
+        world.scheduler.run(registry.change_entity("topics", f"t{number}", {}))
+    world.scheduler.run_for(100)
+    watching.close()
+    assert seen == [
+        ("topics", "old"),
+        ("clients", "c"),
+        ("brokers", "<default>"),
+        *(("topics", f"t{number}") for number in range(12)),
+    ]
+
+
+def test_changes_made_during_a_cut_or_a_new_session_are_told_once(world: World) -> None:
+    writer, reader = world.clients
+    seen: list[str] = []
+    registry = ConfigRegistry(writer)
+    watching = ConfigRegistry(reader).watch_changes(lambda kind, name: seen.append(name))
+    world.scheduler.run_for(100)
+    world.scheduler.run(registry.notify("topics", "before"))
+    world.scheduler.run_for(100)
+    reader.cut()
+    world.scheduler.run(registry.notify("topics", "cut"))
+    world.scheduler.run_for(1000)
+    reader.heal()
+    world.scheduler.run_for(500)
+    world.zookeeper.expire(reader)
+    world.scheduler.run(registry.notify("topics", "expired"))
+    world.scheduler.run_for(500)
+    watching.close()
+    assert seen == ["before", "cut", "expired"]
+
+
+def test_no_change_is_missed_under_losses(campaign_seed: int) -> None:
+    world = World(2, campaign_seed)
+    writer, reader = world.clients
+    seen: list[str] = []
+    ConfigRegistry(reader).watch_changes(lambda kind, name: seen.append(name))
+    for number in range(30):
+        world.scheduler.run(ConfigRegistry(writer).notify("topics", str(number)))
+        if world.scheduler.random.random() < 0.3:
+            reader.disconnect()
+        if world.scheduler.random.random() < 0.1:
+            world.zookeeper.expire(reader)
+        world.scheduler.run_for(world.scheduler.random.choice([0, 5, 100]))
+    world.scheduler.run_for(1000)
+    assert seen == [str(number) for number in range(30)]
+
+
+def test_old_notifications_are_purged(world: World) -> None:
+    """Those older than 15 minutes, by any broker; a late watcher starts with what is left."""
+    registry = ConfigRegistry(world.clients[0])
+    world.scheduler.run(registry.notify("topics", "old"))
+    world.scheduler.run_for(16 * 60_000)
+    world.scheduler.run(registry.notify("topics", "new"))
+    assert world.scheduler.run(registry.purge_changes(int(world.scheduler.now_ms))) == 1
+    assert world.zookeeper.tree.children("/config/changes")[0] == ["config_change_0000000001"]

@@ -1,0 +1,60 @@
+"""Connection strings: what is accepted, and one clear sentence for what is not (ecosystem complaint 26)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.connect_string import ConnectString, parse
+from registry.errors import InvalidConnectString
+
+
+@pytest.mark.parametrize(
+    ("text", "servers", "chroot"),
+    [
+        ("h1:2181", (("h1", 2181),), ""),
+        ("h1", (("h1", 2181),), ""),
+        ("h1:2181,h2:2182/c", (("h1", 2181), ("h2", 2182)), "/c"),
+        ("h1,h2/c/d", (("h1", 2181), ("h2", 2181)), "/c/d"),
+        ("h1/", (("h1", 2181),), ""),
+        ("h1:1/c/", (("h1", 1),), "/c"),
+        (" h1:1 , h2:2 /c", (("h1", 1), ("h2", 2)), "/c"),
+        ("[::1]:2181,10.0.0.1:3", (("::1", 2181), ("10.0.0.1", 3)), ""),
+        ("h1:1,", (("h1", 1),), ""),
+    ],
+)
+def test_accepted(text: str, servers: tuple[tuple[str, int], ...], chroot: str) -> None:
+    """Hosts with or without a port, IPv6 in brackets, one chroot at the end, a trailing slash."""
+    assert parse(text) == ConnectString(servers, chroot)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("h1:1/c,h2:2/c", "the chroot is given once"),
+        ("", "no server is named"),
+        ("/c", "no server is named"),
+        (",", "no server is named"),
+        ("h1:0", "port 0"),
+        ("h1:70000", "port 70000"),
+        ("h1:x", "'h1:x' is not 'host:port'"),
+        ("::1:2181", "is not 'host:port'"),
+        ("h1:1/a//b", "is not a ZooKeeper path"),
+        ("h1:1/a/../b", "is not a ZooKeeper path"),
+        ("zk://h1:1", "is not"),
+    ],
+)
+def test_refused_with_the_reason(text: str, reason: str) -> None:
+    """Each refusal quotes the string and says what is wrong with it."""
+    with pytest.raises(InvalidConnectString, match=r"not|no |once|port") as refused:
+        parse(text)
+    assert reason in str(refused.value)
+
+
+@given(st.text(max_size=30))
+def test_garbage_is_parsed_or_refused(text: str) -> None:
+    """Nothing but InvalidConnectString comes out, and what is accepted parses to the same again."""
+    try:
+        parsed = parse(text)
+    except InvalidConnectString:
+        return
+    assert parse(parsed.hosts + parsed.chroot) == parsed

@@ -1,0 +1,105 @@
+"""The blocking client against a real ZooKeeper: the same registries, no reactor, any number of times."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from kafka_zk.testing.proxy import TcpProxy
+from kafka_zk.testing.zookeeper import Chroot
+from registry.brokers import BrokerRegistry
+from registry.client import Create, RegistryClient, SessionState, WatchedEvent
+from registry.errors import ConnectionTimeout, MultiFailed, NodeExists, SessionLost
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.pipeline import results
+from registry.topics import TopicRegistry
+
+pytestmark = pytest.mark.integration
+
+
+def test_registries_run_to_their_end_without_a_reactor(zk_client: RegistryClient) -> None:
+    registry = TopicRegistry(zk_client)
+    run_blocking(registry.create_topic("t", {0: [0]}, None, {}))
+    assert run_blocking(registry.names()) == ["t"]
+    assert run_blocking(BrokerRegistry(zk_client).live()) == {}
+    with pytest.raises(NodeExists):
+        run_blocking(registry.create_topic("t", {0: [0]}, None, {}))
+
+
+def test_operations_are_sent_at_once_and_awaited_later(zk_client: RegistryClient) -> None:
+    async def story() -> None:
+        pending = [zk_client.create(f"/n{number}") for number in range(500)]
+        assert await results(pending) == [f"/n{number}" for number in range(500)]
+        with pytest.raises(MultiFailed):
+            await zk_client.multi([Create("/n0")])
+
+    run_blocking(story())
+
+
+def test_many_clients_after_and_beside_each_other(zookeeper: Chroot) -> None:
+    """No thread is left over."""
+    before = threading.active_count()
+    for round_number in range(5):
+        with (
+            KazooBlockingClient(zookeeper.connect_string, 4000) as first,
+            KazooBlockingClient(zookeeper.connect_string, 4000) as second,
+        ):
+            run_blocking(_create(first, f"/n{round_number}"))
+            assert run_blocking(_exists(second, f"/n{round_number}"))
+        with pytest.raises(SessionLost):
+            run_blocking(_exists(first, "/"))
+    assert threading.active_count() <= before + 1
+
+
+def test_callbacks_run_on_the_callers_thread(zookeeper: Chroot) -> None:
+    seen: list[tuple[WatchedEvent, threading.Thread]] = []
+
+    async def watch(client: RegistryClient) -> None:
+        await client.exists("/p", lambda event: seen.append((event, threading.current_thread())))
+
+    with (
+        KazooBlockingClient(zookeeper.connect_string, 4000) as writer,
+        KazooBlockingClient(zookeeper.connect_string, 4000) as reader,
+    ):
+        run_blocking(watch(reader))
+        run_blocking(_create(writer, "/p"))
+        while not seen:
+            reader.process(10)
+    assert [thread for _, thread in seen] == [threading.current_thread()]
+
+
+def test_an_operation_waits_for_the_connection_to_come_back(
+    zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
+) -> None:
+    proxy = make_proxy("127.0.0.1", zookeeper.server.port)
+    states: list[SessionState] = []
+    with KazooBlockingClient(proxy.address + zookeeper.path, 4000) as client:
+        client.add_session_listener(states.append)
+        proxy.drop_connections()
+        while not states:
+            client.process(10)
+        assert run_blocking(_exists(client, "/"))
+        assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
+
+
+def test_an_unreachable_server_is_one_sentence() -> None:
+    client = KazooBlockingClient("127.0.0.1:1/x", 1000, connection_timeout_ms=200)
+    with pytest.raises(ConnectionTimeout, match=r"no ZooKeeper server at 127\.0\.0\.1:1 could be reached"):
+        client.start()
+
+
+def test_awaiting_something_else_is_refused() -> None:
+    async def story() -> None:
+        await Deferred()
+
+    with pytest.raises(RuntimeError, match="not an operation of a blocking client"):
+        run_blocking(story())
+
+
+async def _create(client: RegistryClient, path: str) -> str:
+    return await client.create(path)
+
+
+async def _exists(client: RegistryClient, path: str) -> bool:
+    return await client.exists(path) is not None

@@ -1,0 +1,83 @@
+"""A server that gives a new session where an old one was to be resumed (ClickHouse Keeper does): it counts as LOST."""
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pytest
+
+from registry.client import SessionState
+from registry.kazoo_blocking import KazooBlockingClient
+
+pytestmark = pytest.mark.integration
+
+LIMIT_MS = 10_000
+
+
+class ForgetfulServer:
+    """Speaks just enough of ZooKeeper's protocol: each connection gets a session of its own, whatever it asks for."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.connections: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+        for connection in self.connections:
+            connection.close()
+
+    def drop_last(self) -> None:
+        self.connections[-1].shutdown(socket.SHUT_RDWR)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections.append(connection)
+            threading.Thread(target=self._answer, args=(connection, len(self.connections)), daemon=True).start()
+
+    def _answer(self, connection: socket.socket, session_id: int) -> None:
+        reader = connection.makefile("rb")
+        try:
+            self._read(reader)
+            self._write(connection, struct.pack("!iiqi", 0, 4000, session_id, 16) + b"p" * 16 + b"\0")
+            while True:
+                (xid,) = struct.unpack_from("!i", self._read(reader))
+                self._write(connection, struct.pack("!iqi", xid, 1, 0) + struct.pack("!i", 1) + b"/")
+        except (OSError, struct.error):
+            return
+
+    def _read(self, reader: BinaryIO) -> bytes:
+        (size,) = struct.unpack("!i", reader.read(4))
+        return reader.read(size)
+
+    def _write(self, connection: socket.socket, frame: bytes) -> None:
+        connection.sendall(struct.pack("!i", len(frame)) + frame)
+
+
+@pytest.fixture
+def server() -> Iterator[ForgetfulServer]:
+    server = ForgetfulServer()
+    yield server
+    server.close()
+
+
+def test_a_new_session_without_a_word_is_a_lost_one(server: ForgetfulServer) -> None:
+    """Ids are compared at each connect; owners of ephemerals hear LOST, then of a session that is known to be new."""
+    states: list[tuple[SessionState, int | None]] = []
+    with KazooBlockingClient(f"127.0.0.1:{server.port}", 4000) as client:
+        assert client.session_id == 1
+        client.add_session_listener(lambda state: states.append((state, client.session_id)))
+        server.drop_last()
+        for _ in range(LIMIT_MS // 10):
+            client.process(10)
+            if states and states[-1][0] is SessionState.CONNECTED:
+                break
+        server.drop_last()
+    assert states[:3] == [(SessionState.SUSPENDED, 1), (SessionState.LOST, None), (SessionState.CONNECTED, 3)]

@@ -1,0 +1,220 @@
+"""Watchers report the newest state after every change, whatever happens to connections and sessions."""
+
+import random
+from contextlib import suppress
+
+import pytest
+
+from registry.client import SessionState
+from registry.errors import RegistryError
+from registry.events import RegistryEvent, Reread, SessionChanged, WatchArmed, WatchFired, observe_session
+from registry.watches import ChildrenWatcher, DataWatcher
+from tests.registry.world import World
+from tests.sim.zookeeper_client import SimClient
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_children_are_reported_at_the_start_and_at_every_change(world: World) -> None:
+    writer, reader = world.clients
+    seen: list[list[str]] = []
+    world.scheduler.run(writer.create("/p"))
+    ChildrenWatcher(reader, "/p", seen.append)
+    world.scheduler.run_for(100)
+    for path in ("/p/x", "/p/y"):
+        world.scheduler.run(writer.create(path))
+        world.scheduler.run_for(100)
+    world.scheduler.run(writer.delete("/p/x"))
+    world.scheduler.run_for(100)
+    assert seen == [[], ["x"], ["x", "y"], ["y"]]
+
+
+def test_a_burst_is_reported_as_one_change(world: World) -> None:
+    """Events coalesce: 20 creations in a row need far fewer reads, and the last read has all."""
+    writer, reader = world.clients
+    seen: list[list[str]] = []
+    world.scheduler.run(writer.create("/p"))
+    ChildrenWatcher(reader, "/p", seen.append)
+    world.scheduler.run_for(100)
+    pending = [writer.create(f"/p/{number:02}") for number in range(20)]
+    world.scheduler.run_for(100)
+    assert all(creation.called for creation in pending)
+    assert len(seen[-1]) == 20
+    assert len(seen) < 10
+
+
+def test_a_znode_that_comes_and_goes_is_followed(world: World) -> None:
+    """Watching may start before the znode exists and goes on after its deletion."""
+    writer, reader = world.clients
+    children: list[list[str]] = []
+    data: list[bytes | None] = []
+    ChildrenWatcher(reader, "/p", children.append)
+    DataWatcher(reader, "/p", lambda value, stat: data.append(value))
+
+    async def live_and_die() -> None:
+        await writer.create("/p", b"1")
+
+    world.scheduler.run_for(100)
+    for _ in range(2):
+        world.scheduler.run(live_and_die())
+        world.scheduler.run_for(100)
+        world.scheduler.run(writer.delete("/p"))
+        world.scheduler.run_for(100)
+    assert data == [None, b"1", None, b"1", None]
+    assert children[0] == []
+
+
+def test_what_was_deleted_and_made_anew_counts_as_changed(world: World) -> None:
+    """A broker that bounces between two reads leaves the same names behind; the zxids tell."""
+    writer, reader = world.clients
+    names: list[list[str]] = []
+    data: list[bytes | None] = []
+    world.scheduler.run(writer.create("/p"))
+    world.scheduler.run(writer.create("/p/1", b"same"))
+    ChildrenWatcher(reader, "/p", names.append)
+    DataWatcher(reader, "/p/1", lambda value, stat: data.append(value))
+    world.scheduler.run_for(100)
+    reader.cut()
+    world.scheduler.run(writer.delete("/p/1"))
+    world.scheduler.run(writer.create("/p/1", b"same"))
+    reader.heal()
+    world.scheduler.run_for(500)
+    assert names == [["1"], ["1"]]
+    assert data == [b"same", b"same"]
+
+
+def test_a_change_made_during_a_cut_is_seen(world: World) -> None:
+    """Watches are lost with the connection (kazoo#151): every reconnect reads again."""
+    writer, reader = world.clients
+    seen: list[list[str]] = []
+    world.scheduler.run(writer.create("/p"))
+    ChildrenWatcher(reader, "/p", seen.append)
+    world.scheduler.run_for(100)
+    reader.cut()
+    world.scheduler.run(writer.create("/p/x"))
+    world.scheduler.run_for(1000)
+    assert seen == [[]]
+    reader.heal()
+    world.scheduler.run_for(500)
+    assert seen == [[], ["x"]]
+
+
+def test_a_blip_without_a_change_reports_nothing(world: World) -> None:
+    _, reader = world.clients
+    seen: list[list[str]] = []
+    ChildrenWatcher(reader, "/brokers", seen.append)
+    world.scheduler.run_for(100)
+    reader.disconnect()
+    world.scheduler.run_for(500)
+    assert reader.state is SessionState.CONNECTED
+    assert len(seen) == 1
+
+
+def test_a_new_session_goes_on_watching(world: World) -> None:
+    writer, reader = world.clients
+    seen: list[list[str]] = []
+    world.scheduler.run(writer.create("/p"))
+    ChildrenWatcher(reader, "/p", seen.append)
+    world.scheduler.run_for(100)
+    world.zookeeper.expire(reader)
+    world.scheduler.run_for(500)
+    world.scheduler.run(writer.create("/p/x"))
+    world.scheduler.run_for(100)
+    assert seen == [[], ["x"]]
+
+
+def test_a_listener_that_fails_does_not_end_the_watch(world: World) -> None:
+    writer, reader = world.clients
+    seen: list[int] = []
+
+    def listener(names: list[str]) -> None:
+        seen.append(len(names))
+        raise RuntimeError("a bug of the listener's")
+
+    world.scheduler.run(writer.create("/p"))
+    ChildrenWatcher(reader, "/p", listener)
+    world.scheduler.run_for(100)
+    world.scheduler.run(writer.create("/p/x"))
+    world.scheduler.run_for(100)
+    assert seen == [0, 1]
+
+
+def test_nothing_is_reported_after_close(world: World) -> None:
+    writer, reader = world.clients
+    seen: list[list[str]] = []
+    watcher = ChildrenWatcher(reader, "/", seen.append)
+    world.scheduler.run_for(100)
+    watcher.close()
+    world.scheduler.run(writer.create("/p"))
+    reader.disconnect()
+    world.scheduler.run_for(500)
+    assert len(seen) == 1
+
+
+def test_observers_see_each_step(world: World) -> None:
+    """Armed by the first read, fired by the change, read again; the zxid is that of the change."""
+    writer, reader = world.clients
+    events: list[RegistryEvent] = []
+    observe_session(reader, events.append, "broker-1", lambda: 5)
+    world.scheduler.run(writer.create("/p"))
+    ChildrenWatcher(reader, "/p", lambda names: None, observe=events.append, actor="broker-1", now_ms=lambda: 5)
+    world.scheduler.run_for(100)
+    world.scheduler.run(writer.create("/p/x"))
+    world.scheduler.run_for(100)
+    reader.disconnect()
+    world.scheduler.run_for(500)
+    assert [type(event) for event in events] == [
+        *(Reread, WatchArmed, WatchFired, Reread, WatchArmed),
+        *(SessionChanged, WatchFired, SessionChanged, Reread, WatchArmed),
+    ]
+    assert {(event.time_ms, event.actor) for event in events} == {(5, "broker-1")}
+    rereads = [event for event in events if isinstance(event, Reread)]
+    assert [(event.cause, event.changed) for event in rereads] == [
+        ("started", True),
+        ("child", True),
+        ("connected", False),
+    ]
+    assert rereads[1].zxid > rereads[0].zxid
+
+
+def test_watchers_converge_under_any_faults(campaign_seed: int) -> None:
+    """Random writes, cuts, expiries and pauses: when all is quiet the last report is the truth."""
+    world = World(seed=campaign_seed, loss_probability=0.02)
+    writer, reader = world.clients
+    rng = random.Random(campaign_seed)
+    names: list[list[str]] = []
+    data: list[bytes | None] = []
+    ChildrenWatcher(reader, "/p", names.append)
+    DataWatcher(reader, "/p/3", lambda value, stat: data.append(value))
+
+    async def write(client: SimClient) -> None:
+        path, data = f"/p/{rng.randrange(5)}", b"%d" % rng.randrange(1000)
+        creating, deleting = rng.random() < 0.5, rng.random() < 0.4
+        with suppress(RegistryError):
+            await client.create("/p")
+        with suppress(RegistryError):
+            await (client.create(path, data) if creating else client.set(path, data))
+        with suppress(RegistryError):
+            await (client.delete(path) if deleting else client.exists(path))
+
+    for _ in range(60):
+        world.scheduler.start(write(writer))
+        fault = rng.random()
+        if fault < 0.05:
+            world.zookeeper.expire(reader)
+        elif fault < 0.15:
+            reader.disconnect()
+        elif fault < 0.2:
+            reader.pause()
+        else:
+            reader.resume()
+        world.scheduler.run_for(rng.choice([1, 10, 200]))
+    reader.resume()
+    world.zookeeper.loss_probability = 0
+    world.scheduler.run_for(20_000)
+    tree = world.zookeeper.tree
+    assert names[-1] == (tree.children("/p")[0] if tree.exists("/p") else [])
+    assert data[-1] == (tree.get("/p/3")[0] if tree.exists("/p/3") else None)

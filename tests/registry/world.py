@@ -1,0 +1,28 @@
+"""What the registries' tests share: a scheduler, an in-memory ZooKeeper with Kafka's parents, some clients."""
+
+from twisted.internet.task import Clock
+
+from registry.paths import ensure_persistent_paths
+from registry.znodes.brokers import BrokerInfo, EndPoint
+from tests.sim.scheduler import Scheduler
+from tests.sim.zookeeper import SimZooKeeper
+from tests.sim.zookeeper_client import SimClient
+
+
+class World:
+    """``clients`` are named a, b, c … and have sessions of 6 s."""
+
+    def __init__(self, client_count: int = 2, seed: int = 0, loss_probability: float = 0.0) -> None:
+        self.scheduler = Scheduler(seed)
+        self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
+        self.clients: list[SimClient] = [self.zookeeper.client(name) for name in "abcdefgh"[:client_count]]
+        self.scheduler.run(ensure_persistent_paths(self.clients[0]))
+        self.zookeeper.loss_probability = loss_probability
+
+    @property
+    def clock(self) -> Clock:
+        return self.scheduler.clock
+
+
+def broker_info(broker_id: int, port: int = 9092) -> BrokerInfo:
+    return BrokerInfo.of(broker_id, (EndPoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port),), timestamp_ms=1)

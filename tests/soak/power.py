@@ -1,0 +1,100 @@
+"""A disk that loses power: what was not fsynced may be gone, may be there, may be there in part.
+
+``Disk`` records every fsync of a process. ``lose_power`` then builds the folder as the next boot might find it: files
+as they were when they were last synced, or longer by any part of what was appended since; names as they were when their
+directory was last synced, or as they are now. A random source chooses. This is stricter than real file systems, which
+order more than POSIX promises; of their order only that of removals is taken for granted.
+"""
+
+import os
+import random
+import stat
+from pathlib import Path
+
+import pytest
+
+BLOCK_SIZE = 512
+
+
+class Disk:
+    """What is durable in one folder; nothing is really synced while it records."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._root = root
+        self._contents: dict[int, bytes] = {}  # inode -> as of its last fsync
+        self._names: dict[int, dict[str, int]] = {}  # inode of a directory -> entries as of its last fsync
+        self._held: dict[int, int] = {}  # inode -> a descriptor, so that its number is not given to another file
+        for path in [root, *root.rglob("*")]:  # what was there at boot is durable
+            descriptor = os.open(path, os.O_RDONLY)
+            self._sync(descriptor)
+            os.close(descriptor)
+        monkeypatch.setattr(os, "fsync", self._sync)
+        monkeypatch.setattr(os, "fdatasync", self._sync)
+
+    def _sync(self, descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        if found.st_ino not in self._held:
+            self._held[found.st_ino] = os.dup(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            self._names[found.st_ino] = {entry.name: entry.inode() for entry in os.scandir(descriptor)}
+        else:
+            self._contents[found.st_ino] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+
+    def lose_power(self, rng: random.Random, target: Path) -> None:
+        """Build in ``target`` what the next start finds."""
+        self._rebuild_directory(rng, self._root, target)
+        for descriptor in self._held.values():
+            os.close(descriptor)
+        self._held.clear()
+
+    def _rebuild_directory(self, rng: random.Random, source: Path, target: Path) -> None:
+        target.mkdir()
+        now = {entry.name: entry.inode() for entry in os.scandir(source)}
+        then = self._names.get(os.stat(source).st_ino, {})
+        vanished = sorted(then.keys() - now.keys())
+        forgotten = set(vanished[: rng.randint(0, len(vanished))])  # a journal keeps the order of removals
+        for name in sorted(now.keys() | then.keys()):
+            inode = rng.choice((now.get(name), then.get(name))) if name in now else then[name]
+            if inode is None or name in forgotten:
+                continue
+            if inode != now.get(name) and self._became_a_directory(inode):
+                continue  # the number was given away after the file had gone
+            if inode == now.get(name) and (source / name).is_dir():
+                self._rebuild_directory(rng, source / name, target / name)
+            else:
+                current = (source / name).read_bytes() if inode == now.get(name) else None
+                (target / name).write_bytes(self._content(rng, name, inode, current))
+
+    def _became_a_directory(self, inode: int) -> bool:
+        return inode in self._held and stat.S_ISDIR(os.fstat(self._held[inode]).st_mode)
+
+    def _content(self, rng: random.Random, name: str, inode: int, current: bytes | None) -> bytes:
+        durable = self._contents.get(inode, b"")
+        if current is None and inode in self._held:
+            current = Path(f"/proc/self/fd/{self._held[inode]}").read_bytes()
+        if current is None or current == durable:
+            return durable
+        if not current.startswith(durable):
+            # Cut and appended to, or written anew: a cut spares what is common, an O_TRUNC nothing.
+            common = _common_start(durable, current) if ".log" in name else b""
+            return rng.choice((durable, current, common + _partly(rng, current[len(common) :])))
+        if not durable and len(current) <= BLOCK_SIZE:
+            return rng.choice((b"", current, bytes(len(current))))  # a block is written whole
+        return durable + _partly(rng, current[len(durable) :])
+
+
+def _common_start(one: bytes, other: bytes) -> bytes:
+    length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:length]
+
+
+def _partly(rng: random.Random, appended: bytes) -> bytes:
+    """What may be left of bytes that were written and not synced: a part, or all with blocks of zeros."""
+    kept = rng.choice((0, len(appended), rng.randint(0, len(appended))))
+    data = bytearray(appended[:kept])
+    if rng.random() < 0.3:
+        for position in range(0, len(data), BLOCK_SIZE):
+            if rng.random() < 0.5:
+                end = min(position + BLOCK_SIZE, len(data))
+                data[position:end] = bytes(end - position)
+    return bytes(data)

@@ -1,0 +1,92 @@
+"""Power goes at a random moment: only what was not flushed may be lost, and with ``flush.messages=1`` nothing that was
+acknowledged. Several lives in a row, since what one start leaves must carry the next.
+"""
+
+import dataclasses
+import random
+from pathlib import Path
+
+import pytest
+
+from storage.log_config import LogConfig
+from storage.types import TopicPartition
+from tests.soak.logs import RandomLogs, check_prefix, small_segments
+from tests.soak.power import Disk
+from tests.storage.helpers import T0
+
+LOOSE = TopicPartition("loose", 0)
+FLUSHED = TopicPartition("flushed", 0)
+BOTH = (LOOSE, FLUSHED)
+LIVES = 4
+
+
+class Life:
+    """One run of the log manager on a disk that will lose power."""
+
+    def __init__(self, path: Path, rng: random.Random, config: LogConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rng = rng
+        self.path = path
+        self.disk = Disk(path, monkeypatch)
+        self.logs = RandomLogs(path, rng, config)
+
+    def live(self, flush_first: LogConfig) -> None:
+        """Random work; every durable offset is noted the moment storage says so."""
+        manager, rng = self.logs.manager, self.rng
+        configs = {LOOSE: manager.default_config, FLUSHED: flush_first}
+        for _ in range(rng.randint(0, 60)):
+            tp = rng.choice(BOTH)
+            log = manager.get_or_create(tp, configs[tp], "A" * 22)
+            what = rng.random()
+            if what < 0.8:
+                self.logs.append(log)
+            elif what < 0.88:
+                log.flush()
+            elif what < 0.94:
+                manager.checkpoint()
+            elif what < 0.97:
+                log.roll(0)
+            elif what < 0.99 and log.log_end_offset:
+                log.increment_log_start_offset(rng.randint(0, log.log_end_offset))
+                log.delete_old_segments(T0)
+            else:
+                log.delete_old_segments(T0 + log.config.retention_ms + 1)  # all that there is
+            self.logs.acknowledged[tp] = max(self.logs.acknowledged.get(tp, 0), log.recovery_point)
+
+    def end(self, target: Path) -> None:
+        """Power goes, once in a while right after a clean shutdown."""
+        if self.rng.random() < 0.15:
+            ends = {log.topic_partition: log.log_end_offset for log in self.logs.manager.all_logs()}
+            self.logs.manager.shutdown()
+            self.logs.acknowledged.update(ends)
+        else:
+            self.logs.crash()
+        self.disk.lose_power(self.rng, target)
+
+
+def test_only_what_was_not_flushed_is_lost(tmp_path: Path, campaign_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(campaign_seed)
+    config = small_segments(rng)
+    flush_first = dataclasses.replace(config, flush_messages=1)
+    path = tmp_path / "0"
+    path.mkdir()
+    appended: dict[TopicPartition, list[tuple[int, bytes | None]]] = {}
+    durable: dict[TopicPartition, int] = {}
+    deleted: dict[TopicPartition, int] = {}
+    for number in range(LIVES):
+        with monkeypatch.context() as patch:
+            life = Life(path, rng, config, patch)
+            life.logs.appended, life.logs.acknowledged = appended, durable
+            life.logs.manager.start({"flushed": {"flush.messages": "1"}})
+            for tp in BOTH:
+                log = life.logs.manager.get(tp)
+                if log is None:
+                    assert not durable.get(tp), f"{tp} was durable up to {durable[tp]} and is gone"
+                    appended[tp] = []
+                    continue
+                end_offset = check_prefix(log, appended[tp], durable.get(tp, 0), deleted.get(tp, 0))
+                appended[tp] = [each for each in appended[tp] if each[0] < end_offset]
+            life.live(flush_first)
+            for log in life.logs.manager.all_logs():
+                deleted[log.topic_partition] = max(deleted.get(log.topic_partition, 0), log.log_start_offset)
+            path = tmp_path / str(number + 1)
+            life.end(path)

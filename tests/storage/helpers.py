@@ -1,0 +1,92 @@
+"""Making logs and batches for the tests of storage."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from storage.file_pool import FilePool
+from storage.log import Log
+from storage.log_config import LogConfig
+from storage.log_loader import Dropped, create_log, load_log
+from storage.log_validator import validate_batch
+from storage.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
+from storage.types import LogAppendInfo, TopicPartition
+
+TP = TopicPartition("events", 0)
+T0 = 1_700_000_000_000
+
+
+class Clock:
+    """A wall clock that stands still until it is moved."""
+
+    def __init__(self, now_ms: int = T0) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def batch(
+    count: int = 1,
+    *,
+    timestamp_ms: int = T0,
+    value: bytes = b"v",
+    key: bytes | None = None,
+    compression: str = "none",
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    headers: Sequence[Header] = (),
+    timestamps: Sequence[int] | None = None,
+    **flags: bool,
+) -> bytearray:
+    """A batch of ``count`` equal records."""
+    builder = RecordBatchBuilder(compression, producer_id, producer_epoch, base_sequence, **flags)  # type: ignore[arg-type]
+    for index in range(count):
+        builder.append(timestamps[index] if timestamps else timestamp_ms, key, value, headers)
+    return bytearray(builder.build())
+
+
+def append(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0) -> LogAppendInfo:
+    """What a broker does with a produced batch."""
+    return log.append_as_leader(data, validate_batch(data), leader_epoch=leader_epoch, now_ms=now_ms)
+
+
+def new_log(tmp_path: Path, pool: FilePool | None = None, **config: object) -> Log:
+    """An empty log in ``tmp_path``."""
+    return create_log(TP, str(tmp_path / "events-0"), LogConfig(**config), pool or FilePool(), T0)  # type: ignore[arg-type]
+
+
+def reopen(
+    log: Log, *, clean: bool = False, recovery_point: int = 0, log_start_offset: int = 0, now_ms: int = T0
+) -> tuple[Log, Dropped | None]:
+    """Load the log's directory as the next start would; without ``clean`` as after a crash."""
+    return load_log(
+        TP,
+        str(log.directory),
+        log.config,
+        FilePool(),
+        now_ms,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+        clean_shutdown=clean,
+    )
+
+
+def read_offsets(log: Log, start: int | None = None, max_bytes: int = 1 << 20) -> list[int]:
+    """The offsets of all records from ``start`` to the log's end, read as a consumer does."""
+    return [offset for offset, _ in read_values(log, start, max_bytes)]
+
+
+def read_values(log: Log, start: int | None = None, max_bytes: int = 1 << 20) -> list[tuple[int, bytes | None]]:
+    """(offset, value) of all records from ``start`` to the log's end."""
+    position = log.log_start_offset if start is None else start
+    found: list[tuple[int, bytes | None]] = []
+    while True:
+        read = log.read(position, max_bytes)
+        if read.slice is None:
+            return found
+        data = read.slice.read()
+        assert len(data) == read.slice.size_bytes
+        for at, _ in iter_batches(data):
+            found += [(record.offset, record.value) for record in decode_records(data, at) if record.offset >= position]
+        position = read.next_offset

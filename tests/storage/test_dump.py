@@ -1,0 +1,124 @@
+"""dump-log: every file of a log directory as rows, damage as rows of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from storage.dump import dump_file
+from storage.legacy_message_set import encode_message
+from storage.transaction_index import AbortedTransaction, encode_transaction_index
+
+from .helpers import T0, append, batch, new_log
+
+
+@pytest.fixture
+def log(tmp_path):
+    made = new_log(tmp_path, segment_bytes=3000, index_interval_bytes=200)
+    for number in range(40):
+        data = batch(
+            2, timestamp_ms=T0 + number, value=b"x" * 30, key=b"k", producer_id=7, producer_epoch=1,
+            base_sequence=2 * number, compression="gzip" if number % 2 else "none", headers=[("h", b"1")],
+        )  # fmt: skip
+        append(made, data, leader_epoch=number // 20)
+    made.close()
+    return made
+
+
+def problems(path, **options):
+    return [row for row in dump_file(path, **options) if "problem" in row]
+
+
+def test_every_header_field_of_every_batch(log):
+    """Under the names of Kafka's own tool, with position and size."""
+    rows = [row for segment in log.segments for row in dump_file(segment.path)]
+    assert len(rows) == 40
+    assert rows[21] | {"crc": 0, "size": 0, "position": 0} == {
+        "baseOffset": 42, "lastOffset": 43, "count": 2, "baseSequence": 42, "lastSequence": 43, "producerId": 7,
+        "producerEpoch": 1, "partitionLeaderEpoch": 1, "isTransactional": False, "isControl": False,
+        "deleteHorizonMs": None, "position": 0, "timestampType": "CreateTime", "baseTimestamp": T0 + 21,
+        "maxTimestamp": T0 + 21, "size": 0, "magic": 2, "compresscodec": "gzip", "attributes": 1, "crc": 0,
+        "isvalid": True,
+    }  # fmt: skip
+    first = [row for row in dump_file(log.segments[0].path)]
+    assert [row["position"] for row in first[1:]] == [before["position"] + before["size"] for before in first[:-1]]
+
+
+def test_records_on_demand(log):
+    """Two to a batch, after the batch's row."""
+    rows = list(dump_file(log.segments[0].path, records=True))
+    assert [row["offset"] for row in rows[1:3]] == [0, 1]
+    assert rows[2]["sequence"] == 1 and rows[2]["headerKeys"] == ["h"] and rows[2]["payload"] == b"x" * 30
+
+
+def test_sound_indexes_verify_and_damaged_ones_do_not(log):
+    """Each entry is compared with the log."""
+    for segment in log.segments:
+        for path in (segment.offset_index.path, segment.time_index.path):
+            assert problems(path, verify=True) == []
+            assert list(dump_file(path))
+    index = Path(log.segments[0].offset_index.path)
+    good = index.read_bytes()
+    index.write_bytes(good[:7] + bytes([good[7] + 1]) + good[8:])
+    assert len(problems(index, verify=True)) == 1
+    index.write_bytes(good + bytes([0x7F, 0, 0, 0, 0x7F, 0, 0, 0]))
+    assert "has ended" in problems(index, verify=True)[0]["problem"]
+    times = Path(log.segments[0].time_index.path)
+    good = times.read_bytes()
+    times.write_bytes(good[:7] + bytes([good[7] ^ 1]) + good[8:])
+    assert problems(times, verify=True)
+
+
+def test_damage_in_a_log_is_named_with_its_position(log):
+    """A bad CRC lets the walk go on, a bad header ends it and counts what is behind."""
+    path = Path(log.segments[0].path)
+    rows = list(dump_file(path))
+    data = bytearray(path.read_bytes())
+    data[rows[2]["position"] + 80] ^= 1
+    path.write_bytes(data)
+    (found,) = problems(path)
+    assert found["position"] == rows[2]["position"]
+    assert [row["isvalid"] for row in dump_file(path) if "isvalid" in row].count(False) == 1
+    data[rows[4]["position"] + 16] = 9
+    path.write_bytes(data)
+    end = problems(path)[-1]
+    assert end["position"] == rows[4]["position"]
+    assert end["trailingBytes"] == len(data) - rows[4]["position"]
+    path.write_bytes(data[: rows[1]["position"] + 5])
+    assert problems(path)[0]["trailingBytes"] == 5
+
+
+def test_snapshots_checkpoints_and_transaction_indexes(log, tmp_path):
+    """One row per entry."""
+    (row,) = dump_file(log.directory / "00000000000000000080.snapshot")
+    assert (row["producerId"], row["firstSequence"], row["lastSequence"], row["lastOffset"]) == (7, 78, 79, 79)
+    assert list(dump_file(log.directory / "leader-epoch-checkpoint")) == [
+        {"leaderEpoch": 0, "startOffset": 0},
+        {"leaderEpoch": 1, "startOffset": 40},
+    ]
+    checkpoint = tmp_path / "recovery-point-offset-checkpoint"
+    checkpoint.write_text("0\n1\nevents 0 12\n")
+    assert list(dump_file(checkpoint)) == [{"topic": "events", "partition": 0, "offset": 12}]
+    aborted = tmp_path / "00000000000000000000.txnindex"
+    aborted.write_bytes(encode_transaction_index([AbortedTransaction(0, 7, 1, 5, 6)]))
+    assert [row["lastOffset"] for row in dump_file(aborted)] == [5]
+    for name in ("00000000000000000001.snapshot", "x-checkpoint"):
+        (tmp_path / name).write_bytes(b"garbage")
+        assert problems(tmp_path / name)
+
+
+def test_old_message_sets_are_shown_too(tmp_path):
+    """A log of before Kafka 0.11."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(
+        encode_message(3, 0, 0, -1, None, b"v")
+        + encode_message(4, 1, 0, T0, None, b"v")
+        + encode_message(5, 0, 0, -1, None, None)
+    )
+    assert [(row["lastOffset"], row["magic"]) for row in dump_file(path)] == [(3, 0), (4, 1), (5, 0)]
+
+
+def test_other_files_are_refused(tmp_path):
+    """Nothing is guessed."""
+    for name in ("meta.properties", "00000000000000000000.what"):
+        with pytest.raises(ValueError):
+            list(dump_file(tmp_path / name))

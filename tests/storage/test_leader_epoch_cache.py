@@ -1,0 +1,60 @@
+"""Leader epochs: a model of (epoch, start) pairs, and the checkpoint file."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from storage.leader_epoch_cache import LeaderEpochCache
+
+
+def cache_of(tmp_path, *entries):
+    cache = LeaderEpochCache(str(tmp_path / "leader-epoch-checkpoint"))
+    for epoch, start in entries:
+        cache.assign(epoch, start)
+    return cache
+
+
+def test_end_offsets_for_known_older_newer_and_missing_epochs(tmp_path):
+    """The cases of OffsetForLeaderEpoch."""
+    cache = cache_of(tmp_path, (2, 10), (4, 20), (7, 30))
+    assert cache.end_offset_for(7, 99) == (7, 99)
+    assert cache.end_offset_for(4, 99) == (4, 30)
+    assert cache.end_offset_for(5, 99) == (4, 30)
+    assert cache.end_offset_for(1, 99) == (1, 10)
+    assert cache.end_offset_for(8, 99) == (-1, -1)
+    assert cache.end_offset_for(-1, 99) == (-1, -1)
+    assert LeaderEpochCache(str(tmp_path / "none")).end_offset_for(0, 5) == (-1, -1)
+
+
+def test_epochs_that_wrote_nothing_vanish_and_old_ones_are_ignored(tmp_path):
+    """Start offsets stay strictly ascending."""
+    cache = cache_of(tmp_path, (1, 0), (2, 5), (3, 5), (2, 9), (3, 7))
+    assert cache.entries == [(1, 0), (3, 5)]
+    assert [cache.epoch_for_offset(offset) for offset in (0, 4, 5, 100)] == [1, 1, 3, 3]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50)), max_size=12), st.integers(0, 50), st.integers(0, 50))
+def test_truncations_and_the_file(tmp_path_factory, assigned, end, start):
+    """What is left agrees offset by offset, and the file says the same."""
+    path = tmp_path_factory.mktemp("epochs")
+    cache = cache_of(path, *assigned)
+    before = {offset: cache.epoch_for_offset(offset) for offset in range(60)}
+    cache.truncate_from_end(end)
+    assert all(entry_start < end for _, entry_start in cache.entries)
+    cache.truncate_from_start(start)
+    for offset in range(start, end):
+        assert cache.epoch_for_offset(offset) == before[offset]
+    again = LeaderEpochCache(str(path / "leader-epoch-checkpoint"))
+    again.load()
+    assert again.entries == cache.entries
+
+
+def test_the_file_is_kafkas(tmp_path):
+    """Version, count, lines; a damaged one counts as empty."""
+    cache = cache_of(tmp_path, (0, 0), (3, 12))
+    file = tmp_path / "leader-epoch-checkpoint"
+    assert file.read_text() == "0\n2\n0 0\n3 12\n"
+    file.write_text("0\n5\n0 0\n")
+    cache = LeaderEpochCache(str(file))
+    cache.load()
+    assert cache.entries == []

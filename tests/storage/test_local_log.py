@@ -1,0 +1,271 @@
+"""Retention, truncation, flush, deletion: what happens to a log's files."""
+
+import os
+
+import pytest
+
+from storage import files
+from storage.file_pool import FilePool
+from storage.record_batch import iter_batches
+
+from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
+
+
+def filled(tmp_path, count=12, **config):
+    """Segments of two one-record batches each, one second apart."""
+    log = new_log(tmp_path, segment_bytes=250, **config)
+    for number in range(count):
+        append(log, batch(value=b"x" * 40, timestamp_ms=T0 + 1000 * number), now_ms=T0 + 1000 * number)
+    assert [segment.base_offset for segment in log.segments] == list(range(0, count, 2))
+    return log
+
+
+def test_retention_by_age_keeps_the_younger_segments(tmp_path):
+    """A segment goes when its newest record is too old; the start offset follows."""
+    log = filled(tmp_path, retention_ms=5000)
+    assert log.delete_old_segments(T0 + 11_000) == 3
+    assert (log.log_start_offset, log.segments[0].base_offset) == (6, 6)
+    assert read_offsets(log) == list(range(6, 12))
+
+
+def test_retention_by_size_keeps_at_least_the_limit(tmp_path):
+    """A segment goes only if what is left still has retention.bytes."""
+    log = filled(tmp_path)
+    per_segment = log.segments[0].size_bytes
+    log.update_config(type(log.config)(retention_bytes=2 * per_segment + 1, segment_bytes=250))
+    assert log.delete_old_segments(T0) == 3
+    assert log.log_start_offset == 6
+
+
+def test_retention_by_start_offset_needs_no_delete_policy(tmp_path):
+    """DeleteRecords frees whole segments also in a compacted topic."""
+    log = filled(tmp_path)
+    log.increment_log_start_offset(5)
+    log.update_config(type(log.config)(cleanup_policy=("compact",), retention_ms=0))
+    assert log.delete_old_segments(T0 + 10**9) == 2
+    assert (log.log_start_offset, log.segments[0].base_offset) == (5, 4)
+
+
+def test_nothing_above_the_high_watermark_goes(tmp_path):
+    """What is not replicated is not old."""
+    log = filled(tmp_path, retention_ms=0)
+    assert log.delete_old_segments(T0 + 10**9, high_watermark=5) == 2
+
+
+def test_offsets_are_never_reused_after_everything_was_deleted(tmp_path):
+    """The active segment goes too, and the new one begins at the log end offset – also after a restart."""
+    log = filled(tmp_path, retention_ms=1000)
+    assert log.delete_old_segments(T0 + 10**9) == 6
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (12, 12, 0)
+    assert log.delete_old_segments(T0 + 2 * 10**9) == 0
+    log.close()
+    recovered, _ = reopen(log, clean=True)
+    assert append(recovered, batch()).first_offset == 12
+
+
+def test_unlimited_retention_keeps_everything(tmp_path):
+    """-1 and no size limit."""
+    log = filled(tmp_path, retention_ms=-1)
+    assert log.delete_old_segments(T0 + 10**15) == 0
+
+
+def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path):
+    """file.delete.delay.ms; snapshots of deleted segments go at once."""
+    log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=60_000)
+    log.delete_old_segments(T0 + 10**6)
+    names = os.listdir(log.directory)
+    assert sum(name.endswith(".log.deleted") for name in names) == 6
+    assert log.remove_due(T0 + 10**6 + 59_999) == 0
+    assert log.remove_due(T0 + 10**6 + 60_000) == 6
+    assert [name for name in os.listdir(log.directory) if name.endswith(".deleted")] == []
+
+
+def test_a_retained_slice_outlives_deletion(tmp_path):
+    """The descriptor stays open until the last release, then it is closed."""
+    log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=0)
+    read = log.read(0, 1 << 20)
+    expected = read.slice.read()
+    segment = read.slice.segment
+    read.slice.retain()
+    read.slice.retain()
+    log.delete_old_segments(T0 + 10**6)
+    log.remove_due(T0 + 10**6)
+    assert not os.path.exists(segment.path)
+    assert read.slice.read() == expected
+    read.slice.release()
+    assert segment.is_open
+    read.slice.release()
+    assert not segment.is_open
+
+
+def test_truncation_drops_whole_batches_at_and_behind_the_offset(tmp_path):
+    """For every offset: what is left ends at or before it, and appends go on there."""
+    for offset in range(13):
+        log = filled(tmp_path / str(offset), index_interval_bytes=0)
+        expected = read_values(log)
+        assert log.truncate_to(offset) == (offset < 12)
+        assert log.log_end_offset == offset
+        assert read_values(log) == expected[:offset]
+        assert append(log, batch(value=b"new")).first_offset == offset
+        assert read_values(log)[-1] == (offset, b"new")
+        log.close()
+        recovered, dropped = reopen(log)
+        assert dropped is None and read_offsets(recovered) == list(range(offset + 1))
+
+
+def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path):
+    """Batches are never taken apart; epochs, producers and the recovery point follow."""
+    log = new_log(tmp_path)
+    append(log, batch(5, producer_id=1, producer_epoch=0, base_sequence=0), leader_epoch=1)
+    append(log, batch(5, producer_id=1, producer_epoch=0, base_sequence=5), leader_epoch=2)
+    log.flush()
+    log.truncate_to(7)
+    assert (log.log_end_offset, log.recovery_point) == (5, 5)
+    assert log.leader_epochs.entries == [(1, 0)]
+    assert log.producers.producers[1].last_sequence == 4
+    assert log.end_offset_for_epoch(1) == (1, 5)
+
+
+def test_truncating_everything_starts_afresh(tmp_path):
+    """A follower whose leader begins later."""
+    log = filled(tmp_path)
+    log.truncate_fully_and_start_at(100)
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (100, 100, 12) or log.recovery_point <= 100
+    assert append(log, batch()).first_offset == 100
+    assert read_offsets(log) == [100]
+
+
+def test_a_flush_moves_the_recovery_point_and_comes_due_by_count_and_time(tmp_path):
+    """flush.messages, flush.ms; after it nothing is due."""
+    log = new_log(tmp_path, flush_messages=3, flush_ms=1000)
+    assert not log.flush_due(T0 + 10**9)
+    append(log, batch(2), now_ms=T0)
+    assert not log.flush_due(T0 + 999)
+    assert log.flush_due(T0 + 1000)
+    append(log, batch(1), now_ms=T0)
+    assert log.flush_due(T0)
+    log.flush()
+    assert log.recovery_point == 3
+    assert not log.flush_due(T0 + 10**9)
+
+
+def test_after_a_roll_the_closed_segments_are_due(tmp_path):
+    """So that a recovery never has more than the active segment to read."""
+    log = filled(tmp_path, 4)
+    assert log.flush_target(T0) == 2
+    log.flush(2)
+    assert (log.recovery_point, log.flush_target(T0)) == (2, None)
+
+
+def test_appends_during_a_flush_stay_unflushed(tmp_path):
+    """The recovery point moves to where the log ended when the flush began."""
+    log = new_log(tmp_path, flush_ms=1000)
+    append(log, batch(), now_ms=T0)
+    work, done = log.prepare_flush()
+    append(log, batch(), now_ms=T0 + 400)
+    work()
+    done()
+    assert log.recovery_point == 1
+    assert not log.flush_due(T0 + 999)
+    assert log.flush_due(T0 + 1400)
+
+
+def test_a_truncation_during_a_flush_wins(tmp_path):
+    """What was cut and written anew is not durable."""
+    log = new_log(tmp_path)
+    append(log, batch(4))
+    append(log, batch(4))
+    work, done = log.prepare_flush()
+    work()
+    log.truncate_to(4)
+    append(log, batch(4))
+    done()
+    assert log.recovery_point == 0
+
+
+def test_a_failed_flush_moves_nothing(tmp_path, monkeypatch):
+    """An OSError from fsync means that nothing is known to be durable."""
+    log = new_log(tmp_path)
+    append(log, batch())
+
+    def fail(descriptor):
+        raise OSError(5, "I/O error")
+
+    monkeypatch.setattr(files.os, "fdatasync", fail)
+    with pytest.raises(OSError):
+        log.flush()
+    assert log.recovery_point == 0
+    assert not log.active_segment.is_pinned
+
+
+def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path, monkeypatch):
+    """Every file falls back to its size at its last fsync."""
+    synced = {}
+    real_sync, real_fsync = os.fdatasync, os.fsync
+
+    def note(descriptor):
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if os.path.isfile(path):
+            synced[path.removesuffix(".tmp")] = os.fstat(descriptor).st_size
+
+    monkeypatch.setattr(files.os, "fdatasync", lambda fd: (real_sync(fd), note(fd)))
+    monkeypatch.setattr(files.os, "fsync", lambda fd: (real_fsync(fd), note(fd)))
+    log = new_log(tmp_path, segment_bytes=700, index_interval_bytes=100)
+    for number in range(30):
+        append(log, batch(value=b"%d" % number * 20))
+        if number == 20:
+            log.flush()
+    expected = read_values(log)
+    for name in os.listdir(log.directory):
+        path = str(log.directory / name)
+        os.truncate(path, min(os.path.getsize(path), synced.get(path, 0)))
+    recovered, _ = reopen(log, recovery_point=21)
+    assert recovered.log_end_offset >= 21
+    assert read_values(recovered) == expected[: recovered.log_end_offset]
+
+
+def test_few_files_stay_open(tmp_path):
+    """The pool closes the least used; all is readable and writable nevertheless."""
+    pool = FilePool(max_open_files=3)
+    log = new_log(tmp_path, pool, segment_bytes=250)
+    for number in range(40):
+        append(log, batch(value=b"x" * 40, timestamp_ms=T0 + number))
+        assert pool.open_count <= 3
+    assert read_offsets(log) == list(range(40))
+    assert pool.open_count <= 3
+    pinned = [log.read(offset, 1).slice.retain() for offset in (0, 10, 20, 30)]
+    assert all(file_slice.segment.is_open for file_slice in pinned)
+    assert read_offsets(log) == list(range(40))
+    for file_slice in pinned:
+        assert len(list(iter_batches(file_slice.read()))) == 1
+        file_slice.release()
+    append(log, batch())
+    read_offsets(log)
+    assert pool.open_count <= 4
+
+
+def test_a_disk_that_is_full_leaves_no_half_batch(tmp_path, monkeypatch):
+    """A short write is cut off again, and the next append is whole."""
+    log = new_log(tmp_path)
+    append(log, batch(value=b"first"))
+    real_write = os.write
+    calls = []
+
+    def short(descriptor, data):
+        calls.append(1)
+        if len(calls) == 1:
+            return real_write(descriptor, bytes(data[:20]))
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", short)
+        with pytest.raises(OSError):
+            append(log, batch(value=b"second"))
+    assert os.path.getsize(log.active_segment.path) == log.size_bytes
+    append(log, batch(value=b"third"))
+    assert [value for _, value in read_values(log)] == [b"first", b"third"]
+    calls.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: real_write(fd, bytes(data[: max(1, len(data) // 2)])))
+        append(log, batch(value=b"fourth"))
+    assert read_values(log)[-1] == (2, b"fourth")

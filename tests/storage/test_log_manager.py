@@ -1,0 +1,374 @@
+"""All logs of a broker: start, second start, several directories, deletion, failure, shutdown."""
+
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from storage import files
+from storage.errors import InconsistentLogDir, InvalidConfig, LogDirLocked
+from storage.file_pool import FilePool
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.meta_properties import MetaProperties, read_meta_properties
+from storage.types import TopicPartition
+
+from .helpers import T0, Clock, append, batch, read_offsets
+
+
+def manager(*paths, clock=None, **arguments) -> LogManager:
+    made = LogManager(
+        list(paths),
+        arguments.pop("default_config", LogConfig()),
+        broker_id=arguments.pop("broker_id", 3),
+        cluster_id=arguments.pop("cluster_id", "cluster"),
+        clock_ms=clock or Clock(),
+        **arguments,
+    )
+    return made
+
+
+def crash(logs: LogManager) -> None:
+    """The process is gone: locks fall, nothing is written."""
+    for log_dir in logs._live_dirs:
+        log_dir.close()
+
+
+TPS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)]
+
+
+def test_logs_survive_a_clean_restart_without_a_scan(tmp_path):
+    """Offsets, start offsets, topic ids; the marker is there once and then gone."""
+    logs = manager(tmp_path)
+    assert logs.start({}).log_count == 0
+    for tp in TPS:
+        log = logs.get_or_create(tp, None, "AAAAAAAAAAAAAAAAAAAAAQ")
+        append(log, batch(5))
+    logs.get(TPS[0]).increment_log_start_offset(2)
+    logs.shutdown(broker_epoch=77)
+    marker = tmp_path / ".kafka_cleanshutdown"
+    assert json.loads(marker.read_text()) == {"version": 0, "brokerEpoch": 77}
+
+    def never(*arguments):
+        raise AssertionError("scanned after a clean shutdown")
+
+    again = manager(tmp_path, scan=never)
+    report = again.start({"a": {"retention.ms": "5"}})
+    assert (report.log_count, report.recovered_count, report.dropped) == (3, 0, ())
+    assert not marker.exists()
+    assert [log.topic_id for log in again.all_logs()] == ["AAAAAAAAAAAAAAAAAAAAAQ"] * 3
+    assert again.get(TPS[0]).log_start_offset == 2
+    assert again.get(TPS[0]).config.retention_ms == 5
+    assert again.get(TPS[2]).config.retention_ms == LogConfig().retention_ms
+    assert read_offsets(again.get(TPS[0])) == [2, 3, 4]
+    again.shutdown()
+
+
+def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path):
+    """Damage in one log, the others whole."""
+    logs = manager(tmp_path)
+    logs.start({})
+    for tp in TPS:
+        append(logs.get_or_create(tp), batch(5))
+    path = logs.get(TPS[1]).active_segment.path
+    crash(logs)
+    os.truncate(path, 30)
+    progress = []
+    again = manager(tmp_path)
+    report = again.start({}, on_progress=lambda found: progress.append(found[:2]))
+    assert (report.log_count, report.recovered_count) == (3, 3)
+    (dropped,) = report.dropped
+    assert (dropped.topic_partition, dropped.bytes_dropped, dropped.log_end_offset) == (TPS[1], 30, 0)
+    assert progress == [(1, 3), (2, 3), (3, 3), (3, 3)]
+    assert [again.get(tp).log_end_offset for tp in TPS] == [5, 0, 5]
+    again.shutdown()
+
+
+def test_a_directory_is_ours_alone(tmp_path):
+    """Neither a second manager of this process nor another process gets in."""
+    logs = manager(tmp_path)
+    logs.start({})
+    with pytest.raises(LogDirLocked):
+        manager(tmp_path).start({})
+    logs.shutdown()
+    context = multiprocessing.get_context("spawn")
+    ready, stop = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(str(tmp_path), ready, stop))
+    other.start()
+    try:
+        assert ready.wait(20)
+        with pytest.raises(LogDirLocked):
+            manager(tmp_path).start({})
+    finally:
+        stop.set()
+        other.join(20)
+    freed = manager(tmp_path)
+    freed.start({})
+    freed.shutdown()
+
+
+def _hold(path, ready, stop):
+    logs = manager(path)
+    logs.start({})
+    ready.set()
+    stop.wait(20)
+
+
+def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path):
+    """meta.properties is Kafka's, version 0; a directory.id is kept."""
+    logs = manager(tmp_path)
+    logs.start({})
+    logs.shutdown()
+    assert read_meta_properties(str(tmp_path)) == MetaProperties(3, "cluster")
+    for other in ({"broker_id": 4}, {"cluster_id": "other"}):
+        with pytest.raises(InconsistentLogDir):
+            manager(tmp_path, **other).start({})
+    (tmp_path / "meta.properties").write_text("#\n#Sat Nov 21\nbroker.id=3\nversion=0\ndirectory.id=abc\n")
+    logs = manager(tmp_path)
+    logs.start({})
+    assert read_meta_properties(str(tmp_path)) == MetaProperties(3, "cluster", "abc")
+    logs.shutdown()
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=3\n")
+    with pytest.raises(InconsistentLogDir):
+        manager(tmp_path).start({})
+
+
+def test_partitions_spread_over_the_directories(tmp_path):
+    """A new one goes where the fewest are; after a restart each is found where it lies."""
+    first, second = tmp_path / "1", tmp_path / "2"
+    logs = manager(first, second)
+    logs.start({})
+    for number in range(6):
+        append(logs.get_or_create(TopicPartition("t", number)), batch(number + 1))
+    assert len(list(first.glob("t-*"))) == len(list(second.glob("t-*"))) == 3
+    homes = {log.topic_partition: logs.log_dir_of(log.topic_partition) for log in logs.all_logs()}
+    logs.shutdown()
+    again = manager(first, second)
+    again.start({})
+    assert {log.topic_partition: again.log_dir_of(log.topic_partition) for log in again.all_logs()} == homes
+    assert [again.get(TopicPartition("t", number)).log_end_offset for number in range(6)] == [1, 2, 3, 4, 5, 6]
+    again.shutdown()
+
+
+def test_a_partition_in_two_directories_is_refused(tmp_path):
+    """Nobody can tell which one holds."""
+    for name in ("1", "2"):
+        (tmp_path / name / "t-0").mkdir(parents=True)
+    with pytest.raises(InconsistentLogDir):
+        manager(tmp_path / "1", tmp_path / "2").start({})
+
+
+def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path):
+    """The name is free for a new topic, a reader reads on, a restart finishes the work."""
+    clock = Clock()
+    logs = manager(tmp_path, clock=clock)
+    logs.start({})
+    append(logs.get_or_create(TPS[0]), batch(3))
+    file_slice = logs.get(TPS[0]).read(0, 1000).slice.retain()
+    logs.delete(TPS[0])
+    assert logs.get(TPS[0]) is None
+    (renamed,) = tmp_path.glob("*-delete")
+    assert renamed.name.startswith("a-0.") and not (tmp_path / "a-0").exists()
+    fresh = logs.get_or_create(TPS[0])
+    assert fresh.log_end_offset == 0
+    assert logs.delete_due(clock() + 59_999) == 0
+    assert logs.delete_due(clock() + 60_000) == 1
+    assert not renamed.exists()
+    assert len(file_slice.read()) == file_slice.size_bytes
+    file_slice.release()
+    logs.delete(TPS[0])
+    logs.shutdown()
+    again = manager(tmp_path, clock=clock)
+    assert again.start({}).log_count == 0
+    assert again.delete_due(clock()) == 1
+    assert list(tmp_path.glob("*-delete")) == []
+    again.shutdown()
+
+
+def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path):
+    """Its index entries are not written to a directory that is gone."""
+    clock = Clock()
+    logs = manager(tmp_path, clock=clock, max_open_files=1, default_config=LogConfig(index_interval_bytes=0))
+    logs.start({})
+    for _ in range(3):
+        append(logs.get_or_create(TPS[0]), batch())
+    logs.delete(TPS[0])
+    logs.delete_due(clock() + 10**6)
+    append(logs.get_or_create(TPS[1]), batch())
+    logs.shutdown()
+
+
+def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path):
+    """With an injected ``run_blocking`` the work waits, and the recovery point with it."""
+    waiting = []
+    logs = manager(
+        tmp_path,
+        default_config=LogConfig(flush_ms=1000),
+        run_blocking=lambda work, done: waiting.append((work, done)),
+    )
+    logs.start({})
+    log = logs.get_or_create(TPS[0])
+    append(log, batch(), now_ms=T0)
+    assert logs.flush_dirty(T0 + 999) == 0
+    assert logs.flush_dirty(T0 + 1000) == 1
+    assert logs.flush_dirty(T0 + 1000) == 0
+    ((work, done),) = waiting
+    work()
+    assert log.recovery_point == 0
+    done(None)
+    assert log.recovery_point == 1
+    assert logs.flush_dirty(T0 + 10**9) == 0
+    logs.shutdown()
+
+
+def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, monkeypatch):
+    """The others stay; the owner is told which partitions are gone."""
+    failures = []
+    first, second = tmp_path / "1", tmp_path / "2"
+    logs = manager(
+        first,
+        second,
+        default_config=LogConfig(flush_ms=0),
+        on_directory_failure=lambda path, error, lost: failures.append((path, lost)),
+    )
+    logs.start({})
+    for number in range(4):
+        append(logs.get_or_create(TopicPartition("t", number)), batch())
+
+    def fail(descriptor):
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(first)):
+            raise OSError(5, "I/O error")
+
+    monkeypatch.setattr(files.os, "fdatasync", fail)
+    logs.flush_dirty(T0 + 1)
+    ((path, lost),) = failures
+    assert path == first and len(lost) == 2
+    assert logs.live_directories == [second]
+    assert len(logs.all_logs()) == 2
+    logs.get_or_create(TopicPartition("t", 9))
+    assert logs.log_dir_of(TopicPartition("t", 9)) == second
+    logs.shutdown()
+    assert not (first / ".kafka_cleanshutdown").exists()
+
+
+def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(tmp_path):
+    """One directory is enough to start."""
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    logs = manager(blocked, tmp_path / "good")
+    assert logs.start({}).offline_directories.keys() == {str(blocked)}
+    logs.shutdown()
+    with pytest.raises(OSError):
+        manager(blocked).start({})
+
+
+def test_checkpoints_are_kafkas(tmp_path):
+    """Three text files; start offsets only where they say more than the first segment."""
+    logs = manager(tmp_path)
+    logs.start({})
+    for tp in TPS:
+        append(logs.get_or_create(tp), batch(4))
+    logs.get(TPS[0]).flush()
+    logs.get(TPS[1]).increment_log_start_offset(1)
+    logs.checkpoint()
+    logs.write_high_watermarks({TPS[0]: 4, TPS[2]: 2})
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 0\nb-c 0 0\n"
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 1\n"
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n2\na 0 4\nb-c 0 2\n"
+    assert logs.read_high_watermarks() == {TPS[0]: 4, TPS[2]: 2}
+    crash(logs)
+    again = manager(tmp_path)
+    again.start({})
+    assert again.get(TPS[1]).log_start_offset == 1
+    again.shutdown()
+
+
+def test_a_topics_configuration_reaches_all_its_logs(tmp_path):
+    """Bad values change nothing."""
+    logs = manager(tmp_path)
+    logs.start({})
+    for tp in TPS:
+        logs.get_or_create(tp)
+    logs.update_topic_config("a", {"retention.bytes": "99"})
+    assert [logs.get(tp).config.retention_bytes for tp in TPS] == [99, 99, -1]
+    with pytest.raises(InvalidConfig):
+        logs.update_topic_config("a", {"retention.bytes": "many"})
+    assert logs.get(TPS[0]).config.retention_bytes == 99
+    logs.shutdown()
+
+
+def test_cleanup_applies_retention_and_forgets_producers(tmp_path):
+    """On every log."""
+    logs = manager(tmp_path, default_config=LogConfig(retention_ms=1000), producer_id_expiration_ms=5000)
+    logs.start({})
+    log = logs.get_or_create(TPS[0])
+    append(log, batch(producer_id=1, producer_epoch=0, base_sequence=0))
+    assert logs.cleanup(T0 + 1000) == 0
+    assert logs.cleanup(T0 + 1001) == 1
+    assert log.producers.producers
+    logs.cleanup(T0 + 5000)
+    assert not log.producers.producers
+    logs.shutdown()
+
+
+def test_idle_logs_hold_no_descriptor(tmp_path):
+    """Neither after creation nor after a start."""
+    logs = manager(tmp_path)
+    logs.start({})
+    for number in range(50):
+        logs.get_or_create(TopicPartition("t", number))
+    assert logs.pool.open_count == 0
+    append(logs.get_or_create(TPS[0]), batch())
+    logs.shutdown()
+    assert logs.pool.open_count == 0
+    again = manager(tmp_path)
+    again.start({})
+    assert again.pool.open_count == 0
+    again.shutdown()
+
+
+def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path):
+    """They count as empty."""
+    logs = manager(tmp_path)
+    logs.start({})
+    append(logs.get_or_create(TPS[0]), batch(4))
+    logs.checkpoint()
+    crash(logs)
+    for path in tmp_path.glob("*checkpoint"):
+        path.write_bytes(b"\x00\xffgarbage")
+    again = manager(tmp_path)
+    again.start({})
+    assert again.get(TPS[0]).log_end_offset == 4
+    again.shutdown()
+
+
+def test_the_pool_gives_a_second_chance():
+    """What was used since the last look stays, what is pinned stays."""
+
+    class File:
+        def __init__(self, name, pinned=False):
+            self.name, self.is_pinned, self.recently_used, self.closed = name, pinned, False, False
+
+        def close_file(self):
+            self.closed = True
+
+    pool = FilePool(max_open_files=2)
+    used, pinned, idle, new = File("used"), File("pinned", pinned=True), File("idle"), File("new")
+    for file in (used, pinned):
+        pool.opened(file)
+    used.recently_used = True
+    pool.opened(idle)
+    pool.opened(new)
+    assert idle.closed and used.closed  # its chance was used up when idle came
+    assert not pinned.closed and not new.closed
+    assert pool.open_count == 2
+
+
+def test_paths_may_be_strings_or_paths(tmp_path: Path):
+    """log.dirs comes from a configuration file."""
+    logs = manager(str(tmp_path / "x"))
+    logs.start({})
+    assert logs.live_directories == [tmp_path / "x"]
+    logs.shutdown()

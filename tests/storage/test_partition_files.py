@@ -1,0 +1,79 @@
+"""The small text files of a partition's directory and the names of things."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage import filenames
+from storage.checkpoints import format_checkpoint, parse_checkpoint, read_offsets, write_offsets
+from storage.errors import CorruptCheckpoint, InconsistentLogDir
+from storage.partition_metadata import read_topic_id, write_topic_id
+from storage.types import TopicPartition
+
+TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
+
+
+@given(TOPICS, st.integers(0, 10**6))
+def test_partition_directories_are_found_again_and_deleted_ones_are_not(topic, partition):
+    """Dashes and dots in topics included; names stay within 255 bytes."""
+    tp = TopicPartition(topic, partition)
+    assert filenames.parse_partition_dir(filenames.partition_dir(tp)) == tp
+    deleted = filenames.deleted_dir(tp)
+    assert len(deleted) <= 255
+    assert filenames.is_deleted_dir(deleted) and filenames.parse_partition_dir(deleted) is None
+
+
+@given(st.integers(0, 2**63 - 1), st.sampled_from([".log", ".index", ".timeindex", ".snapshot"]))
+def test_offset_files_are_found_again(offset, suffix):
+    """Twenty digits."""
+    name = filenames.offset_file(offset, suffix)
+    assert len(name) == 20 + len(suffix)
+    assert filenames.parse_offset_file(name) == (offset, suffix)
+
+
+def test_other_names_are_nobodys():
+    """Neither partitions nor segments."""
+    for name in ("meta.properties", "topic", "-1", "a-0.deadbeef-stray", "a-x"):
+        assert filenames.parse_partition_dir(name) is None
+        assert filenames.parse_offset_file(name) is None
+
+
+@given(st.dictionaries(st.builds(TopicPartition, TOPICS, st.integers(0, 99)), st.integers(0, 2**63 - 1), max_size=8))
+def test_checkpoints_round_trip(offsets):
+    """Rows of blanks-separated fields."""
+    data = format_checkpoint((tp.topic, tp.partition, offset) for tp, offset in offsets.items())
+    rows = parse_checkpoint(data, 3, "x")
+    assert {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows} == offsets
+
+
+@pytest.mark.parametrize("content", ["", "0\n", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na b c\n", "0\nx\n"])
+def test_damaged_checkpoints_are_named(tmp_path, content):
+    """With their path."""
+    path = tmp_path / "recovery-point-offset-checkpoint"
+    path.write_text(content)
+    with pytest.raises(CorruptCheckpoint, match="recovery-point"):
+        read_offsets(str(path))
+
+
+def test_a_missing_checkpoint_is_empty_and_a_write_leaves_no_temporary_file(tmp_path):
+    """Atomic replacement."""
+    path = tmp_path / "c"
+    assert read_offsets(str(path)) == {}
+    for offset in (1, 2):
+        write_offsets(str(path), {TopicPartition("a", 0): offset})
+    assert read_offsets(str(path)) == {TopicPartition("a", 0): 2}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["c"]
+
+
+def test_partition_metadata_is_kafkas(tmp_path):
+    """Two lines; nothing without a file or after a power loss; anything else is an error."""
+    assert read_topic_id(str(tmp_path)) is None
+    write_topic_id(str(tmp_path), "AAAAAAAAAAAAAAAAAAAAAQ")
+    file = tmp_path / "partition.metadata"
+    assert file.read_text() == "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"
+    assert read_topic_id(str(tmp_path)) == "AAAAAAAAAAAAAAAAAAAAAQ"
+    file.write_bytes(b"")
+    assert read_topic_id(str(tmp_path)) is None
+    file.write_text("version: 7\n")
+    with pytest.raises(InconsistentLogDir):
+        read_topic_id(str(tmp_path))

@@ -1,0 +1,148 @@
+"""Idempotent producers: the rules against a model, expiry, transactions, snapshots."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.errors import CorruptSnapshot, InvalidTransactionState, StorageError
+from storage.producer_replay import apply_marker
+from storage.producer_snapshot import decode_snapshot, encode_snapshot
+from storage.producer_state import MAX_SEQUENCE, ProducerEntry, ProducerState, parse_marker
+from storage.record_batch import BatchHeader, read_header
+
+from .helpers import T0, append, batch, new_log, reopen
+
+
+def header(sequence, count=1, epoch=0, producer_id=1, attributes=0) -> BatchHeader:
+    raw = read_header(batch())
+    return raw._replace(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        last_offset_delta=count - 1,
+        record_count=count,
+        attributes=attributes,
+    )
+
+
+SENDS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3), st.integers(0, 2)), max_size=40)
+
+
+@given(SENDS)
+def test_accepted_batches_form_one_gapless_sequence_per_epoch(sends):
+    """Whatever is sent: what is accepted follows on, what repeats is answered, all else is refused."""
+    state = ProducerState()
+    accepted: list[tuple[int, int, int]] = []
+    offset = 0
+    for sequence, count, epoch in sends:
+        sent = header(sequence, count, epoch)
+        try:
+            known = state.check(sent)
+        except StorageError:
+            continue
+        if known is not None:
+            assert (epoch, sequence, sequence + count - 1) in accepted[-5:]
+            continue
+        state.update(sent, offset, T0)
+        offset += count
+        accepted.append((epoch, sequence, sequence + count - 1))
+    for before, after in pairwise(accepted):
+        assert after[0] >= before[0]
+        assert after[1] == (before[2] + 1 if after[0] == before[0] else 0)
+
+
+def test_the_sequence_after_the_largest_is_zero():
+    """2^31-1 wraps, also in the middle of a batch."""
+    state = ProducerState()
+    state.update(header(MAX_SEQUENCE), 0, T0)
+    assert state.check(header(0)) is None
+    state.update(header(MAX_SEQUENCE - 1, 4), 0, T0)
+    assert state.producers[1].last_sequence == 1
+    assert state.check(header(2)) is None
+
+
+def test_expired_producers_are_forgotten_unless_a_transaction_is_open():
+    """Age counts from the last batch's timestamp."""
+    state = ProducerState()
+    state.update(header(0, producer_id=1), 0, T0)
+    state.update(header(0, producer_id=2), 1, T0 + 500)
+    state.update(header(0, producer_id=3, attributes=0x10), 2, T0)
+    assert state.remove_expired(T0 + 1000, 1000) == 1
+    assert sorted(state.producers) == [2, 3]
+
+
+def test_open_transactions_bound_what_is_stable():
+    """The first unstable offset is the oldest open transaction's first one, until its marker."""
+    state = ProducerState()
+    state.update(header(0, producer_id=1, attributes=0x10), 10, T0)
+    state.update(header(0, producer_id=2, attributes=0x10), 20, T0)
+    assert state.first_unstable_offset == 10
+    with pytest.raises(InvalidTransactionState):
+        state.check(header(1, producer_id=1))
+    marker = batch(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
+    apply_marker(state, marker, read_header(marker))
+    assert state.first_unstable_offset == 20
+    assert state.producers[1].coordinator_epoch == 7
+    assert parse_marker(b"\0\0\0\0", None) == (0, -1)
+
+
+ENTRIES = st.lists(
+    st.builds(
+        lambda pid, epoch, coordinator, time, txn, last: _entry(pid, epoch, coordinator, time, txn, last),
+        st.integers(0, 1 << 60), st.integers(0, 32767), st.integers(-1, 100), st.integers(-1, 1 << 50),
+        st.integers(-1, 1 << 50),
+        st.none() | st.tuples(st.integers(0, MAX_SEQUENCE), st.integers(0, 9), st.integers(9, 1 << 50)),
+    ),
+    max_size=10, unique_by=lambda entry: entry.producer_id,
+)  # fmt: skip
+
+
+def _entry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset, last):
+    entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset)
+    if last is not None:
+        last_sequence, delta, last_offset = last
+        entry.batches.append(((last_sequence - delta) % (1 << 31), last_sequence, last_offset - delta, last_offset))
+    return entry
+
+
+def fields(entry):
+    return [getattr(entry, name) for name in ProducerEntry.__slots__]
+
+
+@given(ENTRIES)
+def test_snapshots_round_trip(entries):
+    """Every field of every producer."""
+    data = encode_snapshot({entry.producer_id: entry for entry in entries})
+    assert [fields(entry) for entry in decode_snapshot(data)] == [fields(entry) for entry in entries]
+
+
+@given(ENTRIES, st.data())
+def test_a_damaged_snapshot_is_noticed(entries, data):
+    """Any flipped byte, any cut."""
+    raw = bytearray(encode_snapshot({entry.producer_id: entry for entry in entries}))
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(CorruptSnapshot):
+        decode_snapshot(bytes(raw))
+    with pytest.raises(CorruptSnapshot):
+        decode_snapshot(bytes(raw)[: data.draw(st.integers(0, len(raw) - 1))])
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", [False, True])
+def test_duplicates_are_known_after_a_restart(tmp_path, clean, damage):
+    """From the snapshot, and from the batches behind it – or from all of them if the snapshot is damaged."""
+    log = new_log(tmp_path, segment_bytes=250)
+    sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(10)]
+    infos = [append(log, data) for data in sent]
+    assert len(log.segments) > 2
+    if clean:
+        log.close()
+    if damage:
+        for path in log.directory.glob("*.snapshot"):
+            path.write_bytes(b"damaged")
+    recovered, _ = reopen(log, clean=clean, recovery_point=20 if clean else 0)
+    again = append(recovered, sent[-1])
+    assert again.duplicate and again.first_offset == infos[-1].first_offset
+    assert append(recovered, batch(1, producer_id=1, producer_epoch=0, base_sequence=20)).first_offset == 20

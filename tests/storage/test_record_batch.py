@@ -1,0 +1,155 @@
+"""Batches of magic 2: what is built is read back, and damage is noticed."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.errors import CorruptRecord, InvalidRecord, StorageError
+from storage.record_batch import (
+    HEADER_SIZE,
+    Record,
+    RecordBatchBuilder,
+    check_crc,
+    decode_records,
+    encode_record,
+    iter_batches,
+    last_sequence,
+    read_header,
+)
+from storage.varint import encode_varint, read_varint
+
+from .helpers import batch
+
+OPTIONAL_BYTES = st.none() | st.binary(max_size=300)
+HEADERS = st.lists(st.tuples(st.text(max_size=20), OPTIONAL_BYTES), max_size=4)
+TIMESTAMPS = st.integers(min_value=0, max_value=1 << 45)
+RECORDS = st.lists(st.tuples(TIMESTAMPS, OPTIONAL_BYTES, OPTIONAL_BYTES, HEADERS), min_size=1, max_size=20)
+
+
+@given(RECORDS, st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]), st.integers(0, 1 << 40))
+def test_records_come_back_as_they_went_in(records, compression, base_offset):
+    """Keys, values, headers, timestamps and offsets survive, with every codec."""
+    builder = RecordBatchBuilder(compression)
+    for timestamp_ms, key, value, headers in records:
+        builder.append(timestamp_ms, key, value, headers)
+    data = builder.build(base_offset=base_offset)
+    header = read_header(data)
+    check_crc(data, 0, header)
+    assert header.size_bytes == len(data)
+    assert header.max_timestamp == max(record[0] for record in records)
+    assert header.last_offset == base_offset + len(records) - 1
+    assert list(decode_records(data)) == [
+        Record(base_offset + index, timestamp_ms, key, value, tuple(headers))
+        for index, (timestamp_ms, key, value, headers) in enumerate(records)
+    ]
+
+
+@given(st.integers(-(1 << 63), (1 << 63) - 1))
+def test_varints_round_trip(value):
+    """Any signed 64-bit number, and the position after it."""
+    encoded = encode_varint(value)
+    assert read_varint(b"x" + encoded + b"y", 1) == (value, 1 + len(encoded))
+
+
+def test_an_endless_varint_is_refused():
+    """Eleven continuation bytes are no number."""
+    with pytest.raises(InvalidRecord):
+        read_varint(b"\xff" * 20, 0)
+
+
+@given(st.binary(max_size=400))
+def test_garbage_gives_typed_errors_only(garbage):
+    """Whatever stands where records should be, the answer is a StorageError."""
+    data = bytearray(batch(3))
+    del data[HEADER_SIZE:]
+    data += garbage
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    with suppress(StorageError):
+        list(decode_records(data))
+
+
+@given(st.data())
+def test_a_changed_byte_is_noticed_by_the_crc(data):
+    """Every byte from the attributes on is covered."""
+    raw = batch(2, value=b"hello")
+    position = data.draw(st.integers(21, len(raw) - 1))
+    raw[position] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(CorruptRecord):
+        check_crc(raw, 0, read_header(raw))
+
+
+def test_offset_and_epoch_lie_outside_the_crc():
+    """A broker patches them without touching the rest."""
+    raw = batch(2)
+    raw[0:8] = (77).to_bytes(8, "big")
+    raw[12:16] = (5).to_bytes(4, "big")
+    header = read_header(raw)
+    check_crc(raw, 0, header)
+    assert (header.base_offset, header.partition_leader_epoch) == (77, 5)
+
+
+def test_a_partial_batch_at_the_end_is_skipped():
+    """As at the end of a fetch response, wherever it is cut."""
+    first, second = batch(2), batch(3)
+    for cut in range(len(second)):
+        assert [position for position, _ in iter_batches(first + second[:cut])] == [0]
+    assert [position for position, _ in iter_batches(first + second)] == [0, len(first)]
+
+
+def test_another_magic_and_an_impossible_length_are_corrupt():
+    """iter_batches does not walk into the void."""
+    raw = batch()
+    raw[16] = 1
+    with pytest.raises(CorruptRecord):
+        list(iter_batches(raw))
+    raw = batch()
+    raw[8:12] = (5).to_bytes(4, "big")
+    with pytest.raises(CorruptRecord):
+        list(iter_batches(raw))
+
+
+def test_producer_identity_may_be_given_at_build_time():
+    """The same collected records, sent under an identity that is known only now."""
+    builder = RecordBatchBuilder()
+    builder.append(1, None, b"v")
+    header = read_header(builder.build(producer_id=4, producer_epoch=2, base_sequence=9))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence) == (4, 2, 9, 9)
+
+
+def test_log_append_time_overrides_the_records_timestamps():
+    """With the attribute bit, every record has the batch's max timestamp."""
+    builder = RecordBatchBuilder(log_append_time=True)
+    builder.append(1, None, b"a")
+    builder.append(9, None, b"b")
+    data = builder.build()
+    assert read_header(data).timestamp_type == "LogAppendTime"
+    assert [record.timestamp_ms for record in decode_records(data)] == [9, 9]
+
+
+def test_a_batch_that_grows_beyond_the_bound_is_refused():
+    """A decompression bomb costs no more than the bound."""
+    data = batch(1, value=b"\0" * 1_000_000, compression="zstd")
+    with pytest.raises(CorruptRecord):
+        list(decode_records(data, max_uncompressed_bytes=100_000))
+
+
+def test_sequences_wrap_at_two_to_the_31():
+    """After 2147483647 comes 0."""
+    assert last_sequence(0x7FFFFFFF, 1) == 0
+    assert last_sequence(-1, 5) == -1
+
+
+def test_a_record_count_beyond_the_data_is_invalid():
+    """Header and records must agree, in both directions."""
+    for count in (1, 3):
+        raw = batch(2)
+        raw[57:61] = count.to_bytes(4, "big")
+        with pytest.raises(InvalidRecord):
+            list(decode_records(raw))
+
+
+def test_known_bytes_of_a_record():
+    """The example of the protocol guide's layout, by hand."""
+    assert encode_record(0, 1, b"k", None, [("h", b"x")]) == bytes([22, 0, 0, 2, 2, 107, 1, 2, 2, 104, 2, 120])

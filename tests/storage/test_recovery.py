@@ -1,0 +1,280 @@
+"""What survives a crash: every byte position of a cut, every kind of damage, on both sides of the recovery point."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from storage.file_pool import FilePool
+from storage.log_loader import load_log
+from storage.record_batch import iter_batches, read_header
+from storage.recovery import scan_segment
+
+from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
+
+
+def filled(tmp_path, count=8, **config):
+    """A log of ``count`` batches of two records with values that tell them apart."""
+    log = new_log(tmp_path, **config)
+    infos = []
+    for number in range(count):
+        data = batch(2, value=b"value-%d" % number, producer_id=9, producer_epoch=0, base_sequence=2 * number)
+        infos.append(append(log, data, leader_epoch=number // 3))
+    return log, infos
+
+
+def spans_of(log):
+    data = Path(log.segments[-1].path).read_bytes()
+    return [(position, position + header.size_bytes, header) for position, header in iter_batches(data)]
+
+
+def test_a_cut_at_any_byte_of_the_last_batches_keeps_all_whole_ones(tmp_path):
+    """Nothing before the cut is lost, nothing half is served, and the report counts the bytes."""
+    log, _ = filled(tmp_path)
+    expected = read_values(log)
+    log.close()
+    path = log.segments[-1].path
+    whole = Path(path).read_bytes()
+    spans = spans_of(log)
+    for cut in range(spans[-3][0], len(whole) + 1):
+        shutil.rmtree(log.directory)
+        os.makedirs(log.directory)
+        with open(path, "wb") as file:
+            file.write(whole[:cut])
+        recovered, dropped = reopen(log)
+        kept = [header for _, end, header in spans if end <= cut]
+        assert recovered.log_end_offset == kept[-1].next_offset
+        assert read_values(recovered) == expected[: kept[-1].next_offset]
+        clean_end = max(end for _, end, _ in spans if end <= cut)
+        if cut == clean_end:
+            assert dropped is None
+        else:
+            assert (dropped.position, dropped.bytes_dropped) == (clean_end, cut - clean_end)
+            assert dropped.log_end_offset == recovered.log_end_offset
+        assert os.path.getsize(path) == clean_end
+        info = append(recovered, batch(1, value=b"new"))
+        assert info.first_offset == kept[-1].next_offset
+        assert read_values(recovered)[-1] == (info.first_offset, b"new")
+
+
+def test_a_flip_in_any_byte_after_the_recovery_point_ends_the_log_there(tmp_path):
+    """Offset, length, epoch apart (nothing protects it), magic, CRC, attributes, records: all are noticed."""
+    log, _ = filled(tmp_path)
+    expected = read_values(log)
+    log.close()
+    path = log.segments[-1].path
+    whole = Path(path).read_bytes()
+    start, end, header = spans_of(log)[4]
+    unprotected = range(start + 12, start + 16)  # partition leader epoch
+    offset_bytes = range(start, start + 8)  # a larger offset is a gap, as compaction leaves it
+    for position in range(start, end):
+        if position in unprotected or position in offset_bytes:
+            continue
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x55
+        shutil.rmtree(log.directory)
+        os.makedirs(log.directory)
+        with open(path, "wb") as file:
+            file.write(damaged)
+        recovered, dropped = reopen(log, recovery_point=header.base_offset)
+        assert recovered.log_end_offset == header.base_offset
+        assert dropped.bytes_dropped == len(whole) - start
+        assert read_values(recovered) == expected[: header.base_offset]
+
+
+def test_damage_below_the_recovery_point_is_kept_for_its_reader(tmp_path):
+    """A flip in the records there stays in the file; everything else is served."""
+    log, infos = filled(tmp_path)
+    log.close()
+    _, end, _ = spans_of(log)[2]
+    with open(log.segments[-1].path, "r+b") as file:
+        file.seek(end - 1)
+        file.write(b"\xff")
+    recovered, dropped = reopen(log, recovery_point=infos[4].first_offset)
+    assert dropped is None
+    assert recovered.log_end_offset == infos[-1].last_offset + 1
+    assert read_offsets(recovered, infos[3].first_offset) == list(range(infos[3].first_offset, 16))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_damaged_header_below_the_recovery_point_does_not_take_the_rest(tmp_path, clean):
+    """The scan goes on at the next whole batch, and reads find it."""
+    log, infos = filled(tmp_path)
+    log.close()
+    start, _, _ = spans_of(log)[2]
+    with open(log.segments[-1].path, "r+b") as file:
+        file.seek(start + 8)
+        file.write(b"\x7f\xff\xff\xff")  # the length
+    recovered, dropped = reopen(log, recovery_point=infos[-1].last_offset + 1, clean=clean)
+    assert dropped is None
+    assert recovered.log_end_offset == 16
+    assert read_offsets(recovered, 6) == list(range(6, 16))
+    first = recovered.read(0, 1 << 20)
+    assert [header.base_offset for _, header in iter_batches(first.slice.read())][:2] == [0, 2]
+    assert append(recovered, batch(1)).first_offset == 16
+    assert read_offsets(recovered, 14) == [14, 15, 16]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_damaged_last_batch_below_the_recovery_point_is_left_and_its_offsets_not_reused(tmp_path, clean):
+    """The log goes on in a new segment."""
+    log, _ = filled(tmp_path)
+    log.close()
+    start, _, _ = spans_of(log)[-1]
+    size_bytes = log.size_bytes
+    with open(log.segments[-1].path, "r+b") as file:
+        file.seek(start + 16)
+        file.write(b"\x09")  # the magic
+    recovered, dropped = reopen(log, recovery_point=16, clean=clean)
+    assert dropped is None
+    assert (recovered.log_end_offset, recovered.size_bytes) == (16, size_bytes)
+    assert append(recovered, batch(1)).first_offset == 16
+    assert read_offsets(recovered, 16) == [16]
+
+
+def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_path):
+    """With the index of a flush, without it, and with one that does not fit."""
+    log = new_log(tmp_path, index_interval_bytes=300)
+    for number in range(60):
+        append(log, batch(2, timestamp_ms=T0 + number, value=b"x" * 100))
+    log.flush(40)
+    recovery_point = log.recovery_point
+    assert recovery_point == 40
+    log.close()
+    index_path, time_path = log.segments[0].offset_index.path, log.segments[0].time_index.path
+    index, times = Path(index_path).read_bytes(), Path(time_path).read_bytes()
+    for damaged in (
+        index,
+        b"",
+        index[:-3],
+        index + bytes(64),
+        index[:16] + bytes(8) + index[24:],
+        index[8:] + index[:8],
+    ):
+        with open(index_path, "wb") as file:
+            file.write(damaged)
+        recovered, dropped = reopen(log, recovery_point=recovery_point)
+        assert dropped is None and recovered.log_end_offset == 120
+        recovered.active_segment.write_out_indexes()
+        assert Path(index_path).read_bytes() == index
+        assert Path(time_path).read_bytes() == times[: len(Path(time_path).read_bytes())]
+        assert recovered.active_segment.max_timestamp_ms == T0 + 59
+        assert read_offsets(recovered) == list(range(120))
+
+
+def test_segments_behind_the_damage_are_dropped(tmp_path):
+    """And counted; the files are gone."""
+    log, _ = filled(tmp_path, 12, segment_bytes=300)
+    log.close()
+    assert len(log.segments) >= 4
+    second = log.segments[1]
+    behind = log.segments[2:]
+    with open(second.path, "r+b") as file:
+        file.seek(70)
+        file.write(b"\xff")
+    recovered, dropped = reopen(log)
+    assert recovered.log_end_offset == second.base_offset
+    assert dropped.segments_dropped == len(behind)
+    assert dropped.bytes_dropped == second.size_bytes + sum(segment.size_bytes for segment in behind)
+    assert not any(os.path.exists(segment.path) for segment in behind)
+    assert read_offsets(recovered) == list(range(second.base_offset))
+
+
+def test_segments_below_the_recovery_point_are_not_scanned(tmp_path):
+    """Only the one that holds it and those behind it are."""
+    log, _ = filled(tmp_path, 12, segment_bytes=300)
+    log.close()
+    scanned = []
+
+    def scan(*arguments):
+        scanned.append(arguments[3])
+        return scan_segment(*arguments)
+
+    point = log.segments[2].base_offset + 1
+    load_log(
+        log.topic_partition, str(log.directory), log.config, FilePool(), T0,
+        recovery_point=point, log_start_offset=0, clean_shutdown=False, scan=scan,
+    )  # fmt: skip
+    assert scanned == [segment.base_offset for segment in log.segments[2:]]
+
+
+def test_a_missing_index_is_rebuilt_even_after_a_clean_shutdown(tmp_path):
+    """Of old segments as of the active one."""
+    log, _ = filled(tmp_path, 40, segment_bytes=1000, index_interval_bytes=100)
+    log.close()
+    contents = {}
+    for segment in log.segments:
+        for index in (segment.offset_index, segment.time_index):
+            contents[index.path] = Path(index.path).read_bytes()
+        os.unlink(segment.offset_index.path)
+    recovered, dropped = reopen(log, clean=True, recovery_point=log.log_end_offset)
+    assert dropped is None
+    assert read_offsets(recovered) == list(range(80))
+    recovered.close()
+    assert {path: Path(path).read_bytes() for path in contents} == contents
+
+
+def test_epochs_and_producers_come_back_from_the_batches(tmp_path):
+    """Even when their files are gone."""
+    log, infos = filled(tmp_path)
+    epochs = log.leader_epochs.entries
+    for name in os.listdir(log.directory):
+        if not name.endswith(".log"):
+            os.unlink(log.directory / name)
+    recovered, _ = reopen(log)
+    assert recovered.leader_epochs.entries == epochs
+    again = append(recovered, batch(2, value=b"value-7", producer_id=9, producer_epoch=0, base_sequence=14))
+    assert again.duplicate and again.first_offset == infos[-1].first_offset
+
+
+def test_an_empty_file_and_an_empty_directory_are_fine(tmp_path):
+    """A crash right after creation."""
+    log = new_log(tmp_path)
+    recovered, dropped = reopen(log)
+    assert (recovered.log_end_offset, dropped) == (0, None)
+    for name in os.listdir(log.directory):
+        os.unlink(log.directory / name)
+    recovered, dropped = reopen(log, log_start_offset=7)
+    assert (recovered.log_start_offset, recovered.log_end_offset, dropped) == (7, 7, None)
+    assert append(recovered, batch()).first_offset == 7
+
+
+def test_zero_padding_behind_the_log_is_cut(tmp_path):
+    """A preallocated file of a killed Kafka broker."""
+    log, _ = filled(tmp_path)
+    log.close()
+    with open(log.segments[0].path, "ab") as file:
+        file.write(bytes(5000))
+    recovered, dropped = reopen(log)
+    assert recovered.log_end_offset == 16
+    assert dropped.bytes_dropped == 5000
+
+
+def test_interrupted_deletions_and_swaps_are_finished(tmp_path):
+    """``.deleted`` and ``.cleaned`` go, ``.swap`` takes its place, an index without a log goes."""
+    log, _ = filled(tmp_path)
+    log.close()
+    directory = log.directory
+    (directory / "00000000000000000000.log").rename(directory / "00000000000000000000.log.swap")
+    for name in ("00000000000000000003.log.deleted", "00000000000000000099.log.cleaned", "00000000000000000055.index"):
+        (directory / name).write_bytes(b"x")
+    recovered, _ = reopen(log)
+    assert read_offsets(recovered) == list(range(16))
+    left = sorted(
+        name for name in os.listdir(directory) if name.endswith((".deleted", ".cleaned", ".swap", "55.index"))
+    )
+    assert left == []
+    assert read_header(Path(recovered.segments[0].path).read_bytes()).base_offset == 0
+
+
+def test_a_hole_between_segments_ends_the_log(tmp_path):
+    """A power loss took the end of one segment and left the next: nothing behind the loss is served."""
+    log, _ = filled(tmp_path, 12, segment_bytes=300)
+    first, second = log.segments[0], log.segments[1]
+    batches = list(iter_batches(Path(first.path).read_bytes()))
+    os.truncate(first.path, batches[-1][0])
+    recovered, dropped = reopen(log)
+    assert recovered.log_end_offset == second.base_offset - 2
+    assert dropped.segments_dropped == len(log.segments) - 1
+    assert "missing" in dropped.reason

@@ -1,0 +1,66 @@
+"""Style that a machine can check and ruff does not: sizes, empty ``__init__`` files, words that do not belong here."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("storage", "registry", "rebalance", "kafka_zk", "spark_jobs", "examples")
+MODULE_LINES = 400
+FUNCTION_LINES = 70
+TEST_MODULE_LINES = 800
+
+# No "later": a thing is done, or an issue says that it is not.
+BANNED = re.compile(
+    r"\b(TODO|FIXME|XXX|HACK)\b|except Exception: *pass|^\s*print\(.*# *debug", re.IGNORECASE | re.MULTILINE
+)
+
+
+def modules(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", modules(*PACKAGES), ids=name_of)
+def test_a_module_is_one_concept(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    assert len(text.splitlines()) <= MODULE_LINES
+    too_long = [f"{each.name} ({each.end_lineno - each.lineno + 1} lines)" for each in functions(tree)
+                if each.end_lineno and each.end_lineno - each.lineno + 1 > FUNCTION_LINES]  # fmt: skip
+    assert not too_long
+    assert not BANNED.search(text)
+    assert path.name == "__init__.py" or ast.get_docstring(tree), "a module says what it is in its docstring"
+
+
+@pytest.mark.parametrize("path", [path for path in modules(*PACKAGES) if path.name == "__init__.py"], ids=name_of)
+def test_a_package_imports_nothing(path: Path) -> None:
+    """Or an executor that needs one module would drag in the reactor."""
+    imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not imports
+
+
+@pytest.mark.parametrize("path", modules("tests"), ids=name_of)
+def test_a_test_module_is_readable(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= TEST_MODULE_LINES
+
+
+@pytest.mark.parametrize("path", modules("tests"), ids=name_of)
+def test_unit_tests_do_not_sleep(path: Path) -> None:
+    """Waiting for a condition of another process is for integration tests and their helpers."""
+    if path == Path(__file__) or {"integration", "peers", "bench"} & set(path.parts):
+        return
+    text = path.read_text()
+    assert "time.sleep(" not in text or "pytest.mark.integration" in text
