@@ -78,6 +78,29 @@ class DuplicateBrokerId(RegistryError):
         self.port = port
 
 
+class DuplicateConsumerId(RegistryError):
+    """Another live session is registered under the consumer id."""
+
+    def __init__(self, group: str, consumer_id: str) -> None:
+        super().__init__(f"consumer id {consumer_id} is already registered in group {group} by another live consumer")
+
+
+class FencedInstanceId(RegistryError):
+    """Another live session holds the instance id of a static member."""
+
+    def __init__(self, group: str, instance_id: str) -> None:
+        super().__init__(
+            f"instance id {instance_id} of group {group} is held by another live consumer; every instance needs its own"
+        )
+
+
+class GroupNotEmpty(RegistryError):
+    """The group has live members, so its offsets cannot be changed or removed from outside."""
+
+    def __init__(self, group: str, members: list[str]) -> None:
+        super().__init__(f"group {group} has {len(members)} live members ({', '.join(members)}); stop them first")
+
+
 class ControllerMoved(RegistryError):
     """Another controller was elected: nothing of the refused multi was written; resign."""
 

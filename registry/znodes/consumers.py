@@ -1,15 +1,24 @@
 """``/consumers/<group>``: members of a group that coordinates through ZooKeeper (0.7 to 1.1).
 
     ids/<consumer id>              ephemeral; {"version":1,"subscription":{"t1":2},"pattern":"static","timestamp":"…"}
-    owners/<topic>/<partition>     ephemeral; the owning thread id as text
-    offsets/<topic>/<partition>    the next offset to consume as decimal text
+    owners/<topic>/<partition>     ephemeral; the owning thread id, ``<consumer id>-<n>``, as text
+    offsets/<topic>/<partition>    the next offset to consume as decimal text; -1: none yet, as if it were absent
 
 ``subscription`` maps a topic to its count of streams. With pattern ``white_list`` or ``black_list`` it has one entry
 whose key is a regular expression. ``pattern`` and ``subscription`` are mandatory.
+
+Our members add one key to their registration, which Kafka's consumers ignore; so what a member can do is known as soon
+as the member is, and whoever lacks the key can do only what Kafka's can::
+
+    "kafka-zk":{"strategies":["cooperative-sticky","range"],"instance":"i1","instance_timeout_ms":"45000"}
+
+The two ``instance`` keys are there for static members only.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from registry.errors import InvalidZnode
 from registry.znodes import json_codec
@@ -18,15 +27,26 @@ CONSUMERS = "/consumers"
 STATIC = "static"
 WHITE_LIST = "white_list"
 BLACK_LIST = "black_list"
+NO_OFFSET = -1
+
+_ANNOUNCEMENT = "kafka-zk"
+_THREAD = re.compile(r"(.+)-[0-9]+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRegistration:
-    """What a member subscribes to: topic (or the one regular expression) to count of streams."""
+    """What a member subscribes to: topic (or the one regular expression) to count of streams.
+
+    ``strategies`` are those that it announces, its favourite first; none: it is not one of ours, or announces nothing.
+    A static member has an ``instance_id`` and keeps its partitions ``instance_timeout_ms`` after it went.
+    """
 
     subscription: Mapping[str, int]
     pattern: str = STATIC
     timestamp_ms: int = -1
+    strategies: tuple[str, ...] = ()
+    instance_id: str | None = None
+    instance_timeout_ms: int | None = None
 
     @property
     def is_wildcard(self) -> bool:
@@ -61,27 +81,64 @@ def offset_path(group: str, topic: str, partition: int) -> str:
     return f"{CONSUMERS}/{group}/offsets/{topic}/{partition}"
 
 
+def thread_id(consumer_id: str, number: int) -> str:
+    return f"{consumer_id}-{number}"
+
+
+def consumer_of(thread_id: str) -> str:
+    """The consumer id of a thread id; the whole text where it has no thread number."""
+    split = _THREAD.fullmatch(thread_id)
+    return split[1] if split else thread_id
+
+
 def encode_registration(registration: ConsumerRegistration) -> bytes:
-    return json_codec.encode(
-        {
-            "version": 1,
-            "subscription": dict(registration.subscription),
-            "pattern": registration.pattern,
-            "timestamp": str(registration.timestamp_ms),
-        }
-    )
+    document: dict[str, Any] = {
+        "version": 1,
+        "subscription": dict(registration.subscription),
+        "pattern": registration.pattern,
+        "timestamp": str(registration.timestamp_ms),
+    }
+    announcement: dict[str, Any] = {}
+    if registration.strategies:
+        announcement["strategies"] = list(registration.strategies)
+    if registration.instance_id is not None:
+        announcement["instance"] = registration.instance_id
+    if registration.instance_timeout_ms is not None:
+        announcement["instance_timeout_ms"] = str(registration.instance_timeout_ms)
+    if announcement:
+        document[_ANNOUNCEMENT] = announcement
+    return json_codec.encode(document)
 
 
 def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
-    """Raises InvalidZnode."""
+    """Raises InvalidZnode.
+
+    A malformed announcement counts as none: Kafka's members, which do not look at it, see the subscription.
+    """
     document = json_codec.decode_object(path, data)
     listed = document.get("subscription")
     if not isinstance(listed, dict):
         raise InvalidZnode(f"{path}: 'subscription' must be an object")
-    return ConsumerRegistration(
+    plain = ConsumerRegistration(
         {topic: json_codec.integer(path, listed, topic) for topic in listed},
         json_codec.text(path, document, "pattern"),
         json_codec.integer(path, document, "timestamp", -1),
+    )
+    try:
+        return _with_announcement(path, plain, document.get(_ANNOUNCEMENT, {}))
+    except InvalidZnode:
+        return plain
+
+
+def _with_announcement(path: str, plain: ConsumerRegistration, announcement: object) -> ConsumerRegistration:
+    if not isinstance(announcement, dict):
+        raise InvalidZnode(f"{path}: {_ANNOUNCEMENT!r} must be an object")
+    has_timeout = "instance_timeout_ms" in announcement
+    return replace(
+        plain,
+        strategies=tuple(json_codec.text_list(path, "strategies", announcement.get("strategies", []))),
+        instance_id=json_codec.optional_text(path, announcement, "instance"),
+        instance_timeout_ms=json_codec.integer(path, announcement, "instance_timeout_ms") if has_timeout else None,
     )
 
 

@@ -86,6 +86,13 @@ def integer_list(path: str, key: str, value: object) -> list[int]:
     return value
 
 
+def text_list(path: str, key: str, value: object) -> list[str]:
+    """A list of JSON strings. Raises InvalidZnode."""
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise InvalidZnode(f"{path}: {key!r} must be a list of strings")
+    return value
+
+
 def object_list(path: str, document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """A list of JSON objects. Raises InvalidZnode."""
     value = document.get(key)

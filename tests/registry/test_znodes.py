@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.errors import InvalidZnode
+from registry.errors import InvalidZnode, RequestTooLarge
 from registry.znodes import (
     admin,
     brokers,
@@ -16,6 +16,7 @@ from registry.znodes import (
     consumers,
     controller,
     feature,
+    group_assignment,
     isr,
     producer_ids,
     topics,
@@ -25,6 +26,7 @@ from registry.znodes.config import ConfigChange
 from registry.znodes.consumers import ConsumerRegistration
 from registry.znodes.controller import ControllerClaim
 from registry.znodes.feature import FinalizedFeatures
+from registry.znodes.group_assignment import GroupAssignment
 from registry.znodes.producer_ids import ProducerIdBlock
 from registry.znodes.topics import PartitionState, TopicAssignment
 from storage.types import TopicPartition
@@ -238,6 +240,47 @@ def test_consumer_registrations_as_the_old_consumer_writes_them() -> None:
         consumers.decode_registration("/p", b'{"version":1,"subscription":{}}')
     assert consumers.decode_offset("/p", b"99") == 99
     assert consumers.decode_owner("/p", b"g_h-1-0") == "g_h-1-0"
+    assert consumers.consumer_of(consumers.thread_id("g_h-1", 10)) == "g_h-1"
+    assert consumers.consumer_of("someone") == "someone"
+
+
+def test_our_members_announce_what_they_can_in_a_key_that_old_consumers_ignore() -> None:
+    registration = ConsumerRegistration({"t1": 2}, "static", 7, ("cooperative-sticky", "range"), "i1", 45_000)
+    data = consumers.encode_registration(registration)
+    assert json.loads(data)["kafka-zk"] == {
+        "strategies": ["cooperative-sticky", "range"],
+        "instance": "i1",
+        "instance_timeout_ms": "45000",
+    }
+    assert consumers.decode_registration("/p", data) == registration
+
+
+@pytest.mark.parametrize("announcement", [b"7", b'{"strategies":"range"}', b'{"instance":1}', b'{"strategies":[1]}'])
+def test_a_malformed_announcement_counts_as_none(announcement: bytes) -> None:
+    """The subscription holds all the same: old members share the partitions by it."""
+    data = b'{"version":1,"subscription":{"t1":2},"pattern":"static","kafka-zk":' + announcement + b"}"
+    assert consumers.decode_registration("/p", data) == ConsumerRegistration({"t1": 2})
+
+
+def test_a_group_assignment_numbers_its_threads() -> None:
+    data = (
+        b'{"version":1,"generation":7,"strategy":"sticky","leader":"a","threads":["a-0","b-0"],'
+        b'"partitions":{"t1":[0,-1,1],"t2":[1]},"static":{"c":"45000"}}'
+    )
+    assigned = {("t1", 0): "a-0", ("t1", 2): "b-0", ("t2", 0): "b-0"}
+    assignment = {TopicPartition(*tp): thread_id for tp, thread_id in assigned.items()}
+    expected = GroupAssignment(7, "sticky", "a", assignment, {"c": 45_000})
+    assert group_assignment.encode(expected) == data
+    assert group_assignment.decode("/p", data) == expected
+    for wrong in (b'"t2":[2]', b'"t2":[-2]', b'"t2":[true]', b'"t2":3'):
+        with pytest.raises(InvalidZnode):
+            group_assignment.decode("/p", data.replace(b'"t2":[1]', wrong))
+
+
+def test_a_group_assignment_that_no_znode_holds_is_refused_in_one_sentence() -> None:
+    partitions = {TopicPartition("t", number): f"thread-{number}" for number in range(60_000)}
+    with pytest.raises(RequestTooLarge, match=r"60000 partitions to 60000 threads takes .* one znode holds"):
+        group_assignment.encode(GroupAssignment(1, "sticky", "a", partitions))
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=8)
@@ -277,6 +320,20 @@ def test_no_number_beyond_32_bits_is_written_bare(block: ProducerIdBlock) -> Non
     assert producer_ids.decode(producer_ids.encode(block)) == block
 
 
+@given(
+    st.builds(
+        GroupAssignment,
+        st.integers(0, 2**31 - 1),
+        NAMES,
+        NAMES,
+        st.dictionaries(st.builds(TopicPartition, NAMES, st.integers(0, 9)), NAMES, max_size=6),
+        st.dictionaries(NAMES, st.integers(0, 2**40), max_size=3),
+    )
+)
+def test_any_group_assignment_makes_the_round_trip(assignment: GroupAssignment) -> None:
+    assert group_assignment.decode("/p", group_assignment.encode(assignment)) == assignment
+
+
 DECODERS: list[Callable[[bytes], object]] = [
     lambda data: brokers.decode(1, data),
     lambda data: topics.decode_assignment("t", data),
@@ -294,11 +351,13 @@ DECODERS: list[Callable[[bytes], object]] = [
     lambda data: consumers.decode_registration("/p", data),
     lambda data: consumers.decode_offset("/p", data),
     lambda data: consumers.decode_owner("/p", data),
+    lambda data: group_assignment.decode("/p", data),
 ]
 WORDS = (
     "version host port endpoints features partitions topic partition replicas isr leader leader_epoch controller_epoch "
     "brokerid timestamp config entity_path entity_type entity_name id broker block_start block_end status subscription "
-    "pattern listener_security_protocol_map topic_id adding_replicas event f 0 -1"
+    "pattern listener_security_protocol_map topic_id adding_replicas event f 0 -1 "
+    "threads static generation strategy leader strategies instance kafka-zk"
 )
 KEYS = st.sampled_from(WORDS.split())
 JSON = st.recursive(

@@ -1,0 +1,88 @@
+"""``/consumers/<group>/kafka-zk/assignment``: who shall own what, as the group's leader decided. Ours, not Kafka's.
+
+    {"version":1,"generation":7,"strategy":"cooperative-sticky","leader":"<consumer id>",
+     "threads":["<consumer id>-0",…],"partitions":{"t1":[0,0,1,-1]},"static":{"<consumer id>":"45000"}}
+
+``partitions`` gives for each topic, by partition number, the index into ``threads`` (-1: nobody). ``static`` holds the
+static members that keep their place while they are away, with their timeout in ms. The znode is persistent. It is
+advice: who owns a partition is decided by the owner znode alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from registry.errors import InvalidZnode, RequestTooLarge
+from registry.znodes import json_codec
+from registry.znodes.consumers import group_path
+from storage.types import TopicPartition
+
+SIZE_LIMIT_BYTES = 1_000_000  # under the packet limit (1,048,575) with room for the path and the request's header
+
+_NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAssignment:
+    """One generation: each partition's thread id; partitions of nobody are left out."""
+
+    generation: int
+    strategy: str
+    leader: str
+    assignment: Mapping[TopicPartition, str]
+    static_members: Mapping[str, int] = field(default_factory=dict)  # consumer id -> timeout in ms
+
+
+def assignment_path(group: str) -> str:
+    return f"{group_path(group)}/kafka-zk/assignment"
+
+
+def encode(group_assignment: GroupAssignment) -> bytes:
+    """Raises RequestTooLarge: the assignment does not fit into one znode."""
+    threads = sorted(set(group_assignment.assignment.values()))
+    number_of = {thread_id: number for number, thread_id in enumerate(threads)}
+    partitions: dict[str, list[int]] = {}
+    for tp, thread_id in sorted(group_assignment.assignment.items()):
+        listed = partitions.setdefault(tp.topic, [])
+        listed.extend([_NOBODY] * (tp.partition - len(listed)))
+        listed.append(number_of[thread_id])
+    data = json_codec.encode(
+        {
+            "version": 1,
+            "generation": group_assignment.generation,
+            "strategy": group_assignment.strategy,
+            "leader": group_assignment.leader,
+            "threads": threads,
+            "partitions": partitions,
+            "static": {member: str(timeout_ms) for member, timeout_ms in group_assignment.static_members.items()},
+        }
+    )
+    if len(data) > SIZE_LIMIT_BYTES:
+        raise RequestTooLarge(
+            f"the assignment of {len(group_assignment.assignment)} partitions to {len(threads)} threads takes"
+            f" {len(data)} bytes; one znode holds {SIZE_LIMIT_BYTES}. Use range or roundrobin for this group"
+        )
+    return data
+
+
+def decode(path: str, data: bytes | None) -> GroupAssignment:
+    """Raises InvalidZnode."""
+    document = json_codec.decode_object(path, data)
+    json_codec.version(path, document)
+    threads = json_codec.text_list(path, "threads", document.get("threads"))
+    partitions, static = document.get("partitions"), document.get("static", {})
+    if not isinstance(partitions, dict) or not isinstance(static, dict):
+        raise InvalidZnode(f"{path}: 'partitions' and 'static' must be objects")
+    assignment: dict[TopicPartition, str] = {}
+    for topic, listed in partitions.items():
+        for partition, number in enumerate(json_codec.integer_list(path, topic, listed)):
+            if not _NOBODY <= number < len(threads):
+                raise InvalidZnode(f"{path}: partition {partition} of {topic!r} is given to thread {number}")
+            if number != _NOBODY:
+                assignment[TopicPartition(topic, partition)] = threads[number]
+    return GroupAssignment(
+        json_codec.integer(path, document, "generation"),
+        json_codec.text(path, document, "strategy"),
+        json_codec.text(path, document, "leader"),
+        assignment,
+        {member: json_codec.integer(path, static, member) for member in static},
+    )
