@@ -42,6 +42,15 @@ _DOCUMENTATION = {
     "socket.request.max.bytes": "Largest request; a connection that sends a larger one is closed.",
     "zookeeper.connect": "ZooKeeper servers and chroot: host:port,host:port/chroot.",
     "zookeeper.connection.timeout.ms": "How long the first connection to ZooKeeper may take.",
+    "zookeeper.set.acl": "Whether only this identity may change the znodes that the broker creates.",
+    "zookeeper.ssl.cipher.suites": "Cipher suites for TLS 1.2 towards ZooKeeper, by OpenSSL's names.",
+    "zookeeper.ssl.client.enable": "Whether to connect to ZooKeeper over TLS.",
+    "zookeeper.ssl.enabled.protocols": "TLS versions for ZooKeeper; zookeeper.ssl.protocol if not set.",
+    "zookeeper.ssl.endpoint.identification.algorithm": "Empty: the host name in a certificate is not checked.",
+    "zookeeper.ssl.keystore.location": "PEM file with the key and the certificates that are shown to ZooKeeper.",
+    "zookeeper.ssl.keystore.password": "Password of the key in zookeeper.ssl.keystore.location.",
+    "zookeeper.ssl.protocol": "The only TLS version for ZooKeeper; 1.2 and later if not set.",
+    "zookeeper.ssl.truststore.location": "PEM file with the authorities that sign ZooKeeper's certificates.",
     "zookeeper.session.timeout.ms": "How long ZooKeeper waits for a silent broker before it counts as gone.",
 }
 

@@ -12,8 +12,10 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafka_zk import zookeeper_security
 from registry import connect_string
-from registry.errors import InvalidConnectString
+from registry.errors import InvalidConnectString, InvalidSecurity
+from registry.security import NO_SECURITY, Security
 from storage.errors import InvalidConfig
 from storage.log_config import TOPIC_CONFIGS, LogConfig
 
@@ -106,6 +108,7 @@ class KafkaConfig:
     controller_socket_timeout_ms: int = _key(_INT, 30_000, 1)
     producer_id_expiration_ms: int = _key(_INT, 86_400_000, 1)
 
+    zookeeper_security: Security = NO_SECURITY
     topic_defaults: LogConfig = field(default_factory=LogConfig)
     properties: Mapping[str, str] = field(default_factory=dict)
     """What was configured, as text: DescribeConfigs shows it."""
@@ -123,10 +126,11 @@ class KafkaConfig:
         """
         merged = {**properties, **(overrides or {})}
         values = {f.name: _parse(key, f, merged[key]) for key, f in _FIELDS.items() if key in merged}
+        values["zookeeper_security"] = _security(merged)
         values["topic_defaults"] = _topic_defaults(merged)
         config = cls(**values, properties=merged)
         _check_whole(config)
-        known = {*_FIELDS, *_WITHOUT_MEANING_HERE, *_server_topic_keys()}
+        known = {*_FIELDS, *zookeeper_security.KEYS, *_WITHOUT_MEANING_HERE, *_server_topic_keys()}
         return config, [f"{key}: unknown configuration key, ignored" for key in merged if key not in known]
 
     @property
@@ -208,7 +212,7 @@ _WITHOUT_MEANING_HERE = frozenset(
         "num.replica.fetchers",
         "offsets.topic.num.partitions", "offsets.topic.replication.factor", "port", "queued.max.requests",
         "transaction.state.log.min.isr", "transaction.state.log.num.partitions",
-        "transaction.state.log.replication.factor", "zookeeper.max.in.flight.requests", "zookeeper.set.acl",
+        "transaction.state.log.replication.factor", "zookeeper.max.in.flight.requests",
     )
 )  # fmt: skip
 
@@ -232,6 +236,13 @@ def _parse(key: str, definition: Any, text: str) -> Any:
 def _server_topic_keys() -> set[str]:
     keys = {definition.server_key for definition in TOPIC_CONFIGS.values() if definition.server_key}
     return keys | {name for spellings in _SYNONYMS.values() for name, _ in spellings}
+
+
+def _security(properties: Mapping[str, str]) -> Security:
+    try:
+        return zookeeper_security.zookeeper_security(properties)
+    except InvalidSecurity as error:
+        raise ConfigError(str(error)) from None
 
 
 def _topic_defaults(properties: Mapping[str, str]) -> LogConfig:

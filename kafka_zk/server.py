@@ -68,6 +68,7 @@ class _Process:
                 config.zookeeper_connect,
                 config.zookeeper_session_timeout_ms,
                 connection_timeout_ms=config.connection_timeout_ms,
+                security=config.zookeeper_security,
             )
             await client.start()
             stats = None if self._metrics_port is None else RequestStats()

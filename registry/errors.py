@@ -30,7 +30,15 @@ class NoChildrenForEphemerals(RegistryError):
 
 
 class NoAuth(RegistryError):
-    """The ACL forbids it."""
+    """The znode's ACL forbids it to who asks."""
+
+
+class AuthenticationFailed(RegistryError):
+    """ZooKeeper refused the user name and password; the message is one sentence for the user."""
+
+
+class InvalidSecurity(RegistryError):
+    """Key, certificates or TLS settings for ZooKeeper that cannot be used; the message names the file or value."""
 
 
 class RequestTooLarge(RegistryError):

@@ -16,6 +16,7 @@ from registry.client import SessionState
 from registry.errors import RegistryError, SessionLost
 from registry.kazoo_client import KazooClientBase, monotonic_ms
 from registry.kazoo_common import PostedWatch
+from registry.security import NO_SECURITY, Security
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class Outcome(Awaitable[T]):
 class KazooBlockingClient(KazooClientBase):
     """A RegistryClient whose operations block when awaited. For one thread; any number of clients in a process.
 
-    Args as of KazooTwistedClient. Raises: InvalidConnectString. Unlike the Twisted client an operation waits for a
+    Args and what it raises as of KazooTwistedClient. Unlike the Twisted client an operation waits for a
     connection (at most ``connection_timeout_ms``) instead of failing at once while there is none.
     """
 
@@ -72,13 +73,17 @@ class KazooBlockingClient(KazooClientBase):
         *,
         connection_timeout_ms: int | None = None,
         clock_ms: Callable[[], float] = monotonic_ms,
+        security: Security = NO_SECURITY,
     ) -> None:
-        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms)
+        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms, security)
         self._arrived = threading.Event()
         self._start_failure: RegistryError | None = None
 
     def start(self) -> None:
-        """Connect, and create the chroot if it is absent. Raises: ConnectionTimeout, NoAuth (the client is closed)."""
+        """Connect, and create the chroot if it is absent.
+
+        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth (the client is closed then).
+        """
         assert self._session is None and not self._closed, "a client starts once"
         self._open_session()
         self._await_connection()

@@ -14,13 +14,19 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from operator import methodcaller
 from typing import Any, cast
 
 from registry import connect_string
 from registry.chroot import Chroot
 from registry.client import Create, Delete, Operation, SessionState, SetData, Watch, ZnodeStat
-from registry.errors import ConnectionLoss, ConnectionTimeout, NodeExists, RegistryError, SessionLost
+from registry.errors import (
+    AuthenticationFailed,
+    ConnectionLoss,
+    ConnectionTimeout,
+    NodeExists,
+    RegistryError,
+    SessionLost,
+)
 from registry.kazoo_common import (
     KazooSession,
     PostedWatch,
@@ -28,10 +34,13 @@ from registry.kazoo_common import (
     is_connection_end,
     multi_results,
     registry_error,
+    start_create,
     start_multi,
     to_stat,
 )
 from registry.lease import Lease
+from registry.security import Security
+from registry.tls import client_context
 
 
 def monotonic_ms() -> float:
@@ -61,6 +70,7 @@ class KazooClientBase(ABC):
         session_timeout_ms: int,
         connection_timeout_ms: int | None,
         clock_ms: Callable[[], float],
+        security: Security,
     ) -> None:
         parsed = connect_string.parse(servers)
         self._hosts = parsed.hosts
@@ -69,6 +79,8 @@ class KazooClientBase(ABC):
         self._wanted_timeout_ms = session_timeout_ms
         self._connection_timeout_ms = connection_timeout_ms or session_timeout_ms
         self._clock_ms = clock_ms
+        self._security = security
+        self._tls_context = client_context(security.tls) if security.tls else None
         self._inbox: deque[Callable[[], None]] = deque()
         self._session: KazooSession | None = None
         self._session_id: int | None = None
@@ -132,12 +144,8 @@ class KazooClientBase(ABC):
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> Awaitable[str]:
-        operation = Create(self._chroot.full(path), data, ephemeral, sequential)
-        return self._write(
-            operation,
-            lambda kazoo: kazoo.create_async(operation.path, data, ephemeral=ephemeral, sequence=sequential),
-            self._chroot.relative,
-        )
+        operation, acl = Create(self._chroot.full(path), data, ephemeral, sequential), self._security.acl(path)
+        return self._write(operation, lambda kazoo: start_create(kazoo, operation, acl), self._chroot.relative)
 
     def set(self, path: str, data: bytes, version: int = -1) -> Awaitable[ZnodeStat]:
         operation = SetData(self._chroot.full(path), data, version)
@@ -151,12 +159,13 @@ class KazooClientBase(ABC):
         if not operations:
             return self._done([])
         full = [self._chroot.operation(operation) for operation in operations]
+        acls = [self._security.acl(operation.path) for operation in operations]
 
         def convert(results: Any) -> list[str | ZnodeStat | None]:
             converted = multi_results(results, full)
             return [self._chroot.relative(result) if isinstance(result, str) else result for result in converted]
 
-        return self._write(full, lambda kazoo: start_multi(kazoo, full), convert)
+        return self._write(full, lambda kazoo: start_multi(kazoo, full, acls), convert)
 
     # What differs between the owners' threads
 
@@ -275,6 +284,8 @@ class KazooClientBase(ABC):
             self._hosts,
             self._wanted_timeout_ms,
             lambda session, state: self._post(partial(self._session_changed, session, state)),
+            self._security,
+            self._tls_context,
         )
         self._session.start()
 
@@ -289,6 +300,8 @@ class KazooClientBase(ABC):
         elif state is SessionState.SUSPENDED:
             suspended = SessionState.LOST if self._state is SessionState.LOST else SessionState.SUSPENDED
             self._change_state(suspended, ConnectionLoss)  # kazoo may still send what it had queued
+            if session.authentication_refused:
+                self._started(AuthenticationFailed(f"ZooKeeper at {self._hosts} refused {self._identity()}"))
         else:
             self._end_session(session)
             self._open_session()
@@ -311,11 +324,11 @@ class KazooClientBase(ABC):
             self._started(None)
 
     async def _make_chroot(self) -> None:
-        ancestors = self._chroot.ancestors()
+        ancestors, acl = self._chroot.ancestors(), self._security.acl("/")
         if await self._send("/", lambda kazoo: kazoo.exists_async(ancestors[-1]), lambda stat: stat) is None:
             for path in ancestors:
                 try:
-                    await self._send(path, methodcaller("create_async", path), lambda made: made)
+                    await self._send(path, partial(start_create, operation=Create(path), acl=acl), lambda made: made)
                 except NodeExists:
                     continue
         self._chroot_made = True
@@ -338,8 +351,12 @@ class KazooClientBase(ABC):
             listener(state)
 
     def _connection_timeout(self) -> ConnectionTimeout:
-        reason = self._session.last_error if self._session is not None else None
-        cause = f" ({reason})" if reason is not None else ""
+        reason = self._session.failure if self._session is not None else None
         return ConnectionTimeout(
-            f"no ZooKeeper server at {self._hosts} could be reached within {self._connection_timeout_ms} ms{cause}"
+            f"no ZooKeeper server at {self._hosts} could be reached within {self._connection_timeout_ms} ms"
+            + (f": {reason}" if reason else "")
         )
+
+    def _identity(self) -> str:
+        sasl = self._security.sasl
+        return f"user {sasl.username!r} or its password (SASL DIGEST-MD5)" if sasl else "the client's credentials"

@@ -9,11 +9,15 @@ kazoo is used as a connection only: no recipe, no retry of commands, no chroot, 
 - Once requests are sent regularly kazoo sends no pings and then does not notice a server that is silent; the client
   notices and calls ``drop_connection``.
 - Request encoding happens on kazoo's thread, where an exception ends the thread: paths are checked before.
+- A connection is announced before its client is authenticated, though requests are only sent after that. A refused
+  authentication would end the session for good; here it is one more failed connection, tried again after a while.
+- Its own TLS wrapping knows neither versions nor a trust store without the system's, so connections are wrapped here.
 """
 
 import logging
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,12 +26,14 @@ from typing import Any
 from kazoo import exceptions
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from registry import errors
+from registry import errors, tls
 from registry.client import Check, Create, Delete, EventType, Operation, SessionState, SetData, WatchedEvent, ZnodeStat
+from registry.security import Acl, Security
 
 PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection on anything above it
 
@@ -43,14 +49,17 @@ _STATES = {
     KazooState.SUSPENDED: SessionState.SUSPENDED,
     KazooState.LOST: SessionState.LOST,
 }
+_ACLS = {
+    Acl.OPEN: OPEN_ACL_UNSAFE,
+    Acl.CREATOR: CREATOR_ALL_ACL,
+    Acl.CREATOR_AND_READERS: CREATOR_ALL_ACL + READ_ACL_UNSAFE,
+}
 _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
     (exceptions.NodeExistsError, errors.NodeExists),
     (exceptions.NoNodeError, errors.NoNode),
     (exceptions.BadVersionError, errors.BadVersion),
     (exceptions.NotEmptyError, errors.NotEmpty),
     (exceptions.NoChildrenForEphemeralsError, errors.NoChildrenForEphemerals),
-    (exceptions.NoAuthError, errors.NoAuth),
-    (exceptions.AuthFailedError, errors.NoAuth),
     (exceptions.SessionExpiredError, errors.SessionLost),  # ConnectionClosedError is one of these
     (exceptions.SessionMovedError, errors.ConnectionLoss),
     (exceptions.ConnectionLoss, errors.ConnectionLoss),
@@ -60,6 +69,12 @@ _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
 
 def registry_error(error: BaseException, path: str) -> errors.RegistryError:
     """The outcome that kazoo's exception stands for."""
+    if isinstance(error, exceptions.NoAuthError):
+        return errors.NoAuth(f"{path}: its ACL in ZooKeeper does not allow this to who asks")
+    if isinstance(error, exceptions.InvalidACLError):
+        return errors.NoAuth(f"{path}: zookeeper.set.acl needs an identity, and ZooKeeper knows none of this session")
+    if isinstance(error, exceptions.SessionClosedRequireSaslError):
+        return errors.AuthenticationFailed("ZooKeeper asks for a SASL login, which this client has not")
     for kazoo_type, registry_type in _ERRORS:
         if isinstance(error, kazoo_type):
             return registry_type(path)
@@ -91,13 +106,19 @@ def check_size(operations: Sequence[Operation]) -> None:
         )
 
 
-def start_multi(kazoo: KazooClient, operations: Sequence[Operation]) -> Any:
-    """Send the operations as one transaction; kazoo's async result of them."""
+def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
+    """Send one create; kazoo's async result of it."""
+    path, data, ephemeral, sequential = operation
+    return kazoo.create_async(path, data, acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
+
+
+def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Sequence[Acl]) -> Any:
+    """Send the operations as one transaction; kazoo's async result of them. ``acls``: one each, for the creates."""
     transaction = kazoo.transaction()
-    for operation in operations:
+    for operation, acl in zip(operations, acls, strict=True):
         match operation:
             case Create(path, data, ephemeral, sequential):
-                transaction.create(path, data, ephemeral=ephemeral, sequence=sequential)
+                transaction.create(path, data, acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
             case SetData(path, data, version):
                 transaction.set_data(path, data, version)
             case Delete(path, version):
@@ -169,14 +190,17 @@ class _BufferedSocket(socket.socket):
         return self._ahead[start : self._position]
 
 
+_ReadAhead = _BufferedSocket | ssl.SSLSocket
+
+
 class _InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """Runs every callback on kazoo's connection thread, in the order of the wire; they only post."""
 
     running = False  # kazoo calls back directly, not through a queue
 
-    def __init__(self) -> None:
+    def __init__(self, tls_context: ssl.SSLContext | None) -> None:
         super().__init__()
-        self.last_error: Exception | None = None
+        self._tls_context = tls_context
 
     def start(self) -> None:
         """No worker threads."""
@@ -190,7 +214,7 @@ class _InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(self, readers: Any, writers: Any, _: Any, timeout: float | None = None) -> Any:
         """As select.select, without its limit on descriptors; kazoo's own makes an epoll each time."""
         poll = select.poll()
-        ahead = [reader for reader in readers if isinstance(reader, _BufferedSocket) and reader.pending()]
+        ahead = [reader for reader in readers if isinstance(reader, _ReadAhead) and reader.pending()]
         for reader in readers:
             poll.register(reader, select.POLLIN)
         for writer in writers:
@@ -202,16 +226,36 @@ class _InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
             [],
         )
 
-    def create_connection(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return _BufferedSocket(super().create_connection(*args, **kwargs))
-        except Exception as error:
-            self.last_error = error
-            raise
+    def create_connection(self, *args: Any, hostname: str | None = None, **kwargs: Any) -> Any:
+        plain = super().create_connection(*args, **kwargs)
+        if self._tls_context is None:
+            return _BufferedSocket(plain)
+        # The name is the one in the connection string, never what an address resolves back to.
+        return self._tls_context.wrap_socket(plain, server_hostname=hostname)
+
+
+_REFUSALS = exceptions.AuthFailedError | exceptions.SASLException | exceptions.SessionClosedRequireSaslError
+
+
+def _closed_in_login(error: BaseException | None) -> bool:
+    """Whether the connection ended during the login: a refusal, or a server that stops."""
+    return isinstance(error, exceptions.AuthFailedError) and isinstance(error.__cause__, ConnectionDropped)
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """Sees the answer to a connect request, from which kazoo keeps too little."""
+    """Sees why a connection fails, and the answer to a connect request, of which kazoo keeps too little."""
+
+    def _connect(self, host: str, hostip: str, port: int) -> Any:
+        try:
+            timeouts = super()._connect(host, hostip, port)
+        except exceptions.SessionExpiredError:
+            raise
+        except Exception as error:
+            self.client.last_error = error
+            self.client.authentication_refused = isinstance(error, _REFUSALS) and not _closed_in_login(error)
+            raise ConnectionDropped(str(error)) from error
+        self.client.last_error = None
+        return timeouts
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = super()._invoke(timeout, request, xid)
@@ -226,11 +270,15 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
     """A kazoo client that stops when its session is over, instead of making a new one."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int) -> None:
+    def __init__(
+        self, hosts: str, session_timeout_ms: int, security: Security, tls_context: ssl.SSLContext | None
+    ) -> None:
+        digest, sasl = security.digest, security.sasl
         super().__init__(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
-            handler=_InlineHandler(),
+            handler=_InlineHandler(tls_context),
+            auth_data=[("digest", f"{digest.username}:{digest.password}")] if digest else None,
             connection_retry={
                 "max_tries": -1,
                 "delay": 0.05,
@@ -238,8 +286,11 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
             },
             logger=_log,
         )
-        self._connection = _Connection(self, self._conn_retry.copy(), logger=_log)
+        mechanism = sasl and {"mechanism": "DIGEST-MD5", "username": sasl.username, "password": sasl.password}
+        self._connection = _Connection(self, self._conn_retry.copy(), logger=_log, sasl_options=mechanism)
         self.negotiated_timeout_ms = session_timeout_ms
+        self.last_error: Exception | None = None
+        self.authentication_refused = False
 
     def _session_callback(self, state: Any) -> None:
         if state == KeeperState.EXPIRED_SESSION:
@@ -254,11 +305,17 @@ class KazooSession:
     """
 
     def __init__(
-        self, hosts: str, session_timeout_ms: int, on_state: Callable[["KazooSession", SessionState], None]
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        on_state: Callable[["KazooSession", SessionState], None],
+        security: Security,
+        tls_context: ssl.SSLContext | None,
     ) -> None:
         self.session_id = 0  # known from the first connection on
         self._on_state = on_state
-        self._kazoo = _SingleSessionKazoo(hosts, session_timeout_ms)
+        self._tls = security.tls
+        self._kazoo = _SingleSessionKazoo(hosts, session_timeout_ms, security, tls_context)
         self._kazoo.add_listener(self._state_changed)
 
     def start(self) -> None:
@@ -271,10 +328,19 @@ class KazooSession:
         return int(self._kazoo.negotiated_timeout_ms)
 
     @property
-    def last_error(self) -> Exception | None:
-        """Why the last attempt to connect failed."""
-        error: Exception | None = self._kazoo.handler.last_error
-        return error
+    def failure(self) -> str | None:
+        """Why the last attempt to connect failed, for the end of a sentence."""
+        error: Exception | None = self._kazoo.last_error
+        if _closed_in_login(error):
+            return "the server closed the connection during the SASL login; are user and password right?"
+        if isinstance(error, ConnectionDropped) and error.__context__ is None:
+            return f"the server closed the connection; does this port {'speak' if self._tls else 'ask for'} TLS?"
+        return None if error is None else tls.explain(error, self._tls)
+
+    @property
+    def authentication_refused(self) -> bool:
+        """Whether the last attempt failed because the server did not believe who we are."""
+        return bool(self._kazoo.authentication_refused)
 
     def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
         """Send a request now (``start`` gets the kazoo client and returns its async result).
@@ -288,7 +354,8 @@ class KazooSession:
         connection: socket.socket | None = self._kazoo._connection._socket
         try:
             if connection is not None:
-                connection.shutdown(socket.SHUT_RDWR)
+                # Not SSLSocket's, which would go on in plain text: kazoo's thread may be reading.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
         except OSError:
             return  # it was broken already
 

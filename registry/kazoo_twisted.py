@@ -12,6 +12,7 @@ from twisted.logger import Logger
 from registry.client import SessionState
 from registry.errors import RegistryError, SessionLost
 from registry.kazoo_client import KazooClientBase, monotonic_ms
+from registry.security import NO_SECURITY, Security
 
 _log = Logger()
 
@@ -29,7 +30,8 @@ class KazooTwistedClient(KazooClientBase):
         session_timeout_ms: what to ask for; the server may grant something else.
         connection_timeout_ms: how long ``start`` waits for a first connection; the session timeout by default.
         clock_ms: the monotonic clock of the lease.
-    Raises: InvalidConnectString.
+        security: TLS, identities and ACLs.
+    Raises: InvalidConnectString, InvalidSecurity.
 
     The client keeps its session alive with a request of its own, five times in a session timeout, and breaks a
     connection over which three of them in a row got no answer.
@@ -43,8 +45,9 @@ class KazooTwistedClient(KazooClientBase):
         *,
         connection_timeout_ms: int | None = None,
         clock_ms: Callable[[], float] = monotonic_ms,
+        security: Security = NO_SECURITY,
     ) -> None:
-        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms)
+        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms, security)
         self._reactor = reactor
         self._wake_planned = False
         self._starting: Deferred[None] | None = None
@@ -54,7 +57,7 @@ class KazooTwistedClient(KazooClientBase):
     async def start(self) -> None:
         """Connect, and create the chroot if it is absent.
 
-        Raises: ConnectionTimeout (the client is closed then), NoAuth if the chroot cannot be made.
+        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth (no chroot); the client is closed then.
         """
         assert self._session is None and not self._closed, "a client starts once"
         self._starting = Deferred()

@@ -1,6 +1,7 @@
 """Options that several commands share, named as Kafka's tools name them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,5 +24,33 @@ bootstrap_option: Decorator = click.option(
 
 
 def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
-    """``--zookeeper HOST:PORT[,…][/chroot]``; with ``envvar`` only where it does not change what the command does."""
-    return click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar=envvar, help=help_text)
+    """``--zookeeper HOST:PORT[,…][/chroot]``; with ``envvar`` only where it does not change what the command does.
+
+    It brings ``--zk-tls-config-file`` with it, which ``zookeeper_properties`` reads.
+    """
+    servers = click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar=envvar, help=help_text)
+    secured = click.option(
+        "--zk-tls-config-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="KAFKA_ZK_TLS_CONFIG_FILE",
+        expose_value=False,
+        callback=_remember_tls_config,
+        help="Properties that secure the connection to ZooKeeper: zookeeper.ssl.client.enable=true and so on.",
+    )
+    return lambda command: servers(secured(command))
+
+
+def zookeeper_properties() -> dict[str, str]:
+    """The keys of the current command's ``--zk-tls-config-file``; empty without one. Raises: CommandFailed."""
+    from kafka_zk.cli.properties import read_properties
+
+    context = click.get_current_context(silent=True)
+    path = context.meta.get(_TLS_CONFIG) if context else None
+    return read_properties(path) if path else {}
+
+
+_TLS_CONFIG = "kafka_zk.zk_tls_config_file"
+
+
+def _remember_tls_config(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+    context.meta[_TLS_CONFIG] = path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import json_option, zookeeper_option
+from kafka_zk.cli.options import json_option, zookeeper_option, zookeeper_properties
 from kafka_zk.cli.output import note, print_json
 from kafka_zk.cli.properties import KEY_VALUE
 
@@ -95,7 +95,7 @@ def command(
 
     if port + brokers - 1 > 65535:
         raise click.UsageError(f"{brokers} brokers from port {port} go beyond port 65535")
-    properties = _checked(dict(overrides))
+    properties = _checked({**zookeeper_properties(), **dict(overrides)})
     with _data_directory(data) as directory:
         cluster = EmbeddedCluster(
             directory,

@@ -53,7 +53,8 @@ class EmbeddedCluster:
         self.data_dir = data_dir.resolve()
         self._port = port
         self._broker_count = broker_count
-        self._properties = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
+        let_in = zookeeper.client_properties if isinstance(zookeeper, EmbeddedZooKeeper) else {}
+        self._properties = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **let_in, **(properties or {})}
         self.zookeeper: EmbeddedZooKeeper | None
         if isinstance(zookeeper, str):
             self.zookeeper, self._external_connect = None, zookeeper

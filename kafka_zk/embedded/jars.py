@@ -21,6 +21,14 @@ ARTIFACTS = (
     "netty-resolver",
     "netty-transport",
 )
+# For connections over TLS, in addition: present or not, according to the version of Netty.
+TLS_ARTIFACTS = (
+    "netty-codec",
+    "netty-codec-base",
+    "netty-tcnative-classes",
+    "netty-transport-classes-epoll",
+    "netty-transport-native-unix-common",
+)
 
 
 def find_zookeeper_jars() -> list[Path]:
@@ -38,4 +46,5 @@ def find_zookeeper_jars() -> list[Path]:
         raise JarsNotFound(f"no ZooKeeper: {folder} has no {' and no '.join(missing)} jar")
     if missing:  # another packaging of pyspark: slower, but surely complete
         return [folder / "*"]
-    return [files[-1] for files in jars.values()]
+    tls = [files[-1] for artifact in TLS_ARTIFACTS if (files := sorted(folder.glob(f"{artifact}-[0-9]*.jar")))]
+    return [files[-1] for files in jars.values()] + tls

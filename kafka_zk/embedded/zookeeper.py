@@ -10,6 +10,7 @@ from kafka_zk.embedded.jars import find_zookeeper_jars
 from kafka_zk.embedded.java import find_java
 from kafka_zk.embedded.ports import LOCALHOST, can_listen, four_letter_word, free_port
 from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.server_security import ServerSecurity
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 START_TIMEOUT_S = 60
@@ -20,10 +21,13 @@ QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-
 LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
 
 
-def zookeeper_command(zoo_cfg: Path, *, force_sync: bool = True, max_heap_mb: int = MAX_HEAP_MB) -> list[str]:
+def zookeeper_command(
+    zoo_cfg: Path, *, force_sync: bool = True, max_heap_mb: int = MAX_HEAP_MB, jaas_file: Path | None = None
+) -> list[str]:
     """The command that runs one ZooKeeper server of ``zoo_cfg`` in the foreground, logging to its output.
 
     ``force_sync=False`` answers writes before they are on disk: faster, and enough where only processes are killed.
+    ``jaas_file``: users and passwords for SASL.
 
     Raises: JavaNotFound, JarsNotFound.
     """
@@ -33,6 +37,7 @@ def zookeeper_command(zoo_cfg: Path, *, force_sync: bool = True, max_heap_mb: in
         *QUICK_START,
         f"-Dlog4j2.configurationFile={LOG4J2_FILE}",
         f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
+        *([f"-Djava.security.auth.login.config={jaas_file}"] if jaas_file else []),
         "-cp",
         os.pathsep.join(str(jar) for jar in find_zookeeper_jars()),
         MAIN_CLASS,
@@ -54,6 +59,7 @@ class EmbeddedZooKeeper:
         tick_time_ms: sessions last between 2 and 20 ticks.
         force_sync: see ``zookeeper_command``.
         config: more ``zoo.cfg`` keys, which win over ours.
+        security: TLS and SASL; with TLS ``connect_string`` is a second port, and ``port`` stays plain for probes.
     """
 
     def __init__(
@@ -64,9 +70,12 @@ class EmbeddedZooKeeper:
         tick_time_ms: int = 2000,
         force_sync: bool = True,
         config: Mapping[str, str] | None = None,
+        security: ServerSecurity | None = None,
     ) -> None:
         self.data_dir = data_dir.resolve()
         self.port = port
+        self.tls_port = 0
+        self._security = security
         self._tick_time_ms = tick_time_ms
         self._force_sync = force_sync
         self._config = dict(config or {})
@@ -74,7 +83,12 @@ class EmbeddedZooKeeper:
 
     @property
     def connect_string(self) -> str:
-        return f"{LOCALHOST}:{self.port}"
+        return f"{LOCALHOST}:{self.tls_port or self.port}"
+
+    @property
+    def client_properties(self) -> Mapping[str, str]:
+        """Kafka's keys that a broker or a tool needs to be let in."""
+        return self._security.client_properties if self._security else {}
 
     @property
     def process(self) -> ChildProcess:
@@ -101,6 +115,8 @@ class EmbeddedZooKeeper:
             raise ProcessFailed(f"port {wanted} for ZooKeeper is in use")
         for attempt in range(PORT_ATTEMPTS):
             self.port = wanted or free_port()
+            if self._security and self._security.tls:
+                self.tls_port = self.tls_port or free_port()
             try:
                 self._start_once(timeout_s)
                 return self
@@ -110,13 +126,15 @@ class EmbeddedZooKeeper:
                 if wanted or not taken or attempt == PORT_ATTEMPTS - 1:
                     self.port = wanted
                     raise
+                self.tls_port = 0
         raise AssertionError("unreachable")
 
     def _start_once(self, timeout_s: float) -> None:
         files = self.data_dir
         (files / "data").mkdir(parents=True, exist_ok=True)
         (files / "zoo.cfg").write_text(zoo_cfg_text(self._settings()))
-        command = zookeeper_command(files / "zoo.cfg", force_sync=self._force_sync)
+        jaas_file = self._security.jaas_file if self._security else None
+        command = zookeeper_command(files / "zoo.cfg", force_sync=self._force_sync, jaas_file=jaas_file)
         self._process = ChildProcess("ZooKeeper", command, files / "zookeeper.log")
         self._process.start()
         self._process.wait_until(self.serving, timeout_s, "answer")
@@ -131,7 +149,10 @@ class EmbeddedZooKeeper:
             "admin.enableServer": "false",
             "autopurge.snapRetainCount": 3,
             "autopurge.purgeInterval": 1,
-        } | self._config
+            **(self._security.zoo_cfg(self._security.folder) if self._security else {}),
+            **({"secureClientPort": self.tls_port, "secureClientPortAddress": LOCALHOST} if self.tls_port else {}),
+            **self._config,
+        }
 
     def serving(self) -> bool:
         """Whether it answers ``srvr`` as a server that takes requests."""

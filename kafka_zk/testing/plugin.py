@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from kafka_zk.embedded.cluster import EmbeddedCluster
     from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
     from kafka_zk.testing.proxy import TcpProxy
+    from kafka_zk.testing.variants import Variant
     from kafka_zk.testing.zookeeper import Chroot
     from registry.client import RegistryClient
 
 TICK_TIME_MS = 200
 SESSION_TIMEOUT_MS = 4_000
 _numbers = itertools.count(1)
+
+
+class MakeZooKeeper(Protocol):
+    def __call__(self, variant: "Variant" = "open") -> "EmbeddedZooKeeper": ...
 
 
 class MakeCluster(Protocol):
@@ -77,12 +82,17 @@ def zookeeper(zookeeper_server: "EmbeddedZooKeeper") -> "Chroot":
 
 
 @pytest.fixture
-def make_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Callable[[], EmbeddedZooKeeper]]":
-    """``make_zookeeper()``: a server of the test's own, to stop, kill, pause and restart."""
+def make_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeZooKeeper]:
+    """``make_zookeeper(variant="open")``: a server of the test's own, to stop, kill, pause and restart. The variants
+    digest, sasl, tls and mtls secure it; a cluster made with it, or its ``client_properties``, are let in."""
     from kafka_zk.testing.zookeeper import quick_zookeeper
 
     with ExitStack() as servers:
-        yield lambda: servers.enter_context(quick_zookeeper(tmp_path_factory.mktemp("zookeeper")))
+
+        def make(variant: "Variant" = "open") -> "EmbeddedZooKeeper":
+            return servers.enter_context(quick_zookeeper(tmp_path_factory.mktemp("zookeeper"), variant))
+
+        yield make
 
 
 @pytest.fixture

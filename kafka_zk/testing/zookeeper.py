@@ -9,11 +9,13 @@ from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS, TICK_TIME_MS
 from kafka_zk.testing.sessions import expire_session
+from kafka_zk.testing.variants import Variant, server_security
 
 
-def quick_zookeeper(data_dir: Path) -> EmbeddedZooKeeper:
-    """A ZooKeeper that is not started yet."""
-    return EmbeddedZooKeeper(data_dir, tick_time_ms=TICK_TIME_MS, force_sync=False)
+def quick_zookeeper(data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
+    """A ZooKeeper that is not started yet and lets clients in as ``variant`` says."""
+    security = server_security(variant, data_dir / "security")
+    return EmbeddedZooKeeper(data_dir, tick_time_ms=TICK_TIME_MS, force_sync=False, security=security)
 
 
 def quick_cluster(

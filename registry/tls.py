@@ -1,0 +1,88 @@
+"""TLS contexts for ZooKeeper connections, and what a failed handshake means to a person."""
+
+import ssl
+
+from registry.errors import InvalidSecurity
+from registry.security import Tls
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_UNKNOWN_ISSUER = (2, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, or a self-signed certificate
+_NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+
+
+def client_context(tls: Tls) -> ssl.SSLContext:
+    """The context of all connections of one client.
+
+    Raises: InvalidSecurity, naming the file or value that cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = tls.check_hostname
+    if unknown := [name for name in tls.protocols if name not in _VERSIONS]:
+        raise InvalidSecurity(f"{unknown[0]} is not a TLS version that can be used; these can: {', '.join(_VERSIONS)}")
+    versions = sorted(_VERSIONS[name] for name in tls.protocols or _VERSIONS)
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    if tls.cipher_suites:
+        try:
+            context.set_ciphers(":".join(tls.cipher_suites))
+        except ssl.SSLError:
+            raise InvalidSecurity(f"OpenSSL knows none of the cipher suites {', '.join(tls.cipher_suites)}") from None
+    if tls.truststore is None:
+        context.load_default_certs()
+    else:
+        try:
+            context.load_verify_locations(tls.truststore)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidSecurity(f"{tls.truststore}: no certificates in PEM format ({_reason(error)})") from None
+    if tls.keystore is not None:
+        _load_keystore(context, tls)
+    return context
+
+
+def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
+    try:
+        # Never an empty answer to "which password?" on a terminal: a missing one is an error.
+        context.load_cert_chain(str(tls.keystore), password=tls.keystore_password or "")
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise InvalidSecurity(
+            f"{tls.keystore}: no private key with its certificates in PEM format, or not with this password"
+            f" ({_reason(error)})"
+        ) from None
+
+
+def explain(error: BaseException, tls: Tls | None) -> str:
+    """Why a connection failed, for the end of a sentence."""
+    cause = _ssl_cause(error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        if cause.verify_code in _NAME_MISMATCH:
+            return f"the server's certificate is for another host: {cause.verify_message}"
+        if cause.verify_code in _UNKNOWN_ISSUER:
+            where = tls.truststore if tls and tls.truststore else "the system's authorities"
+            return f"the server's certificate is not signed by an authority of {where}: {cause.verify_message}"
+        return f"the server's certificate is not valid: {cause.verify_message}"
+    if cause is not None:
+        return f"the TLS handshake failed: {_reason(cause)}"
+    return str(_root(error)) or type(error).__name__
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    return chain
+
+
+def _root(error: BaseException) -> BaseException:
+    return next((each for each in _chain(error) if isinstance(each, OSError)), error)
+
+
+def _ssl_cause(error: BaseException) -> ssl.SSLError | None:
+    return next((each for each in _chain(error) if isinstance(each, ssl.SSLError)), None)
+
+
+def _reason(error: BaseException) -> str:
+    """OpenSSL's reason without its module and line."""
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return getattr(error, "strerror", None) or str(error)
