@@ -34,7 +34,7 @@ class NoAuth(RegistryError):
 
 
 class AuthenticationFailed(RegistryError):
-    """ZooKeeper refused the user name and password; the message is one sentence for the user."""
+    """ZooKeeper does not believe who the client is, or the client does not believe it; one sentence for the user."""
 
 
 class InvalidSecurity(RegistryError):

@@ -284,6 +284,7 @@ class KazooClientBase(ABC):
             self._hosts,
             self._wanted_timeout_ms,
             lambda session, state: self._post(partial(self._session_changed, session, state)),
+            lambda session, error: self._post(partial(self._refused, session, error)),
             self._security,
             self._tls_context,
         )
@@ -300,11 +301,13 @@ class KazooClientBase(ABC):
         elif state is SessionState.SUSPENDED:
             suspended = SessionState.LOST if self._state is SessionState.LOST else SessionState.SUSPENDED
             self._change_state(suspended, ConnectionLoss)  # kazoo may still send what it had queued
-            if session.authentication_refused:
-                self._started(AuthenticationFailed(f"ZooKeeper at {self._hosts} refused {self._identity()}"))
         else:
             self._end_session(session)
             self._open_session()
+
+    def _refused(self, session: KazooSession, error: AuthenticationFailed) -> None:
+        if session is self._session and not self._closed:
+            self._started(error)
 
     async def _greet(self, connection_count: int) -> None:
         """A connection was made: see that it works and that the chroot is there, then announce it."""
@@ -356,7 +359,3 @@ class KazooClientBase(ABC):
             f"no ZooKeeper server at {self._hosts} could be reached within {self._connection_timeout_ms} ms"
             + (f": {reason}" if reason else "")
         )
-
-    def _identity(self) -> str:
-        sasl = self._security.sasl
-        return f"user {sasl.username!r} or its password (SASL DIGEST-MD5)" if sasl else "the client's credentials"

@@ -15,7 +15,6 @@ kazoo is used as a connection only: no recipe, no retry of commands, no chroot, 
 """
 
 import logging
-import select
 import socket
 import ssl
 import threading
@@ -25,7 +24,6 @@ from typing import Any
 
 from kazoo import exceptions
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState
@@ -33,6 +31,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from registry import errors, tls
 from registry.client import Check, Create, Delete, EventType, Operation, SessionState, SetData, WatchedEvent, ZnodeStat
+from registry.kazoo_handler import InlineHandler
 from registry.security import Acl, Security
 
 PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection on anything above it
@@ -168,80 +167,6 @@ class PostedWatch:
         return hash(self._watch)
 
 
-class _BufferedSocket(socket.socket):
-    """A socket that reads ahead: kazoo asks for every length and every body by itself."""
-
-    _READ_AHEAD_BYTES = 64 * 1024
-
-    def __init__(self, plain: socket.socket) -> None:
-        super().__init__(plain.family, plain.type, plain.proto, fileno=plain.detach())
-        self._ahead = b""
-        self._position = 0
-
-    def pending(self) -> int:
-        """Bytes that were read ahead (kazoo asks for this, because TLS sockets have it too)."""
-        return len(self._ahead) - self._position
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        if not self.pending():
-            self._ahead, self._position = super().recv(self._READ_AHEAD_BYTES, flags), 0
-        start = self._position
-        self._position = min(start + size, len(self._ahead))
-        return self._ahead[start : self._position]
-
-
-_ReadAhead = _BufferedSocket | ssl.SSLSocket
-
-
-class _InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Runs every callback on kazoo's connection thread, in the order of the wire; they only post."""
-
-    running = False  # kazoo calls back directly, not through a queue
-
-    def __init__(self, tls_context: ssl.SSLContext | None) -> None:
-        super().__init__()
-        self._tls_context = tls_context
-
-    def start(self) -> None:
-        """No worker threads."""
-
-    def stop(self) -> None:
-        """No worker threads."""
-
-    def dispatch_callback(self, callback: Any) -> None:
-        callback.func(*callback.args)
-
-    def select(self, readers: Any, writers: Any, _: Any, timeout: float | None = None) -> Any:
-        """As select.select, without its limit on descriptors; kazoo's own makes an epoll each time."""
-        poll = select.poll()
-        ahead = [reader for reader in readers if isinstance(reader, _ReadAhead) and reader.pending()]
-        for reader in readers:
-            poll.register(reader, select.POLLIN)
-        for writer in writers:
-            poll.register(writer, select.POLLOUT)
-        ready = {descriptor for descriptor, _ in poll.poll(0 if ahead else None if timeout is None else timeout * 1000)}
-        return (
-            [reader for reader in readers if reader in ahead or reader.fileno() in ready],
-            [writer for writer in writers if writer.fileno() in ready],
-            [],
-        )
-
-    def create_connection(self, *args: Any, hostname: str | None = None, **kwargs: Any) -> Any:
-        plain = super().create_connection(*args, **kwargs)
-        if self._tls_context is None:
-            return _BufferedSocket(plain)
-        # The name is the one in the connection string, never what an address resolves back to.
-        return self._tls_context.wrap_socket(plain, server_hostname=hostname)
-
-
-_REFUSALS = exceptions.AuthFailedError | exceptions.SASLException | exceptions.SessionClosedRequireSaslError
-
-
-def _closed_in_login(error: BaseException | None) -> bool:
-    """Whether the connection ended during the login: a refusal, or a server that stops."""
-    return isinstance(error, exceptions.AuthFailedError) and isinstance(error.__cause__, ConnectionDropped)
-
-
 class _Connection(ConnectionHandler):  # type: ignore[misc]
     """Sees why a connection fails, and the answer to a connect request, of which kazoo keeps too little."""
 
@@ -251,10 +176,9 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         except exceptions.SessionExpiredError:
             raise
         except Exception as error:
-            self.client.last_error = error
-            self.client.authentication_refused = isinstance(error, _REFUSALS) and not _closed_in_login(error)
+            self.client.on_connected(error)
             raise ConnectionDropped(str(error)) from error
-        self.client.last_error = None
+        self.client.on_connected(None)
         return timeouts
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
@@ -271,13 +195,18 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
     """A kazoo client that stops when its session is over, instead of making a new one."""
 
     def __init__(
-        self, hosts: str, session_timeout_ms: int, security: Security, tls_context: ssl.SSLContext | None
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        security: Security,
+        tls_context: ssl.SSLContext | None,
+        on_connected: Callable[[Exception | None], None],
     ) -> None:
         digest, sasl = security.digest, security.sasl
         super().__init__(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
-            handler=_InlineHandler(tls_context),
+            handler=InlineHandler(tls_context),
             auth_data=[("digest", f"{digest.username}:{digest.password}")] if digest else None,
             connection_retry={
                 "max_tries": -1,
@@ -289,8 +218,7 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
         mechanism = sasl and {"mechanism": "DIGEST-MD5", "username": sasl.username, "password": sasl.password}
         self._connection = _Connection(self, self._conn_retry.copy(), logger=_log, sasl_options=mechanism)
         self.negotiated_timeout_ms = session_timeout_ms
-        self.last_error: Exception | None = None
-        self.authentication_refused = False
+        self.on_connected = on_connected
 
     def _session_callback(self, state: Any) -> None:
         if state == KeeperState.EXPIRED_SESSION:
@@ -301,7 +229,8 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
 class KazooSession:
     """One ZooKeeper session from its first connect to its end.
 
-    ``on_state`` is called on kazoo's thread: CONNECTED and SUSPENDED in turn, LOST once at the end.
+    ``on_state`` is called on kazoo's thread: CONNECTED and SUSPENDED in turn, LOST once at the end. So is
+    ``on_refused``, whenever trying on seems pointless; it is tried on all the same.
     """
 
     def __init__(
@@ -309,13 +238,17 @@ class KazooSession:
         hosts: str,
         session_timeout_ms: int,
         on_state: Callable[["KazooSession", SessionState], None],
+        on_refused: Callable[["KazooSession", errors.AuthenticationFailed], None],
         security: Security,
         tls_context: ssl.SSLContext | None,
     ) -> None:
         self.session_id = 0  # known from the first connection on
         self._on_state = on_state
-        self._tls = security.tls
-        self._kazoo = _SingleSessionKazoo(hosts, session_timeout_ms, security, tls_context)
+        self._on_refused = on_refused
+        self._security = security
+        self._failure: Exception | None = None
+        self._distrusted_count = 0
+        self._kazoo = _SingleSessionKazoo(hosts, session_timeout_ms, security, tls_context, self._connected)
         self._kazoo.add_listener(self._state_changed)
 
     def start(self) -> None:
@@ -330,17 +263,12 @@ class KazooSession:
     @property
     def failure(self) -> str | None:
         """Why the last attempt to connect failed, for the end of a sentence."""
-        error: Exception | None = self._kazoo.last_error
+        error, over_tls = self._failure, self._security.tls
         if _closed_in_login(error):
             return "the server closed the connection during the SASL login; are user and password right?"
         if isinstance(error, ConnectionDropped) and error.__context__ is None:
-            return f"the server closed the connection; does this port {'speak' if self._tls else 'ask for'} TLS?"
-        return None if error is None else tls.explain(error, self._tls)
-
-    @property
-    def authentication_refused(self) -> bool:
-        """Whether the last attempt failed because the server did not believe who we are."""
-        return bool(self._kazoo.authentication_refused)
+            return f"the server closed the connection; does this port {'speak' if over_tls else 'ask for'} TLS?"
+        return None if error is None else tls.explain(error, over_tls)
 
     def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
         """Send a request now (``start`` gets the kazoo client and returns its async result).
@@ -373,6 +301,17 @@ class KazooSession:
 
         threading.Thread(target=stop, name="kazoo-stop", daemon=True).start()
 
+    def _connected(self, failure: Exception | None) -> None:
+        """A connection was made, or why not."""
+        self._failure = failure
+        self._distrusted_count = self._distrusted_count + 1 if failure and tls.is_distrust(failure) else 0
+        if isinstance(failure, _REFUSALS) and not _closed_in_login(failure):
+            sasl = self._security.sasl
+            who = f"user {sasl.username!r} or its password (SASL DIGEST-MD5)" if sasl else "the client's credentials"
+            self._on_refused(self, errors.AuthenticationFailed(f"ZooKeeper refused {who}"))
+        elif self._distrusted_count >= len(self._kazoo.hosts):  # each of the servers, so none is left to try
+            self._on_refused(self, errors.AuthenticationFailed(f"ZooKeeper is not trusted: {self.failure}"))
+
     def _state_changed(self, state: Any) -> None:
         if state == KazooState.CONNECTED:
             self.session_id = self._kazoo.client_id[0]
@@ -381,3 +320,11 @@ class KazooSession:
     def release(self) -> None:
         """Free the sockets of a session that is over."""
         self.end(lambda: None)
+
+
+_REFUSALS = exceptions.AuthFailedError | exceptions.SASLException | exceptions.SessionClosedRequireSaslError
+
+
+def _closed_in_login(error: BaseException | None) -> bool:
+    """Whether the connection ended during the login: a refusal, or a server that stops."""
+    return isinstance(error, exceptions.AuthFailedError) and isinstance(error.__cause__, ConnectionDropped)

@@ -6,7 +6,7 @@ from registry.errors import InvalidSecurity
 from registry.security import Tls
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_UNKNOWN_ISSUER = (2, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, or a self-signed certificate
+_UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
 _NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 
 
@@ -47,6 +47,11 @@ def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
             f"{tls.keystore}: no private key with its certificates in PEM format, or not with this password"
             f" ({_reason(error)})"
         ) from None
+
+
+def is_distrust(error: BaseException) -> bool:
+    """Whether a connection failed because the server's certificate is not accepted: trying again does not help."""
+    return isinstance(_ssl_cause(error), ssl.SSLCertVerificationError)
 
 
 def explain(error: BaseException, tls: Tls | None) -> str:

@@ -46,15 +46,18 @@ def test_a_login_file_makes_sasl(tmp_path: Path) -> None:
     assert zookeeper_security({**keys, "zookeeper.sasl.client": "false"}) == NO_SECURITY
 
 
+TLS = {"zookeeper.ssl.client.enable": "true"}
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({"zookeeper.set.acl": "true"}, "^zookeeper.set.acl=true: allowed with an identity"),
         ({"zookeeper.set.acl": "yes"}, "^zookeeper.set.acl=yes: allowed is true or false"),
-        ({"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": "t.jks"}, "allowed is a PEM.*keytool"),
-        ({"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.keystore.location": "k.p12"}, "allowed is a PEM.*openssl"),
-        ({"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.truststore.location": "absent.pem"}, "absent.pem: "),
-        ({"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.crl.enable": "true"}, "crl.enable=true: allowed is false"),
+        ({**TLS, "zookeeper.ssl.truststore.location": "t.jks"}, "allowed is a PEM.*keytool"),
+        ({**TLS, "zookeeper.ssl.keystore.location": "k.p12"}, "allowed is a PEM.*openssl"),
+        ({**TLS, "zookeeper.ssl.truststore.location": "absent.pem"}, "absent.pem: "),
+        ({**TLS, "zookeeper.ssl.crl.enable": "true"}, "crl.enable=true: allowed is false"),
         ({"zookeeper.auth.digest": "kafka"}, "allowed is user:password"),
         ({"java.security.auth.login.config": "/absent/jaas.conf"}, "^java.security.auth.login.config=.*: No such file"),
     ],

@@ -1,0 +1,74 @@
+"""How kazoo waits and connects, on its connection thread: poll, sockets that read ahead, TLS of our own settings."""
+
+import select
+import socket
+import ssl
+from typing import Any
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+
+class _BufferedSocket(socket.socket):
+    """A socket that reads ahead: kazoo asks for every length and every body by itself."""
+
+    _READ_AHEAD_BYTES = 64 * 1024
+
+    def __init__(self, plain: socket.socket) -> None:
+        super().__init__(plain.family, plain.type, plain.proto, fileno=plain.detach())
+        self._ahead = b""
+        self._position = 0
+
+    def pending(self) -> int:
+        """Bytes that were read ahead (kazoo asks for this, because TLS sockets have it too)."""
+        return len(self._ahead) - self._position
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        if not self.pending():
+            self._ahead, self._position = super().recv(self._READ_AHEAD_BYTES, flags), 0
+        start = self._position
+        self._position = min(start + size, len(self._ahead))
+        return self._ahead[start : self._position]
+
+
+_ReadAhead = _BufferedSocket | ssl.SSLSocket
+
+
+class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Runs every callback on kazoo's connection thread, in the order of the wire; they only post."""
+
+    running = False  # kazoo calls back directly, not through a queue
+
+    def __init__(self, tls_context: ssl.SSLContext | None) -> None:
+        super().__init__()
+        self._tls_context = tls_context
+
+    def start(self) -> None:
+        """No worker threads."""
+
+    def stop(self) -> None:
+        """No worker threads."""
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+    def select(self, readers: Any, writers: Any, _: Any, timeout: float | None = None) -> Any:
+        """As select.select, without its limit on descriptors; kazoo's own makes an epoll each time."""
+        poll = select.poll()
+        ahead = [reader for reader in readers if isinstance(reader, _ReadAhead) and reader.pending()]
+        for reader in readers:
+            poll.register(reader, select.POLLIN)
+        for writer in writers:
+            poll.register(writer, select.POLLOUT)
+        ready = {descriptor for descriptor, _ in poll.poll(0 if ahead else None if timeout is None else timeout * 1000)}
+        return (
+            [reader for reader in readers if reader in ahead or reader.fileno() in ready],
+            [writer for writer in writers if writer.fileno() in ready],
+            [],
+        )
+
+    def create_connection(self, *args: Any, hostname: str | None = None, **kwargs: Any) -> Any:
+        plain = super().create_connection(*args, **kwargs)
+        if self._tls_context is None:
+            return _BufferedSocket(plain)
+        # The name is the one in the connection string, never what an address resolves back to.
+        return self._tls_context.wrap_socket(plain, server_hostname=hostname)
