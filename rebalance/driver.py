@@ -60,7 +60,7 @@ class GroupDriver:
         raise NotImplementedError
 
     def may_act(self) -> bool:
-        """Whether a record may be handed out now: the session is certain to be alive and the connection not in doubt."""
+        """Whether a record may be handed out now: the session is certain to be alive, the connection not in doubt."""
         raise NotImplementedError
 
     @property

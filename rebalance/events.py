@@ -1,8 +1,8 @@
 """What a member of a group did and saw, for observers (``kafka-zk watch``, flight recorder, tests' checker).
 
-Every event has the wall-clock time in ms since the epoch, the actor (the consumer id), the cause in a few words, and the
-zxid of the change behind it (0 where there is none or it is not known). In the order of one rebalance: ``StrategyChosen``
-(only when it changed), ``RebalanceStarted``, ``DeliveryStopped``, ``Committed``, ``Released``, ``Claimed`` or
+Every event has the wall-clock time in ms since the epoch, the actor (the consumer id), the cause in a few words, and
+the zxid of the change behind it (0 where there is none or it is not known). In the order of one rebalance:
+``StrategyChosen`` (only when it changed), ``RebalanceStarted``, ``DeliveryStopped``, ``Released``, ``Claimed`` or
 ``ClaimWaits``, ``DeliveryStarted``, ``RebalanceFinished``. What happens to many partitions together is one event.
 """
 
