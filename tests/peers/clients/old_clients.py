@@ -16,11 +16,11 @@ _MAGIC_1_SINCE_FETCH = 2
 
 
 class OldDriver:
-    """One JVM with the clients of an old Kafka version (tests/peers/java/legacy/OldDriver.java)."""
+    """One JVM with a driver class of tests/peers/java/legacy and the jars of an old Kafka version."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, main_class: str = "OldDriver") -> None:
         self.version = version
-        self._process = LineProcess(version, "OldDriver")
+        self._process = LineProcess(version, main_class)
 
     def ask(self, *request: object, records: list[str] | None = None) -> list[list[str]]:
         """The fields of every line of the answer. Raises: ClientFailed with the Java exception."""

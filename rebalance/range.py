@@ -1,0 +1,28 @@
+"""``range``, Kafka's default: each topic by itself, its partitions cut into as many runs as it has threads.
+
+With P partitions and C threads each thread gets P div C, and the first P mod C of them one more. What is left over
+falls on the same threads for every topic.
+
+Tests: ``tests/rebalance/test_range.py``, ``test_strategies.py``; against Kafka: ``tests/peers/test_assignors.py``.
+"""
+
+from rebalance.assignment import Assignment, GroupSnapshot, ThreadId
+from storage.types import TopicPartition
+
+
+class RangeAssignor:
+    """Source: RangeAssignor, PartitionAssignor.scala@0.8.2 to 1.1, which all agree."""
+
+    name = "range"
+
+    def assign(self, snapshot: GroupSnapshot) -> Assignment:
+        assignment: dict[TopicPartition, ThreadId] = {}
+        for topic, threads in snapshot.threads.items():
+            partitions = snapshot.partitions[topic]
+            per_thread, extra = divmod(len(partitions), len(threads))
+            for index, thread in enumerate(threads):
+                start = per_thread * index + min(index, extra)
+                count = per_thread + (index < extra)
+                for partition in partitions[start : start + count]:
+                    assignment[TopicPartition(topic, partition)] = thread
+        return assignment

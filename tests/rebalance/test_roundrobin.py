@@ -1,0 +1,64 @@
+"""``roundrobin``: Kafka's answers, Java's hash, and what 0.8 asks for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from rebalance.assignment import group_snapshot
+from rebalance.roundrobin import (
+    RoundRobinAssignor,
+    SubscriptionsDiffer,
+    java_string_hash,
+    require_equal_subscriptions,
+)
+from registry.znodes.consumers import ConsumerRegistration
+from tests.rebalance.golden import GOLDEN
+from tests.rebalance.groups import Group, equal_members, groups, loads
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden_tables(name: str) -> None:
+    """The same as Kafka 0.10.2.2 (tests/peers/test_assignors.py asks it, and 0.8.2.2 where that does not refuse)."""
+    assert RoundRobinAssignor().assign(GOLDEN[name].snapshot) == GOLDEN[name].assignment("roundrobin")
+
+
+@pytest.mark.parametrize(
+    ("text", "hashed"),
+    [("", 0), ("a", 97), ("[t1,0]", -1581082495), ("[t2,0]", -1581052704), ("polygenelubricants", -(2**31))],
+)
+def test_hash_is_javas(text: str, hashed: int) -> None:
+    """Signed, 32 bits; the two in brackets were seen in a real group."""
+    assert java_string_hash(text) == hashed
+
+
+def test_equal_hashes_are_sorted_by_name() -> None:
+    """[Aa,0] and [BB,0] hash alike; Kafka's order depends on its hash table there."""
+    assert java_string_hash("[Aa,0]") == java_string_hash("[BB,0]")
+    snapshot = group_snapshot(equal_members(2, ["BB", "Aa"]), {"BB": [0], "Aa": [0]})
+    assert {str(partition): thread for partition, thread in RoundRobinAssignor().assign(snapshot).items()} == {
+        "Aa-0": "m000-0",
+        "BB-0": "m001-0",
+    }
+
+
+@given(groups(equal=True))
+def test_balanced_over_all_topics_of_equal_members(group: Group) -> None:
+    """The documented promise of Kafka's assignor."""
+    counts = loads(group.snapshot, RoundRobinAssignor().assign(group.snapshot)).values()
+    assert max(counts) - min(counts) <= 1
+
+
+@given(groups(equal=True))
+def test_equal_members_can_be_mixed_with_0_8(group: Group) -> None:
+    """Nothing is raised, not even for a group of nobody."""
+    require_equal_subscriptions(group.snapshot)
+    require_equal_subscriptions(group_snapshot({}, {}))
+
+
+@pytest.mark.parametrize("streams", [{"t1": 1}, {"t1": 1, "t2": 2}])
+def test_0_8_refuses_unequal_members(streams: dict[str, int]) -> None:
+    """Other topics, or another count of streams; the message names both."""
+    members = {"a": ConsumerRegistration({"t1": 1, "t2": 1}), "b": ConsumerRegistration(streams)}
+    with pytest.raises(SubscriptionsDiffer, match=r"t1 has a-0, b-0 and t2 has a-0"):
+        require_equal_subscriptions(group_snapshot(members, {"t1": [0], "t2": [0]}))

@@ -1,0 +1,107 @@
+"""``sticky``: as balanced as possible, and nothing moves that need not."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance.assignment import Assignment, GroupSnapshot, ThreadId, group_snapshot, moves
+from rebalance.sticky import StickyAssignor
+from registry.znodes.consumers import ConsumerRegistration
+from storage.types import TopicPartition
+from tests.rebalance.groups import Group, equal_members, everything, groups, loads
+
+
+def assign(snapshot: GroupSnapshot) -> Assignment:
+    return StickyAssignor().assign(snapshot)
+
+
+def reachable(snapshot: GroupSnapshot, assignment: Assignment, origin: ThreadId) -> set[ThreadId]:
+    """Every thread that can come to one more partition when ``origin`` gives one up, by hand-overs along a chain."""
+    found, left = {origin}, [origin]
+    while left:
+        giver = left.pop()
+        topics = {partition.topic for partition, thread in assignment.items() if thread == giver}
+        new = {thread for topic in topics for thread in snapshot.threads[topic]} - found
+        found |= new
+        left += new
+    return found
+
+
+@given(groups())
+def test_no_move_can_improve(group: Group) -> None:
+    """KIP-54's balance for different subscriptions, and more: no chain of moves can either."""
+    snapshot = group.snapshot
+    assignment = assign(snapshot)
+    counts = loads(snapshot, assignment)
+    for thread, count in counts.items():
+        assert all(counts[other] >= count - 1 for other in reachable(snapshot, assignment, thread))
+
+
+@given(groups(equal=True))
+def test_equal_members_keep_all_that_balance_allows(group: Group) -> None:
+    """Counts differ by one at most; of those, none could keep more of what it had."""
+    snapshot = group.snapshot
+    assignment = assign(snapshot)
+    counts = loads(snapshot, assignment)
+    assert max(counts.values()) - min(counts.values()) <= 1
+    valid = [snapshot.previous.get(partition) for partition in everything(snapshot)]
+    had = Counter(thread for thread in valid if thread in counts)
+    share, extra = divmod(len(assignment), len(counts))
+    over = sum(count > share for count in had.values())
+    best = sum(min(count, share) for count in had.values()) + min(over, extra)
+    assert len(moves(snapshot.previous, assignment).stays) == best
+
+
+@given(st.integers(2, 8), st.integers(1, 40), st.data())
+def test_when_a_member_leaves_only_its_partitions_move(members: int, partitions: int, data: st.DataObject) -> None:
+    """Those who stay keep everything."""
+    partitions_of = {"t": range(partitions)}
+    before = assign(group_snapshot(equal_members(members, ["t"]), partitions_of))
+    gone = f"m{data.draw(st.integers(0, members - 1)):03}"
+    stayed = {name: each for name, each in equal_members(members, ["t"]).items() if name != gone}
+    after = assign(group_snapshot(stayed, partitions_of, before))
+    assert set(moves(before, after).released.values()) <= {f"{gone}-0"}
+
+
+@given(st.integers(1, 8), st.integers(1, 40))
+def test_when_a_member_joins_partitions_move_to_it_only(members: int, partitions: int) -> None:
+    """And no more than its share."""
+    partitions_of = {"t": range(partitions)}
+    before = assign(group_snapshot(equal_members(members, ["t"]), partitions_of))
+    after = assign(group_snapshot(equal_members(members + 1, ["t"]), partitions_of, before))
+    claimed = moves(before, after).claimed
+    assert set(claimed.values()) <= {f"m{members:03}-0"}
+    assert len(claimed) == partitions // (members + 1)
+
+
+def test_new_partitions_move_nothing() -> None:
+    """A topic that grows by less than what balances it."""
+    members = equal_members(3, ["t"])
+    before = assign(group_snapshot(members, {"t": range(6)}))
+    after = assign(group_snapshot(members, {"t": range(9)}, before))
+    assert moves(before, after).released == {}
+    assert Counter(after.values()) == {"m000-0": 3, "m001-0": 3, "m002-0": 3}
+
+
+def test_a_chain_levels_members_that_share_no_topic() -> None:
+    """a reads x, b reads x and y, c reads y: c helps a by taking from b what b then takes from a."""
+    members = {
+        "a": ConsumerRegistration({"x": 1}),
+        "b": ConsumerRegistration({"x": 1, "y": 1}),
+        "c": ConsumerRegistration({"y": 1}),
+    }
+    previous = {TopicPartition("x", number): "a-0" for number in range(6)}
+    previous |= {TopicPartition("y", number): "b-0" for number in range(3)}
+    assignment = assign(group_snapshot(members, {"x": range(6), "y": range(3)}, previous))
+    assert Counter(assignment.values()) == {"a-0": 3, "b-0": 3, "c-0": 3}
+
+
+def test_a_partition_that_is_new_moves_before_one_that_was_there() -> None:
+    """Where one must be passed on, it is not the one that would have stayed."""
+    members = {"a": ConsumerRegistration({"t": 1, "u": 1}), "b": ConsumerRegistration({"t": 1})}
+    previous = {TopicPartition("t", 0): "a-0"}
+    assignment = assign(group_snapshot(members, {"t": range(2), "u": range(1)}, previous))
+    assert moves(previous, assignment).stays == previous

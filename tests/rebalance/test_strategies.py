@@ -1,0 +1,111 @@
+"""What every strategy in the table promises: a new one is checked by being in it."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance.assignment import Assignor, group_snapshot
+from rebalance.strategies import ASSIGNORS, UnknownStrategy, assignor_named
+from tests.rebalance.groups import Group, equal_members, everything, groups, loads, random_group
+
+every_strategy = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS.keys())
+
+# Strings hash otherwise in every process: whoever iterates over a set of them is found out.
+_DIGEST = """
+import random, sys
+from rebalance.assignment import group_snapshot
+from rebalance.strategies import assignor_named
+from tests.rebalance.groups import random_group
+assignor, rng = assignor_named(sys.argv[1]), random.Random(4)
+topics = {f"t{number}": range(number) for number in range(12)}
+previous = {}
+for _ in range(20):
+    previous = assignor.assign(group_snapshot(random_group(rng, list(topics)), topics, previous))
+    print(sorted(previous.items()))
+"""
+
+
+@every_strategy
+@given(group=groups())
+def test_total_and_disjoint(assignor: Assignor, group: Group) -> None:
+    """Every partition with a subscriber has one reader, one that subscribed to its topic, and no other has any."""
+    snapshot = group.snapshot
+    assignment = assignor.assign(snapshot)
+    assert set(assignment) == everything(snapshot)
+    assert all(thread in snapshot.threads[partition.topic] for partition, thread in assignment.items())
+
+
+@every_strategy
+@given(group=groups(equal=True, topic_count=1))
+def test_balanced(assignor: Assignor, group: Group) -> None:
+    """On one topic, counts differ by one at most. (Over several, each strategy's own tests say what holds.)"""
+    counts = loads(group.snapshot, assignor.assign(group.snapshot)).values()
+    assert max(counts) - min(counts) <= 1
+
+
+@every_strategy
+@given(group=groups(), rng=st.randoms(use_true_random=False))
+def test_deterministic_in_any_order(assignor: Assignor, group: Group, rng: random.Random) -> None:
+    """ZooKeeper lists children in no order; members read them at different times."""
+    shuffled = Group(*(dict(rng.sample(list(table.items()), len(table))) for table in group))
+    assert assignor.assign(shuffled.snapshot) == assignor.assign(group.snapshot)
+
+
+@pytest.mark.integration
+@every_strategy
+def test_deterministic_in_every_process(assignor: Assignor) -> None:
+    """Twenty rounds in a row, each from the one before, with two seeds for Python's hashes."""
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", _DIGEST, assignor.name],
+            capture_output=True, check=True, env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(outputs) == 1
+    assert len(outputs.pop().splitlines()) == 20
+
+
+@every_strategy
+@given(group=groups())
+def test_sticky_when_nothing_changed(assignor: Assignor, group: Group) -> None:
+    """A rebalance without a cause moves nothing."""
+    assignment = assignor.assign(group.snapshot)
+    assert assignor.assign(group._replace(previous=dict(assignment)).snapshot) == assignment
+
+
+@every_strategy
+def test_the_snapshot_is_left_as_it_was(assignor: Assignor) -> None:
+    """Members share it with their observers."""
+    group = random_group(random.Random(5), ["a", "b", "c", "d", "e"])
+    snapshot, same = (group_snapshot(group, {"a": [0, 1, 2], "b": [0]}) for _ in range(2))
+    assignor.assign(snapshot)
+    assert snapshot == same
+
+
+@every_strategy
+@pytest.mark.parametrize("topic_count", [1, 100, 2000])
+def test_200_members_on_2000_partitions_take_less_than_a_second(assignor: Assignor, topic_count: int) -> None:
+    """Of CPU; the worst that can have been, all with one member, included. It takes a fifth of that."""
+    topics = {f"t{number}": range(2000 // topic_count) for number in range(topic_count)}
+    members = equal_members(200, list(topics))
+    hoarded = dict.fromkeys(everything(group_snapshot(members, topics)), "m000-0")
+    snapshot = group_snapshot(members, topics, hoarded)
+    started = time.process_time()
+    assignment = assignor.assign(snapshot)
+    assert time.process_time() - started < 1
+    assert len(assignment) == 2000
+
+
+def test_names_are_the_tables() -> None:
+    """What partition.assignment.strategy says is found, and what it cannot mean is refused by name."""
+    assert all(assignor_named(name).name == name for name in ASSIGNORS)
+    with pytest.raises(UnknownStrategy, match="no assignment strategy 'rnage': there are range, roundrobin, sticky"):
+        assignor_named("rnage")
