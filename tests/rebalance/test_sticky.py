@@ -99,9 +99,15 @@ def test_a_chain_levels_members_that_share_no_topic() -> None:
     assert Counter(assignment.values()) == {"a-0": 3, "b-0": 3, "c-0": 3}
 
 
-def test_a_partition_that_is_new_moves_before_one_that_was_there() -> None:
-    """Where one must be passed on, it is not the one that would have stayed."""
-    members = {"a": ConsumerRegistration({"t": 1, "u": 1}), "b": ConsumerRegistration({"t": 1})}
-    previous = {TopicPartition("t", 0): "a-0"}
-    assignment = assign(group_snapshot(members, {"t": range(2), "u": range(1)}, previous))
-    assert moves(previous, assignment).stays == previous
+def test_what_is_new_is_passed_on_before_what_was_kept() -> None:
+    """a keeps t-0 and gets five more; d needs four of b's, and two of a's go to b for that: not t-0."""
+    members = {
+        "a": ConsumerRegistration({"t": 1}),
+        "b": ConsumerRegistration({"t": 1, "w": 1}),
+        "d": ConsumerRegistration({"w": 1}),
+    }
+    kept = {TopicPartition("t", 0): "a-0"}
+    previous = kept | {TopicPartition("w", number): "b-0" for number in range(6)}
+    assignment = assign(group_snapshot(members, {"t": range(6), "w": range(6)}, previous))
+    assert Counter(assignment.values()) == {"a-0": 4, "b-0": 4, "d-0": 4}
+    assert kept.items() <= assignment.items()

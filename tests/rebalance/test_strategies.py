@@ -6,14 +6,19 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance.assignment import Assignor, group_snapshot
+from rebalance.assignment import Assignor, GroupSnapshot, group_snapshot
 from rebalance.strategies import ASSIGNORS, UnknownStrategy, assignor_named
 from tests.rebalance.groups import Group, equal_members, everything, groups, loads, random_group
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 every_strategy = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS.keys())
 
@@ -54,8 +59,14 @@ def test_balanced(assignor: Assignor, group: Group) -> None:
 @given(group=groups(), rng=st.randoms(use_true_random=False))
 def test_deterministic_in_any_order(assignor: Assignor, group: Group, rng: random.Random) -> None:
     """ZooKeeper lists children in no order; members read them at different times."""
-    shuffled = Group(*(dict(rng.sample(list(table.items()), len(table))) for table in group))
-    assert assignor.assign(shuffled.snapshot) == assignor.assign(group.snapshot)
+
+    def shuffled(table: Mapping[K, V]) -> dict[K, V]:
+        return dict(rng.sample(list(table.items()), len(table)))
+
+    decided = assignor.assign(group.snapshot)
+    assert assignor.assign(Group(*map(shuffled, group)).snapshot) == decided
+    tables = (group.snapshot.threads, group.snapshot.partitions, group.snapshot.previous)
+    assert assignor.assign(GroupSnapshot(*map(shuffled, tables))) == decided
 
 
 @pytest.mark.integration
