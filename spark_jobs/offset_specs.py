@@ -1,0 +1,117 @@
+"""Where a read starts and ends, as options say it: the words, the JSON, the times of Spark's own Kafka source.
+
+Tests: tests/spark_jobs/test_options.py.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from spark_jobs.errors import OptionError
+from storage.types import TopicPartition
+
+EARLIEST_OFFSET = -2
+LATEST_OFFSET = -1
+
+
+class Earliest(NamedTuple):
+    """The first offset that each partition has."""
+
+
+class Latest(NamedTuple):
+    """The end that each partition has when the read is planned."""
+
+
+class Committed(NamedTuple):
+    """What the group has committed in ZooKeeper (ours, not Spark's); the first offset where it has not."""
+
+
+class AtOffsets(NamedTuple):
+    """An offset for each partition; -2 is earliest and -1 latest."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+class AtTime(NamedTuple):
+    """The first record at or after a time; ``times_ms`` by partition, or one time for all."""
+
+    times_ms: Mapping[TopicPartition, int] | int
+
+
+OffsetSpec = Earliest | Latest | Committed | AtOffsets | AtTime
+
+
+def parse_word_or_json(option: str, text: str) -> OffsetSpec:
+    """``earliest``, ``latest``, ``committed`` or ``{"topic":{"0":23,"1":-2}}``. Raises: OptionError."""
+    match text.strip().lower():
+        case "earliest":
+            return Earliest()
+        case "latest":
+            return Latest()
+        case "committed":
+            return Committed()
+    return AtOffsets(parse_partition_numbers(option, text, "an offset"))
+
+
+def parse_times(option: str, text: str) -> AtTime:
+    """``{"topic":{"0":1700000000000}}``: ms since the epoch. Raises: OptionError."""
+    return AtTime(parse_partition_numbers(option, text, "a time in ms"))
+
+
+def parse_time(option: str, text: str) -> AtTime:
+    """One time in ms since the epoch. Raises: OptionError."""
+    if not text.strip().isdigit():
+        raise OptionError(f"{option}: {text!r} is no time in ms since the epoch")
+    return AtTime(int(text))
+
+
+def parse_partition_numbers(option: str, text: str, meaning: str) -> dict[TopicPartition, int]:
+    """``{"topic":{"partition":number}}``. Raises: OptionError."""
+    found = {}
+    for topic, numbers in _object(option, text).items():
+        if not isinstance(numbers, dict):
+            raise OptionError(
+                f'{option}: {topic} needs an object of partitions, as in {{{json.dumps(topic)}:{{"0":23}}}}'
+            )
+        for partition, number in numbers.items():
+            if not partition.isdigit() or not isinstance(number, int) or isinstance(number, bool):
+                raise OptionError(f"{option}: {topic}: {partition!r}:{number!r} is no partition with {meaning}")
+            found[TopicPartition(topic, int(partition))] = number
+    return found
+
+
+def parse_assign(text: str) -> list[TopicPartition]:
+    """``{"topicA":[0,1],"topicB":[2]}``. Raises: OptionError."""
+    found = []
+    for topic, numbers in _object("assign", text).items():
+        if not isinstance(numbers, list) or not all(type(number) is int and number >= 0 for number in numbers):
+            raise OptionError(f"assign: {topic} needs a list of partition numbers")
+        found += [TopicPartition(topic, number) for number in numbers]
+    return sorted(set(found))
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """The shape of Spark's offset JSON: ``{"topic": {"0": 23}}``, sorted."""
+    document: dict[str, dict[str, int]] = {}
+    for tp in sorted(offsets):
+        document.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    return document
+
+
+def offsets_of(document: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    """The inverse of ``format_offsets``."""
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, numbers in document.items()
+        for partition, offset in numbers.items()
+    }
+
+
+def _object(option: str, text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise OptionError(f"{option}: {text!r} is neither a word nor a JSON object that is known there")
+    return document

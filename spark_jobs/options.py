@@ -1,0 +1,191 @@
+"""The data source's options, named as those of Spark's own Kafka source, checked before anything is asked for.
+
+Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, ``startingOffsets=committed`` with
+``group.id`` (the offsets that the group has in ZooKeeper), and ``maxRecordsPerRun``. Names are case-insensitive.
+Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/test_options.py.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_jobs import offset_specs as specs
+from spark_jobs.errors import OptionError
+from spark_jobs.offset_specs import AtOffsets, Committed, Earliest, Latest, OffsetSpec
+from storage.types import TopicPartition
+
+_STRATEGIES = ("subscribe", "subscribePattern", "assign")
+_REFUSED = {
+    "kafka.auto.offset.reset": "startingOffsets says where to start",
+    "kafka.key.deserializer": "keys are bytes; decode them with DataFrame operations",
+    "kafka.value.deserializer": "values are bytes; decode them with DataFrame operations",
+    "kafka.enable.auto.commit": "nothing is committed by reading",
+    "kafka.interceptor.classes": "there are no interceptors",
+}
+_TRUE_FALSE = {"true": True, "false": False}
+_INT_MAX = 2**31 - 1
+_BATCH_ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What is to be read; sizes in records or bytes, times in ms."""
+
+    bootstrap_servers: str | None
+    zookeeper: str | None
+    topics: tuple[str, ...]
+    pattern: str | None
+    partitions: tuple[TopicPartition, ...]
+    starting: OffsetSpec
+    ending: OffsetSpec
+    group_id: str | None
+    strategy_latest: bool
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_records_per_run: int | None
+    max_offsets_per_trigger: int | None
+    include_headers: bool
+    fail_on_data_loss: bool
+    kafka: Mapping[str, str]
+    poll_timeout_ms: int
+    retry_interval_ms: int
+    client_id: str
+
+    def wants(self, topic: str) -> bool:
+        """Whether a topic matches the subscription."""
+        if self.pattern is not None:
+            return re.fullmatch(self.pattern, topic) is not None
+        return topic in self.topics or any(tp.topic == topic for tp in self.partitions)
+
+
+class _Options:
+    """The given options by lower-case name; what is taken is remembered."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {name.lower(): str(value) for name, value in given.items()}
+
+    def text(self, name: str) -> str | None:
+        return self._given.get(name.lower())
+
+    def number(self, name: str, lowest: int = 1) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not re.fullmatch(r"[0-9]+", text.strip()) or int(text) < lowest:
+            raise OptionError(f"{name}: {text!r} is no number of at least {lowest}")
+        return int(text)
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in _TRUE_FALSE:
+            raise OptionError(f"{name}: {text!r} is neither true nor false")
+        return _TRUE_FALSE[text.strip().lower()]
+
+    def kafka(self) -> dict[str, str]:
+        return {name.removeprefix("kafka."): value for name, value in self._given.items() if name.startswith("kafka.")}
+
+
+def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
+    """Raises: OptionError with one sentence."""
+    options = _Options(given)
+    for name, why in _REFUSED.items():
+        if options.text(name) is not None:
+            raise OptionError(f"{name} is not supported: {why}")
+    kafka = options.kafka()
+    if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
+        raise OptionError(f"kafka.security.protocol={kafka['security.protocol']}: only PLAINTEXT is supported")
+    bootstrap, zookeeper = kafka.get("bootstrap.servers"), options.text("zookeeper.connect")
+    if not bootstrap and not zookeeper:
+        raise OptionError("kafka.bootstrap.servers or zookeeper.connect is needed")
+    group_id = options.text("group.id") or kafka.get("group.id")
+    starting, ending = _bounds(options, streaming)
+    if isinstance(starting, Committed) and not (group_id and zookeeper):
+        raise OptionError("startingOffsets=committed needs group.id and zookeeper.connect")
+    strategy = options.text("startingOffsetsByTimestampStrategy") or "error"
+    if strategy.lower() not in ("error", "latest"):
+        raise OptionError(f"startingOffsetsByTimestampStrategy: {strategy!r} is neither error nor latest")
+    return SourceOptions(
+        bootstrap_servers=bootstrap,
+        zookeeper=zookeeper,
+        **_subscription(options),
+        starting=starting,
+        ending=ending,
+        group_id=group_id,
+        strategy_latest=strategy.lower() == "latest",
+        min_partitions=options.number("minPartitions"),
+        max_records_per_partition=options.number("maxRecordsPerPartition"),
+        max_records_per_run=options.number("maxRecordsPerRun"),
+        max_offsets_per_trigger=options.number("maxOffsetsPerTrigger"),
+        include_headers=options.flag("includeHeaders", False),
+        fail_on_data_loss=options.flag("failOnDataLoss", True),
+        kafka=kafka,
+        poll_timeout_ms=options.number("kafkaConsumer.pollTimeoutMs") or 120_000,
+        retry_interval_ms=options.number("fetchOffset.retryIntervalMs", 0) or 100,
+        client_id=kafka.get("client.id") or options.text("groupIdPrefix") or "spark-kafka-zk",
+    )
+
+
+def kafka_number(options: SourceOptions, key: str, default: int) -> int:
+    """A numeric ``kafka.*`` option. Raises: OptionError."""
+    text = options.kafka.get(key)
+    if text is None:
+        return default
+    if not re.fullmatch(r"-?[0-9]+", text.strip()) or int(text) > _INT_MAX:
+        raise OptionError(f"kafka.{key}: {text!r} is no number")
+    return int(text)
+
+
+def _subscription(options: _Options) -> dict[str, Any]:
+    given = [(name, options.text(name)) for name in _STRATEGIES if options.text(name) is not None]
+    if len(given) != 1:
+        told = "none is given" if not given else " and ".join(name for name, _ in given) + " are given"
+        raise OptionError(f"exactly one of subscribe, subscribePattern and assign is needed, {told}")
+    name, text = given[0]
+    assert text is not None
+    found: dict[str, Any] = {"topics": (), "pattern": None, "partitions": ()}
+    if name == "assign":
+        found["partitions"] = tuple(specs.parse_assign(text))
+    elif name == "subscribe":
+        found["topics"] = tuple(sorted({topic.strip() for topic in text.split(",") if topic.strip()}))
+    else:
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise OptionError(f"subscribePattern: {text!r}: {error}") from None
+        found["pattern"] = text.strip()
+    if not any(found.values()):
+        raise OptionError(f"{name}: no topic is named")
+    return found
+
+
+def _bounds(options: _Options, streaming: bool) -> tuple[OffsetSpec, OffsetSpec]:
+    """Where to start and to end; a time goes before offsets by time, these before offsets."""
+    starting = _bound(options, "starting", Latest() if streaming else Earliest())
+    if streaming:
+        for name in _BATCH_ENDINGS:
+            if options.text(name) is not None:
+                raise OptionError(f"{name} is for batch reads, a stream has no end")
+        return starting, Latest()
+    ending = _bound(options, "ending", Latest())
+    if isinstance(starting, Latest) or _has(starting, specs.LATEST_OFFSET):
+        raise OptionError("startingOffsets: a batch read cannot start at latest")
+    if isinstance(ending, Earliest | Committed) or _has(ending, specs.EARLIEST_OFFSET):
+        raise OptionError("endingOffsets: a read ends at latest or at offsets")
+    return starting, ending
+
+
+def _bound(options: _Options, side: str, default: OffsetSpec) -> OffsetSpec:
+    if (text := options.text(f"{side}Timestamp")) is not None:
+        return specs.parse_time(f"{side}Timestamp", text)
+    if (text := options.text(f"{side}OffsetsByTimestamp")) is not None:
+        return specs.parse_times(f"{side}OffsetsByTimestamp", text)
+    if (text := options.text(f"{side}Offsets")) is not None:
+        return specs.parse_word_or_json(f"{side}Offsets", text)
+    return default
+
+
+def _has(spec: OffsetSpec, offset: int) -> bool:
+    return isinstance(spec, AtOffsets) and offset in spec.offsets.values()

@@ -1,0 +1,164 @@
+"""The driver's part of a read: which offset ranges, from broker answers and the options. Nothing is fetched here.
+
+Source: KafkaOffsetReaderConsumer and KafkaOffsetRangeCalculator describe what Spark's own source does; the rules that
+users rely on are kept: offsets given as JSON name every partition, a time after the newest record is an error at the
+start (``startingOffsetsByTimestampStrategy``) and the end of the log at the end.
+Tests: tests/spark_jobs/test_planner.py.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from spark_jobs import offset_ranges
+from spark_jobs.cluster_client import EARLIEST, LATEST, NO_OFFSET, ClientSettings
+from spark_jobs.errors import DataLoss, OptionError
+from spark_jobs.offset_ranges import OffsetRange
+from spark_jobs.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest, OffsetSpec
+from spark_jobs.options import SourceOptions, kafka_number
+from spark_jobs.range_settings import FetchSettings
+from storage.types import TopicPartition
+
+Offsets = dict[TopicPartition, int]
+ReadCommitted = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
+
+
+class Brokers(Protocol):
+    """What is asked of the cluster (``cluster_client.ClusterClient``)."""
+
+    def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]: ...
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets: ...
+
+
+def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]:
+    """The subscribed partitions, sorted. Raises: OptionError for one that is not there."""
+    names = None if options.pattern else {*options.topics, *(tp.topic for tp in options.partitions)}
+    counts = brokers.partition_counts(names)
+    missing = sorted(set(names or ()) - counts.keys())
+    if missing:
+        raise OptionError(f"there is no topic {missing[0]}")
+    if options.partitions:
+        absent = [tp for tp in options.partitions if tp.partition >= counts[tp.topic]]
+        if absent:
+            raise OptionError(
+                f"assign: there is no partition {absent[0]}, {absent[0].topic} has {counts[absent[0].topic]}"
+            )
+        return list(options.partitions)
+    return sorted(
+        TopicPartition(topic, number)
+        for topic, count in counts.items()
+        if options.wants(topic)
+        for number in range(count)
+    )
+
+
+def plan(options: SourceOptions, brokers: Brokers, committed: ReadCommitted) -> list[OffsetRange]:
+    """The ranges of a batch read, not yet split. Raises: OptionError, DataLoss, FetchFailed."""
+    wanted = partitions(options, brokers)
+    starts = starting_offsets(options, brokers, committed, wanted)
+    ends = ending_offsets(options, brokers, wanted)
+    ranges = offset_ranges.between(starts, ends)
+    if options.max_records_per_run is not None:
+        ranges = offset_ranges.limited(ranges, options.max_records_per_run)
+    return ranges
+
+
+def split(options: SourceOptions, ranges: list[OffsetRange]) -> list[OffsetRange]:
+    """One piece for each Spark task."""
+    return offset_ranges.split(ranges, options.min_partitions, options.max_records_per_partition)
+
+
+def starting_offsets(
+    options: SourceOptions, brokers: Brokers, committed: ReadCommitted, wanted: list[TopicPartition]
+) -> Offsets:
+    """Where each partition starts. Raises: OptionError."""
+    spec = options.starting
+    match spec:
+        case Committed():
+            known = committed(wanted)
+            rest = brokers.offsets({tp: EARLIEST for tp in wanted if tp not in known})
+            return {**known, **rest}
+        case AtTime():
+            found = brokers.offsets(_times("startingOffsetsByTimestamp", spec, wanted))
+            late = [tp for tp, offset in found.items() if offset == NO_OFFSET]
+            if late and not options.strategy_latest:
+                raise OptionError(
+                    f"the starting time is after the newest record of {min(late)} "
+                    "(startingOffsetsByTimestampStrategy=latest starts at its end)"
+                )
+            return {**found, **brokers.offsets(dict.fromkeys(late, LATEST))}
+    return _simple("startingOffsets", spec, brokers, wanted)
+
+
+def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicPartition]) -> Offsets:
+    """Where each partition ends. Raises: OptionError, DataLoss for offsets that the log does not have."""
+    spec = options.ending
+    if isinstance(spec, AtTime):
+        found = brokers.offsets(_times("endingOffsetsByTimestamp", spec, wanted))
+        late = [tp for tp, offset in found.items() if offset == NO_OFFSET]
+        return {**found, **brokers.offsets(dict.fromkeys(late, LATEST))}
+    ends = _simple("endingOffsets", spec, brokers, wanted)
+    if isinstance(spec, AtOffsets):
+        latest = brokers.offsets(dict.fromkeys(wanted, LATEST))
+        for tp, end in ends.items():
+            if end > latest[tp] and options.fail_on_data_loss:
+                raise DataLoss(f"endingOffsets: {end} is beyond the end of {tp}, which is at offset {latest[tp]}")
+        return {tp: min(end, latest[tp]) for tp, end in ends.items()}
+    return ends
+
+
+def _simple(option: str, spec: OffsetSpec, brokers: Brokers, wanted: list[TopicPartition]) -> Offsets:
+    match spec:
+        case Earliest():
+            return brokers.offsets(dict.fromkeys(wanted, EARLIEST))
+        case Latest():
+            return brokers.offsets(dict.fromkeys(wanted, LATEST))
+        case AtOffsets(offsets):
+            _names_all(option, offsets, wanted)
+            special = {tp: offset for tp, offset in offsets.items() if offset in (EARLIEST, LATEST)}
+            return {**offsets, **brokers.offsets(special)}
+    raise AssertionError(f"{option} cannot be {spec}")
+
+
+def _times(option: str, spec: AtTime, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+    if isinstance(spec.times_ms, int):
+        return dict.fromkeys(wanted, spec.times_ms)
+    _names_all(option, spec.times_ms, wanted)
+    return dict(spec.times_ms)
+
+
+def _names_all(option: str, given: Mapping[TopicPartition, int], wanted: list[TopicPartition]) -> None:
+    if missing := sorted(set(wanted) - given.keys()):
+        raise OptionError(f"{option} must name every partition that is read, {missing[0]} is missing")
+    if foreign := sorted(given.keys() - set(wanted)):
+        raise OptionError(f"{option} names {foreign[0]}, which is not read")
+
+
+def client_settings(options: SourceOptions, bootstrap_servers: str) -> ClientSettings:
+    """Raises: OptionError."""
+    isolation = options.kafka.get("isolation.level", "read_uncommitted").lower()
+    if isolation not in ("read_committed", "read_uncommitted"):
+        raise OptionError(f"kafka.isolation.level: {isolation!r} is neither read_committed nor read_uncommitted")
+    return ClientSettings(
+        bootstrap_servers,
+        client_id=options.client_id,
+        request_timeout_ms=kafka_number(options, "request.timeout.ms", 30_000),
+        retry_backoff_ms=max(1, kafka_number(options, "retry.backoff.ms", options.retry_interval_ms)),
+        receive_buffer_bytes=kafka_number(options, "receive.buffer.bytes", -1),
+        read_committed=isolation == "read_committed",
+        patience_ms=options.poll_timeout_ms,
+    )
+
+
+def fetch_settings(options: SourceOptions, client: ClientSettings) -> FetchSettings:
+    """Raises: OptionError."""
+    default = FetchSettings(client)
+    per_partition = kafka_number(options, "max.partition.fetch.bytes", default.max_bytes)
+    return FetchSettings(
+        client,
+        include_headers=options.include_headers,
+        fail_on_data_loss=options.fail_on_data_loss,
+        max_bytes=max(1, min(per_partition, kafka_number(options, "fetch.max.bytes", 2**31 - 1))),
+        max_wait_ms=kafka_number(options, "fetch.max.wait.ms", default.max_wait_ms),
+        check_crcs=options.kafka.get("check.crcs", "true").lower() != "false",
+    )

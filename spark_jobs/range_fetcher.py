@@ -1,0 +1,201 @@
+"""Fetching one offset range of one partition, in an executor: records in, in order, each once, or an error.
+
+The next fetch is under way while the records of the last one are decoded. Leaders are followed when they move. An
+offset is never reset: one that the log does not have is loss, told apart from a gap that compaction left:
+
+- **gap**: a fetch is answered without error, its first record has a higher offset than was asked for, or there are no
+  records left below the range's end although the log goes on. Compaction, aborted transactions and control records do
+  that; nothing is missing.
+- **loss**: the broker answers OFFSET_OUT_OF_RANGE. The log starts later (retention) or ends earlier (truncation, or the
+  topic is a new one of the same name). ``fail_on_data_loss`` decides: an error, or go on with what there is.
+"""
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from spark_jobs.arrow_columns import ArrowColumns
+from spark_jobs.batch_decoder import AbortedTransaction, BatchDecoder, Fetched, scan
+from spark_jobs.broker_connection import BrokerConnection
+from spark_jobs.cluster_client import BROKEN, EARLIEST, LATEST, ClusterClient
+from spark_jobs.errors import DataLoss, FetchFailed
+from spark_jobs.offset_ranges import OffsetRange
+from spark_jobs.range_settings import FetchSettings
+from storage.errors import StorageError
+
+_MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR))
+
+
+class RangeFetcher:
+    """Iterates over the Arrow record batches of a range. Raises: DataLoss, FetchFailed."""
+
+    def __init__(self, offset_range: OffsetRange, settings: FetchSettings) -> None:
+        self._range = offset_range
+        self._tp = offset_range.topic_partition
+        self._settings = settings
+        self._cluster = ClusterClient(settings.client)
+        self._position = offset_range.from_offset
+        self._until = offset_range.until_offset
+        self._max_bytes = settings.max_bytes
+        self._in_flight: BrokerConnection | None = None
+        self._decoder = BatchDecoder(
+            ArrowColumns(self._tp.topic, self._tp.partition, settings.include_headers),
+            offset_range.from_offset,
+            offset_range.until_offset,
+            read_committed=settings.client.read_committed,
+            check_crcs=settings.check_crcs,
+        )
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            self._refresh()
+            while self._position < self._until:
+                answer = self._fetch()
+                if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    self._out_of_range()
+                    continue
+                fetched = self._scan(answer)
+                if not self._advance(fetched, answer):
+                    continue
+                if self._position < self._until:
+                    self._send()
+                aborted = [AbortedTransaction(*each) for each in answer.aborted_transactions or ()]
+                yield from self._decode(fetched, aborted)
+            yield from self._decoder.finish()
+        finally:
+            self._cluster.close()
+
+    def _decode(self, fetched: Fetched, aborted: list[AbortedTransaction]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._decoder.feed(fetched, aborted)
+        except StorageError as error:
+            raise FetchFailed(f"{self._tp}: {error}") from error
+
+    def _scan(self, answer: FetchedPartition) -> Fetched:
+        records = answer.records
+        try:
+            return scan(memoryview(b"") if records is None else memoryview(records), self._position)  # type: ignore[arg-type]
+        except StorageError as error:
+            raise FetchFailed(f"{self._tp} at offset {self._position}: {error}") from error
+
+    def _advance(self, fetched: Fetched, answer: FetchedPartition) -> bool:
+        """Move on behind what was fetched; False if there is nothing to decode."""
+        if fetched.next_offset > self._position:
+            self._position = min(fetched.next_offset, self._until)
+            return True
+        if len(fetched.data):  # a batch that is bigger than the answer may be, from a broker older than 0.10.1
+            self._max_bytes *= 2
+            return False
+        end = answer.last_stable_offset if self._settings.client.read_committed else answer.high_watermark
+        if end >= self._until:
+            self._position = self._until  # a gap up to the end of the range
+        return False
+
+    # --- one fetch
+
+    def _fetch(self) -> FetchedPartition:
+        """The answer for ``position``, from whoever leads; an answer without records is one too.
+
+        Raises: FetchFailed when there was none, or no new record, for the patience.
+        """
+        settings = self._settings.client
+        deadline_s = time.monotonic() + settings.patience_ms / 1000
+        cause = "no leader is known"
+        while True:
+            try:
+                answer = self._answer()
+                if answer is not None:
+                    code = ErrorCode.of(answer.error_code)
+                    if code is ErrorCode.OFFSET_OUT_OF_RANGE or (code is ErrorCode.NONE and self._useful(answer)):
+                        return answer
+                    if code is not ErrorCode.NONE and not code.retriable and code not in _MOVED:
+                        raise FetchFailed(f"fetching {self._tp} at offset {self._position}: {code.name}")
+                    cause = code.name if code else f"the log ends at offset {answer.high_watermark}"
+            except BROKEN as error:
+                cause = str(error) or type(error).__name__
+                self._broke()
+            if time.monotonic() >= deadline_s:
+                raise FetchFailed(
+                    f"fetching {self._tp} at offset {self._position}: {cause}, for {settings.patience_ms} ms"
+                )
+            self._find_leader()
+
+    def _useful(self, answer: FetchedPartition) -> bool:
+        end = answer.last_stable_offset if self._settings.client.read_committed else answer.high_watermark
+        return bool(answer.records) or end >= self._until
+
+    def _answer(self) -> FetchedPartition | None:
+        """The answer to the fetch under way, or to a new one; None if no leader is known."""
+        if self._in_flight is None and not self._send():
+            return None
+        connection = self._in_flight
+        assert connection is not None
+        response = connection.receive_fetch()
+        self._in_flight = None
+        if response.error_code:
+            raise FetchFailed(f"fetching {self._tp}: {ErrorCode.of(response.error_code).name}")
+        return response.topics[0].partitions[0]
+
+    def _send(self) -> bool:
+        connection = None
+        try:
+            connection = self._cluster.leader(self._tp)
+            if connection is None:
+                return False
+            connection.send_fetch(self._request())
+        except BROKEN:
+            self._in_flight = connection
+            self._broke()
+            return False
+        self._in_flight = connection
+        return True
+
+    def _request(self) -> FetchRequest:
+        fetched = FetchPartition(
+            self._tp.partition, self._position, self._max_bytes, self._cluster.leader_epoch(self._tp)
+        )
+        return FetchRequest(
+            self._settings.max_wait_ms,
+            1,
+            [FetchTopic(self._tp.topic, None, [fetched])],
+            max_bytes=self._max_bytes,
+            isolation_level=int(self._settings.client.read_committed),
+        )
+
+    def _broke(self) -> None:
+        if self._in_flight is not None:
+            self._cluster.forget(self._in_flight)
+            self._in_flight = None
+
+    def _find_leader(self) -> None:
+        self._cluster.pause()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        try:
+            self._cluster.refresh([self._tp.topic])
+        except FetchFailed:
+            return  # the next attempt says so, until the patience is over
+
+    # --- loss
+
+    def _out_of_range(self) -> None:
+        """Fail, or go on where the log begins; never anywhere else."""
+        start = self._cluster.offsets({self._tp: EARLIEST})[self._tp]
+        end = self._cluster.offsets({self._tp: LATEST})[self._tp]
+        if start > self._position:
+            lost_until, why = min(start, self._until), f"the log starts at offset {start} now"
+        elif end < self._until:
+            lost_until, why = self._until, f"the log ends at offset {end} now"
+        else:
+            return  # it is in range again: the leader had not caught up
+        if self._settings.fail_on_data_loss:
+            raise DataLoss(
+                f"offsets {self._position} to {lost_until - 1} of {self._tp} are gone: {why} "
+                f"(failOnDataLoss=false reads what is left)"
+            )
+        self._position = lost_until

