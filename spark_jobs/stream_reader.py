@@ -1,8 +1,9 @@
 """The streaming read (``readStream``): the planner of the batch read over Spark's checkpoint.
 
-Spark's checkpoint is the truth about what was processed. With ``group.id`` and ``zookeeper.connect`` the group's offsets
-in ZooKeeper are its mirror, so that lag tools see the stream; they are written when Spark asks for the batch after, since
-then everything before is done. ``Trigger.AvailableNow`` reads up to the ends that the partitions have when it starts.
+Spark's checkpoint is the truth about what was processed. With ``group.id`` and ``zookeeper.connect`` the group's
+offsets in ZooKeeper are its mirror, so that lag tools see the stream; they are written when Spark asks for the batch
+after, since then everything before is done. ``Trigger.AvailableNow`` reads up to the ends that the partitions have when
+it starts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -90,7 +91,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST))
 
     def _with_new_partitions(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
-        """A start for every partition that has an end: one that came since the last batch is read from its beginning."""
+        """A start for every partition that has an end; one that is new is read from its beginning."""
         new = [tp for tp in ends if tp not in starts]
         begun = self._connected().brokers.offsets(dict.fromkeys(new, EARLIEST)) if new else {}
         return {**{tp: offset for tp, offset in starts.items() if tp in ends}, **begun}

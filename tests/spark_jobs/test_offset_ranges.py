@@ -1,0 +1,57 @@
+"""Cutting offset ranges: nothing lost, nothing twice, as many pieces as were asked for."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_jobs.offset_ranges import OffsetRange, between, limited, split
+from storage.types import TopicPartition
+
+_ranges = st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6)), min_size=1, max_size=8).map(
+    lambda pairs: [OffsetRange("t", number, start, start + size) for number, (start, size) in enumerate(pairs)]
+)
+_hints = st.none() | st.integers(1, 60)
+
+
+@given(_ranges, _hints, st.none() | st.integers(10_000, 10**6))
+def test_the_pieces_together_are_the_ranges(ranges: Any, min_partitions: Any, max_records: Any) -> None:
+    pieces = split(ranges, min_partitions, max_records)
+    joined: dict[int, list[int]] = {}
+    for piece in pieces:
+        assert piece.size > 0
+        bounds = joined.setdefault(piece.partition, [piece.from_offset, piece.from_offset])
+        assert bounds[1] == piece.from_offset
+        bounds[1] = piece.until_offset
+        assert max_records is None or piece.size <= max_records
+    assert joined == {each.partition: [each.from_offset, each.until_offset] for each in ranges}
+
+
+@given(_ranges, st.integers(1, 10**7))
+def test_a_run_reads_exactly_its_limit_or_everything(ranges: Any, limit: int) -> None:
+    cut = limited(ranges, limit)
+    total = sum(each.size for each in ranges)
+    assert sum(each.size for each in cut) == min(total, limit)
+    starts = {each.partition: each for each in ranges}
+    for each in cut:
+        assert each.from_offset == starts[each.partition].from_offset
+        assert each.until_offset <= starts[each.partition].until_offset
+
+
+def test_large_ranges_are_cut_in_proportion_and_small_ones_are_not() -> None:
+    """As the guide of Spark's source has it: divvying up larger partitions to smaller pieces."""
+    ranges = [OffsetRange("t", 0, 0, 100), OffsetRange("t", 1, 0, 10_000), OffsetRange("t", 2, 0, 30_000)]
+    pieces = split(ranges, min_partitions=9)
+    assert [sum(piece.partition == number for piece in pieces) for number in range(3)] == [1, 2, 6]
+
+
+def test_more_ranges_than_asked_for_stay_whole() -> None:
+    ranges = [OffsetRange("t", number, 0, 1000) for number in range(5)]
+    assert split(ranges, min_partitions=3) == ranges
+
+
+def test_partitions_without_new_records_give_no_range() -> None:
+    starts = {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7, TopicPartition("t", 2): 9}
+    assert between(starts, {TopicPartition("t", 0): 5, TopicPartition("t", 1): 9, TopicPartition("t", 2): 3}) == [
+        OffsetRange("t", 1, 7, 9)
+    ]
