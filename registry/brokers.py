@@ -1,10 +1,7 @@
 """The brokers that are alive: registering, taking over, refusing a duplicate, listing and watching.
 
-Theory: ``/brokers/ids/<id>`` is an ephemeral of the broker's session. A broker that was killed and starts again before
-its old session has expired finds its own ghost. It cannot tell it from a second broker that was given the same id by
-mistake, so it waits as long as a ghost can live and refuses if the znode is still there then: the session timeout, the
-tick at whose end ZooKeeper looks for expired sessions (at most half a session timeout), and a second more. Only a ghost
-of this very process (a session that it held itself) is replaced at once.
+Theory: ``/brokers/ids/<id>`` is an ephemeral of the broker's session; ``registration`` says how it gets there past the
+ghost of a broker that was killed. Only a ghost of this very process (a session that it held) is replaced at once.
 
 Source: KafkaZkClient.registerBroker and CheckedEphemeral in Kafka 3.9; KAFKA-7165.
 """
@@ -14,23 +11,17 @@ from functools import partial
 
 from twisted.logger import Logger
 
-from registry.client import Create, Delete, Operation, RegistryClient, SetData, ZnodeStat
-from registry.errors import ConnectionLoss, DuplicateBrokerId, InvalidZnode, MultiFailed, NodeExists, NoNode
+from registry.client import Create, Operation, RegistryClient, SetData, ZnodeStat
+from registry.errors import DuplicateBrokerId, InvalidZnode, NoNode
 from registry.events import Observe, ignore
 from registry.pipeline import found
-from registry.session import Clock, Signal, connected
+from registry.registration import Holder, outwait_ghost, remove_own, take
+from registry.session import Clock
 from registry.watches import ChildrenWatcher, DataWatcher
 from registry.znodes import brokers as znodes
 from registry.znodes.brokers import BrokerInfo
 
 _log = Logger()
-
-GRACE_MS = 1000
-
-
-def ghost_life_ms(session_timeout_ms: int) -> float:
-    """How long the znode of a broker that died may still stand; a tick is at most half a session timeout."""
-    return session_timeout_ms * 1.5 + GRACE_MS
 
 LiveBrokers = dict[int, tuple[BrokerInfo, int]]  # broker id -> (registration, broker epoch)
 
@@ -56,31 +47,23 @@ class BrokerRegistry:
         """
         assert self._clock is not None, "register needs a clock"
         path = znodes.broker_path(info.broker_id)
-        deadline_ms: float | None = None
-        while True:
-            try:
-                holder = await self._try_register(path, info, own_previous_session_ids)
-                if isinstance(holder, int):
-                    return holder
-                now_ms = self._clock.seconds() * 1000
-                deadline_ms = deadline_ms or now_ms + ghost_life_ms(self._client.session_timeout_ms)
-                if now_ms >= deadline_ms:
-                    raise self._duplicate(info.broker_id, holder)
-                gone = Signal(self._clock)
-                if await self._client.exists(path, gone.set) is not None:
-                    await gone.wait(deadline_ms - now_ms)
-            except ConnectionLoss:
-                await connected(self._client)
+        data = znodes.encode(info)
+        creation: list[Operation] = [Create(path, b"", ephemeral=True), SetData(path, data, 0)]
+
+        async def rewritten(present: Holder) -> int:
+            return (await self._client.set(path, data)).czxid
+
+        return await outwait_ghost(
+            self._client,
+            self._clock,
+            path,
+            lambda: take(self._client, path, creation, own_previous_session_ids, rewritten),
+            partial(self._duplicate, info.broker_id),
+        )
 
     async def unregister(self, broker_id: int) -> None:
         """Remove this broker's registration if it is of the client's session; anything else is left alone."""
-        path = znodes.broker_path(broker_id)
-        stat = await self._client.exists(path)
-        if stat is not None and stat.ephemeral_owner == self._client.session_id:
-            try:
-                await self._client.delete(path)
-            except NoNode:
-                return
+        await remove_own(self._client, znodes.broker_path(broker_id))
 
     async def live(self) -> LiveBrokers:
         """All registered brokers by id, sorted; a registration that cannot be understood is left out (and logged)."""
@@ -101,33 +84,9 @@ class BrokerRegistry:
         """Report all live brokers now and at every change (start, failure, bounce with a new epoch, new endpoints)."""
         return BrokerWatcher(self._client, on_change, self._observe, self._actor)
 
-    async def _try_register(
-        self, path: str, info: BrokerInfo, own_previous_session_ids: Collection[int]
-    ) -> int | tuple[bytes | None, ZnodeStat]:
-        """The broker epoch, or who holds the id."""
-        register: list[Operation] = [
-            Create(path, b"", ephemeral=True),
-            SetData(path, znodes.encode(info), 0),
-        ]
-        while True:
-            try:
-                return _epoch(await self._client.multi(register))
-            except MultiFailed as failed:
-                if not isinstance(failed.cause, NodeExists):
-                    raise failed.cause from failed
-            try:
-                data, stat = await self._client.get(path)
-                if stat.ephemeral_owner == self._client.session_id:
-                    return (await self._client.set(path, znodes.encode(info))).czxid
-                if stat.ephemeral_owner not in own_previous_session_ids:
-                    return data, stat
-                return _epoch(await self._client.multi([Delete(path, stat.version), *register]))
-            except (NoNode, MultiFailed):
-                continue  # it changed under our hands: look again
-
-    def _duplicate(self, broker_id: int, holder: tuple[bytes | None, ZnodeStat]) -> DuplicateBrokerId:
+    def _duplicate(self, broker_id: int, holder: Holder) -> DuplicateBrokerId:
         try:
-            info = znodes.decode(broker_id, holder[0])
+            info = znodes.decode(broker_id, holder.data)
         except InvalidZnode:
             return DuplicateBrokerId(broker_id, None, -1)
         endpoint = info.endpoints[0] if info.endpoints else None
@@ -196,9 +155,3 @@ def _decode(broker_id: int, data: bytes | None, stat: ZnodeStat) -> tuple[Broker
     except InvalidZnode as error:
         _log.warn("a broker's registration is ignored: {error}", error=error)
         return None
-
-
-def _epoch(results: list[str | ZnodeStat | None]) -> int:
-    stat = results[-1]
-    assert isinstance(stat, ZnodeStat)
-    return stat.czxid

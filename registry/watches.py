@@ -30,10 +30,11 @@ class Watcher(Protocol):
         """Report nothing from now on."""
 
 
-class _Rereader:
+class Rereader:
     """Runs ``read`` at the start, at every fire and at every new connection, one at a time.
 
-    ``read`` gets the watch to arm and returns (zxids, report): ``report`` is called only if the zxids are new.
+    ``read`` gets the watch to arm and returns (zxids, report): ``report`` is called only if the zxids are new. It ends
+    by itself at a ConnectionLoss or SessionLost of ``read``, until the next connection.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class ChildrenWatcher:
         self._client = client
         self._path = path
         self._on_change = on_change
-        self._rereader = _Rereader(client, path, self._read, observe, actor, now_ms)
+        self._rereader = Rereader(client, path, self._read, observe, actor, now_ms)
 
     def close(self) -> None:
         """Report nothing from now on."""
@@ -168,7 +169,7 @@ class DataWatcher:
         self._client = client
         self._path = path
         self._on_change = on_change
-        self._rereader = _Rereader(client, path, self._read, observe, actor, now_ms)
+        self._rereader = Rereader(client, path, self._read, observe, actor, now_ms)
 
     def close(self) -> None:
         """Report nothing from now on."""

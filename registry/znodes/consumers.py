@@ -65,12 +65,20 @@ def id_path(group: str, consumer_id: str) -> str:
     return f"{CONSUMERS}/{group}/ids/{consumer_id}"
 
 
+def group_owners_path(group: str) -> str:
+    return f"{CONSUMERS}/{group}/owners"
+
+
 def owners_path(group: str, topic: str) -> str:
     return f"{CONSUMERS}/{group}/owners/{topic}"
 
 
 def owner_path(group: str, topic: str, partition: int) -> str:
     return f"{CONSUMERS}/{group}/owners/{topic}/{partition}"
+
+
+def group_offsets_path(group: str) -> str:
+    return f"{CONSUMERS}/{group}/offsets"
 
 
 def offsets_path(group: str, topic: str) -> str:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from registry.brokers import BrokerRegistry, LiveBrokers, ghost_life_ms
+from registry.brokers import BrokerRegistry, LiveBrokers
 from registry.client import SessionState
 from registry.errors import DuplicateBrokerId, RegistryError, SessionLost
+from registry.registration import ghost_life_ms
 from registry.znodes.brokers import broker_path
 from tests.registry.world import World, broker_info
 from tests.sim.zookeeper_client import SimClient

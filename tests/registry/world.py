@@ -12,9 +12,15 @@ from tests.sim.zookeeper_client import SimClient
 class World:
     """``clients`` are named a, b, c … and have sessions of 6 s."""
 
-    def __init__(self, client_count: int = 2, seed: int = 0, loss_probability: float = 0.0) -> None:
+    def __init__(
+        self,
+        client_count: int = 2,
+        seed: int = 0,
+        loss_probability: float = 0.0,
+        delay_ms: tuple[float, float] = (0.1, 2.0),
+    ) -> None:
         self.scheduler = Scheduler(seed)
-        self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
+        self.zookeeper = SimZooKeeper(self.scheduler.clock, seed, delay_ms=delay_ms)
         self.clients: list[SimClient] = [self.zookeeper.client(name) for name in "abcdefgh"[:client_count]]
         self.scheduler.run(ensure_persistent_paths(self.clients[0]))
         self.zookeeper.loss_probability = loss_probability

@@ -1,0 +1,169 @@
+"""The members of a group: registering, taking over, refusing a duplicate, listing and watching; the groups there are.
+
+Theory: ``/consumers/<group>/ids/<consumer id>`` is an ephemeral of the member's session. A registration is never
+rewritten in place: a child watch would not tell. So a watcher reads each registration once. What the names alone hide,
+a member that went and came back between two reads, shows in the parent's ``cversion``, which counts every creation and
+deletion: if it grew by more than the names that came and went, everything is read again.
+
+Source: ZookeeperConsumerConnector.scala@0.8.2 and @0.10.2, AdminUtils.deleteConsumerGroupInZK@0.10.2.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from registry.client import Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
+from registry.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoNode
+from registry.events import Observe, ignore, wall_clock_ms
+from registry.pipeline import ensure_paths, found
+from registry.registration import Holder, outwait_ghost, remove_own, take
+from registry.session import Clock, until_answered
+from registry.watches import Rereader, Watcher, Zxids
+from registry.znodes import consumers as znodes
+from registry.znodes.consumers import ConsumerRegistration
+
+_log = Logger()
+
+
+class Member(NamedTuple):
+    """A member's registration; the smaller ``czxid`` is the older member."""
+
+    registration: ConsumerRegistration
+    czxid: int
+
+
+Members = dict[str, Member]  # by consumer id, sorted
+
+
+class ConsumerRegistry:
+    """``/consumers/<group>/ids``. ``clock`` is needed by ``register`` only; tools may pass None."""
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        group: str,
+        clock: Clock | None = None,
+        observe: Observe = ignore,
+        actor: str = "",
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._clock = clock
+        self._observe = observe
+        self._actor = actor
+
+    async def register(
+        self, consumer_id: str, registration: ConsumerRegistration, own_previous_session_ids: Collection[int] = ()
+    ) -> int:
+        """Register this member in the client's session; returns the znode's czxid.
+
+        Waits for another session's znode to vanish, at most ``registration.ghost_life_ms``. Goes on after a connection
+        loss. Again in the same session with the same registration it changes nothing; another registration is put in
+        the place of the old one as a new znode.
+
+        Raises: FencedInstanceId (static member) or DuplicateConsumerId if the znode stays; SessionLost.
+        """
+        assert self._clock is not None, "register needs a clock"
+        path = znodes.id_path(self._group, consumer_id)
+        data = znodes.encode_registration(registration)
+        creation: list[Operation] = [Create(path, b"", ephemeral=True), SetData(path, data, 0)]
+
+        async def present(holder: Holder) -> int:
+            if holder.data == data:
+                return holder.stat.czxid
+            stat = (await self._client.multi([Delete(path, holder.stat.version), *creation]))[-1]
+            assert isinstance(stat, ZnodeStat)
+            return stat.czxid
+
+        def refusal(_: Holder) -> Exception:
+            if registration.instance_id is not None:
+                return FencedInstanceId(self._group, registration.instance_id)
+            return DuplicateConsumerId(self._group, consumer_id)
+
+        await until_answered(self._client, lambda: ensure_paths(self._client, [znodes.ids_path(self._group)]))
+        return await outwait_ghost(
+            self._client,
+            self._clock,
+            path,
+            lambda: take(self._client, path, creation, own_previous_session_ids, present),
+            refusal,
+        )
+
+    async def unregister(self, consumer_id: str) -> None:
+        """Remove this member's registration if it is of the client's session; anything else is left alone."""
+        await remove_own(self._client, znodes.id_path(self._group, consumer_id))
+
+    async def members(self) -> Members:
+        """All members; one whose registration cannot be understood subscribes to nothing and announces nothing."""
+        try:
+            names, _ = await self._client.children(znodes.ids_path(self._group))
+        except NoNode:
+            return {}
+        return await _read_members(self._client, self._group, names)
+
+    def watch(self, on_change: Callable[[Members], None]) -> Watcher:
+        """Report all members now and whenever one came, went or was replaced; a join costs two reads."""
+        return _MemberWatch(self._client, self._group, on_change, self._observe, self._actor).rereader
+
+
+class _MemberWatch:
+    """What was last read of a group, for reading only what is new."""
+
+    def __init__(
+        self,
+        client: RegistryClient,
+        group: str,
+        on_change: Callable[[Members], None],
+        observe: Observe,
+        actor: str,
+    ) -> None:
+        self._client = client
+        self._group = group
+        self._path = znodes.ids_path(group)
+        self._on_change = on_change
+        self._parent: ZnodeStat | None = None
+        self._names: set[str] = set()  # the parent's children at that stat
+        self._members: Members = {}
+        self.rereader = Rereader(client, self._path, self._read, observe, actor, wall_clock_ms)
+
+    async def _read(self, watch: Callable[[WatchedEvent], None]) -> tuple[Zxids, Callable[[], None]]:
+        while True:
+            try:
+                names, stat = await self._client.children(self._path, watch)
+            except NoNode:
+                if await self._client.exists(self._path, watch) is None:
+                    self._parent, self._names, self._members = None, set(), {}
+                    return (), partial(self._on_change, {})
+            else:
+                break
+        known = {} if self._hides_something(stat, set(names)) else self._members
+        fresh = await _read_members(self._client, self._group, [name for name in names if name not in known])
+        self._parent, self._names = stat, set(names)
+        self._members = {name: fresh.get(name) or known[name] for name in names if name in fresh or name in known}
+        return (stat.czxid, stat.pzxid), partial(self._on_change, dict(self._members))
+
+    def _hides_something(self, stat: ZnodeStat, names: set[str]) -> bool:
+        if self._parent is None or self._parent.czxid != stat.czxid:
+            return True
+        return stat.cversion - self._parent.cversion != len(names ^ self._names)
+
+
+async def _read_members(client: RegistryClient, group: str, names: Iterable[str]) -> Members:
+    """The registrations of the named ones that are still there, read in one pipeline."""
+    wanted = sorted(names)
+    answers = await found(client.get(znodes.id_path(group, name)) for name in wanted)
+    return {
+        name: Member(_decode(znodes.id_path(group, name), answer[0]), answer[1].czxid)
+        for name, answer in zip(wanted, answers, strict=True)
+        if answer is not None
+    }
+
+
+def _decode(path: str, data: bytes | None) -> ConsumerRegistration:
+    try:
+        return znodes.decode_registration(path, data)
+    except InvalidZnode as error:
+        _log.warn("a member's registration is taken for an empty one: {error}", error=error)
+        return ConsumerRegistration({})

@@ -1,0 +1,90 @@
+"""The group's assignment as its leader wrote it last: reading, conditional writing, watching."""
+
+from collections.abc import Callable
+
+from twisted.logger import Logger
+
+from registry.client import Create, RegistryClient, ZnodeStat
+from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode
+from registry.events import Observe, ignore
+from registry.pipeline import create_with_parents
+from registry.session import connected
+from registry.watches import DataWatcher, Watcher
+from registry.znodes import group_assignment as znodes
+from registry.znodes.group_assignment import GroupAssignment
+
+_log = Logger()
+
+ABSENT = -1  # the version of an assignment that is not there
+
+
+class GroupAssignmentRegistry:
+    """``/consumers/<group>/kafka-zk/assignment``. What cannot be understood is logged and reads as None."""
+
+    def __init__(self, client: RegistryClient, group: str, observe: Observe = ignore, actor: str = "") -> None:
+        self._client = client
+        self._path = znodes.assignment_path(group)
+        self._observe = observe
+        self._actor = actor
+
+    async def read(self) -> tuple[GroupAssignment | None, int]:
+        """The assignment and its version (None and ABSENT where there is none)."""
+        try:
+            return self._decode(*await self._client.get(self._path))
+        except NoNode:
+            return None, ABSENT
+
+    async def write(self, assignment: GroupAssignment, expected_version: int) -> int:
+        """Write it in the place of the one that was read at ``expected_version``; returns the new version.
+
+        After a connection loss it waits for the connection and finds out whether it was written.
+        Raises: BadVersion if another one is there by now; RequestTooLarge; SessionLost.
+        """
+        data = znodes.encode(assignment)
+        while True:
+            try:
+                return await self._write(data, expected_version)
+            except ConnectionLoss:
+                await connected(self._client)
+            except BadVersion:
+                present = await self._present()
+                if present == (data, expected_version + 1):
+                    return expected_version + 1  # our own write, whose answer was lost
+                raise
+
+    def watch(self, on_change: Callable[[GroupAssignment | None, int], None]) -> Watcher:
+        """Report the assignment and its version now and at every change."""
+
+        def changed(data: bytes | None, stat: ZnodeStat | None) -> None:
+            on_change(*((None, ABSENT) if stat is None else self._decode(data, stat)))
+
+        return DataWatcher(self._client, self._path, changed, observe=self._observe, actor=self._actor)
+
+    async def _write(self, data: bytes, expected_version: int) -> int:
+        if expected_version != ABSENT:
+            try:
+                return (await self._client.set(self._path, data, expected_version)).version
+            except NoNode as error:
+                raise BadVersion(self._path) from error
+        try:
+            await create_with_parents(self._client, Create(self._path, data))
+        except NodeExists as error:
+            raise BadVersion(self._path) from error
+        return 0
+
+    async def _present(self) -> tuple[bytes | None, int] | None:
+        while True:
+            try:
+                data, stat = await self._client.get(self._path)
+                return data, stat.version
+            except NoNode:
+                return None
+            except ConnectionLoss:
+                await connected(self._client)
+
+    def _decode(self, data: bytes | None, stat: ZnodeStat) -> tuple[GroupAssignment | None, int]:
+        try:
+            return znodes.decode(self._path, data), stat.version
+        except InvalidZnode as error:
+            _log.warn("the group's assignment is ignored: {error}", error=error)
+            return None, stat.version

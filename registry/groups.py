@@ -1,0 +1,81 @@
+"""The groups under ``/consumers``: listing them, and removing what dead ones left behind.
+
+Source: AdminUtils.deleteConsumerGroupInZK and deleteConsumerGroupInfoForTopicInZK @0.10.2.
+"""
+
+from registry.client import RegistryClient
+from registry.errors import GroupNotEmpty, NoNode, NotEmpty, RegistryError
+from registry.pipeline import found, outcomes
+from registry.znodes import consumers as znodes
+
+
+async def groups(client: RegistryClient) -> dict[str, int]:
+    """All groups, sorted, with their counts of live members (0: nothing but offsets is left)."""
+    try:
+        names, _ = await client.children(znodes.CONSUMERS)
+    except NoNode:
+        return {}
+    listed = await found(client.children(znodes.ids_path(name)) for name in names)
+    return {name: len(answer[0]) if answer is not None else 0 for name, answer in zip(names, listed, strict=True)}
+
+
+async def check_empty(client: RegistryClient, group: str) -> None:
+    """Raises GroupNotEmpty if the group has live members, NoNode if there is no such group."""
+    if await client.exists(znodes.group_path(group)) is None:
+        raise NoNode(f"there is no group {group} in ZooKeeper")
+    listed = await found([client.children(znodes.ids_path(group))])
+    if listed[0] is not None and listed[0][0]:
+        raise GroupNotEmpty(group, listed[0][0])
+
+
+async def delete_group(client: RegistryClient, group: str) -> None:
+    """Remove a group without live members, with all its offsets.
+
+    ``ids`` goes first: it cannot go while a member is in it. Who joins after that finds a group without offsets.
+    Raises: GroupNotEmpty, NoNode.
+    """
+    ids = znodes.ids_path(group)
+    while True:
+        await check_empty(client, group)
+        try:
+            await client.delete(ids)
+        except NotEmpty:
+            continue  # somebody joined
+        except NoNode:
+            break
+    path = znodes.group_path(group)
+    names, _ = await client.children(path)
+    for child in [f"{path}/{name}" for name in names]:
+        if child != ids:
+            await delete_tree(client, child)
+    for outcome in await outcomes([client.delete(path)]):
+        if isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode | NotEmpty):
+            raise outcome
+
+
+async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> None:
+    """Remove what a group without live members keeps of one topic. Raises: GroupNotEmpty, NoNode."""
+    await check_empty(client, group)
+    for path in (znodes.owners_path(group, topic), znodes.offsets_path(group, topic)):
+        await delete_tree(client, path)
+
+
+async def delete_tree(client: RegistryClient, root: str) -> None:
+    """Delete a znode and all below it, level by level; what vanishes meanwhile does not matter.
+
+    Raises: NotEmpty if somebody adds to it meanwhile.
+    """
+    levels = [[root]]
+    while levels[-1]:
+        listed = await found(client.children(path) for path in levels[-1])
+        levels.append(
+            [
+                f"{path}/{name}"
+                for path, answer in zip(levels[-1], listed, strict=True)
+                for name in (answer[0] if answer is not None else ())
+            ]
+        )
+    for level in reversed(levels):
+        for outcome in await outcomes(client.delete(path) for path in level):
+            if isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
+                raise outcome

@@ -1,0 +1,54 @@
+"""Many small multis as a few big ones."""
+
+from collections.abc import Iterator, Sequence
+
+from registry.client import Create, Operation, RegistryClient, SetData, ZnodeStat
+from registry.errors import BadVersion, MultiFailed, NodeExists, NoNode, RegistryError
+from registry.pipeline import outcomes
+
+BATCH_COUNT = 100
+BATCH_SIZE_BYTES = 512 * 1024
+
+Results = list[str | ZnodeStat | None]
+
+
+async def settle(client: RegistryClient, multis: Sequence[Sequence[Operation]]) -> list[Results | RegistryError]:
+    """The outcome of each multi, in order: its results, or MultiFailed where a znode was not as expected, or else the
+    RegistryError that it failed with.
+
+    Each is all or nothing. They are sent together, many in one; where such a big one is refused, its parts are sent
+    again one by one, so that each has an outcome of its own.
+    """
+    batches = list(_batches(multis))
+    answers = await outcomes(client.multi([step for multi in batch for step in multi]) for batch in batches)
+    settled: list[Results | RegistryError] = []
+    for batch, answer in zip(batches, answers, strict=True):
+        if isinstance(answer, MultiFailed) and len(batch) > 1:
+            settled.extend(_told(outcome) for outcome in await outcomes(client.multi(multi) for multi in batch))
+        elif isinstance(answer, RegistryError):
+            settled.extend([_told(answer)] * len(batch))
+        else:
+            rest = iter(answer)
+            settled.extend([next(rest) for _ in multi] for multi in batch)
+    return settled
+
+
+def _told(outcome: Results | RegistryError) -> Results | RegistryError:
+    """A refusal that no re-reading will change (NoAuth) is not MultiFailed but its cause."""
+    if isinstance(outcome, MultiFailed) and not isinstance(outcome.cause, NodeExists | NoNode | BadVersion):
+        return outcome.cause
+    return outcome
+
+
+def _batches(multis: Sequence[Sequence[Operation]]) -> Iterator[list[Sequence[Operation]]]:
+    batch: list[Sequence[Operation]] = []
+    batch_size = 0
+    for multi in multis:
+        size = sum(len(step.path) + (len(step.data) if isinstance(step, Create | SetData) else 0) for step in multi)
+        if batch and (batch_size + size > BATCH_SIZE_BYTES or len(batch) == BATCH_COUNT):
+            yield batch
+            batch, batch_size = [], 0
+        batch.append(multi)
+        batch_size += size
+    if batch:
+        yield batch

@@ -1,0 +1,211 @@
+"""The offset registry: ``/consumers/<group>/offsets/<topic>/<partition>``, the next offset to consume.
+
+Theory: a znode's version is the fence. Whoever claims a partition writes its offset znode in the same multi
+(``owners``); the version after that is its *token*. A commit is a write at the token and returns the next one. So the
+commit of somebody who was paused and lost the partition meanwhile finds another version and is refused.
+
+Old consumers write without a version. A commit that finds another version than its token therefore looks at the owner
+znode: if it is of this very session and the last write was not the claim of a newer ownership (that one has the zxid
+at which the owner znode was created), the intruder's version is taken and the commit written over it. A commit has to
+be settled before its partition is released, or that rule could take a newer ownership of the same session for its own.
+
+Source: ZookeeperConsumerConnector.scala@0.8.2 (commitOffsets); design: ownership.
+"""
+
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from registry.client import RegistryClient, ZnodeStat
+from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode, RegistryError
+from registry.pipeline import ensure_paths, found, outcomes
+from registry.session import connected, until_answered
+from registry.znodes import consumers as znodes
+from storage.types import TopicPartition
+
+_log = Logger()
+
+
+class StoredOffset(NamedTuple):
+    """``offset`` is -1 where none is known yet; ``version`` is the znode's, for a conditional write."""
+
+    offset: int
+    version: int
+
+
+class Commit(NamedTuple):
+    """The next offset to consume, and the token of the ownership under which it is committed."""
+
+    offset: int
+    token: int
+
+
+class Refused(NamedTuple):
+    """Nothing was committed."""
+
+    reason: str
+
+
+NOT_THE_OWNER = Refused("no longer the owner")
+
+Content = tuple[bytes | None, ZnodeStat] | None  # what ``get`` found; None: no such znode
+
+
+class OffsetRegistry:
+    """The stored offsets of one group."""
+
+    def __init__(self, client: RegistryClient, group: str) -> None:
+        self._client = client
+        self._group = group
+
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StoredOffset]:
+        """The offsets there are, read in one pipeline; what is no number is logged and counts as -1."""
+        wanted = list(partitions)
+        answers = await found(self._client.get(self._path(tp)) for tp in wanted)
+        return {
+            tp: StoredOffset(self._decode(tp, answer[0]), answer[1].version)
+            for tp, answer in zip(wanted, answers, strict=True)
+            if answer is not None
+        }
+
+    async def partitions(self) -> list[TopicPartition]:
+        """The partitions for which the group has an offset znode, sorted."""
+        return await listed_partitions(self._client, znodes.group_offsets_path(self._group))
+
+    async def commit(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, int | Refused]:
+        """Store offsets as the partitions' owner: for each the new token, or Refused if it is owned no longer.
+
+        All are sent together. After a connection loss it waits for the connection and finds out what was written.
+        Raises: SessionLost; then nothing is owned any more and each commit may or may not have been stored.
+        """
+        settled: dict[TopicPartition, int | Refused] = {}
+        write_at: dict[TopicPartition, int | None] = {tp: commit.token for tp, commit in commits.items()}
+        while len(settled) < len(commits):
+            try:
+                doubtful = [tp for tp in commits if tp not in settled and tp not in write_at]
+                await self._look_up(doubtful, commits, write_at, settled)
+                await self._write(commits, write_at, settled)
+            except ConnectionLoss:
+                await connected(self._client)
+        return {tp: settled[tp] for tp in commits}
+
+    async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Store offsets unconditionally, as tools and brokers do; znodes and parents are made. Raises SessionLost."""
+        await until_answered(self._client, lambda: self._store(offsets))
+
+    async def _write(
+        self,
+        commits: Mapping[TopicPartition, Commit],
+        write_at: dict[TopicPartition, int | None],
+        settled: dict[TopicPartition, int | Refused],
+    ) -> None:
+        """Write what ``write_at`` says (None: create) and empty it; what is refused has to be looked up."""
+        versions = list(write_at.items())
+        write_at.clear()
+        failure: RegistryError | None = None
+        writes: list[Awaitable[str | ZnodeStat]] = [
+            self._write_one(tp, commits[tp].offset, version) for tp, version in versions
+        ]
+        for (tp, _), outcome in zip(versions, await outcomes(writes), strict=True):
+            if isinstance(outcome, RegistryError):
+                if not isinstance(outcome, BadVersion | NoNode | NodeExists):
+                    failure = outcome
+            else:
+                settled[tp] = outcome.version if isinstance(outcome, ZnodeStat) else 0
+        if failure is not None:
+            raise failure
+
+    def _write_one(self, tp: TopicPartition, offset: int, version: int | None) -> Awaitable[str | ZnodeStat]:
+        data = znodes.encode_offset(offset)
+        if version is None:
+            return self._client.create(self._path(tp), data)
+        return self._client.set(self._path(tp), data, version)
+
+    async def _look_up(
+        self,
+        doubtful: list[TopicPartition],
+        commits: Mapping[TopicPartition, Commit],
+        write_at: dict[TopicPartition, int | None],
+        settled: dict[TopicPartition, int | Refused],
+    ) -> None:
+        """Whether the partitions are ours and at which version to write. Each offset is read before its owner, so that
+        a claim in between shows in one of the two."""
+        offset_paths = [self._path(tp) for tp in doubtful]
+        owner_paths = [znodes.owner_path(self._group, *tp) for tp in doubtful]
+        answers = await found(self._client.get(path) for path in [*offset_paths, *owner_paths])
+        absent: set[str] = set()
+        for tp, stored, owner in zip(doubtful, answers[: len(doubtful)], answers[len(doubtful) :], strict=True):
+            if owner is None or owner[1].ephemeral_owner != self._client.session_id:
+                settled[tp] = NOT_THE_OWNER
+            elif stored is None:
+                absent.add(znodes.offsets_path(self._group, tp.topic))
+                write_at[tp] = None
+            else:
+                self._judge(tp, commits[tp], stored, owner[1], write_at, settled)
+        if absent:
+            await ensure_paths(self._client, sorted(absent))
+
+    def _judge(
+        self,
+        tp: TopicPartition,
+        commit: Commit,
+        stored: tuple[bytes | None, ZnodeStat],
+        owner: ZnodeStat,
+        write_at: dict[TopicPartition, int | None],
+        settled: dict[TopicPartition, int | Refused],
+    ) -> None:
+        data, stat = stored
+        if stat.version != commit.token and stat.mzxid == owner.czxid:
+            settled[tp] = NOT_THE_OWNER  # a newer claim wrote last
+        elif stat.version == commit.token + 1 and data == znodes.encode_offset(commit.offset):
+            settled[tp] = stat.version  # our own write, whose answer was lost
+        else:
+            write_at[tp] = stat.version
+
+    async def _store(self, offsets: Mapping[TopicPartition, int]) -> None:
+        left = {self._path(tp): znodes.encode_offset(offset) for tp, offset in offsets.items()}
+        while left:
+            written = await outcomes(self._client.set(path, data) for path, data in left.items())
+            left = _still_to_write(left, written, NoNode)
+            if left:
+                await ensure_paths(self._client, sorted({path.rpartition("/")[0] for path in left}))
+                made = await outcomes(self._client.create(path, data) for path, data in left.items())
+                left = _still_to_write(left, made, NodeExists)
+
+    def _path(self, tp: TopicPartition) -> str:
+        return znodes.offset_path(self._group, *tp)
+
+    def _decode(self, tp: TopicPartition, data: bytes | None) -> int:
+        try:
+            return max(znodes.NO_OFFSET, znodes.decode_offset(self._path(tp), data))
+        except InvalidZnode as error:
+            _log.warn("a stored offset counts as none: {error}", error=error)
+            return znodes.NO_OFFSET
+
+
+def _still_to_write(
+    writes: Mapping[str, bytes], answers: Iterable[object], refusal: type[RegistryError]
+) -> dict[str, bytes]:
+    left: dict[str, bytes] = {}
+    for (path, data), answer in zip(writes.items(), answers, strict=True):
+        if isinstance(answer, refusal):
+            left[path] = data
+        elif isinstance(answer, RegistryError):
+            raise answer
+    return left
+
+
+async def listed_partitions(client: RegistryClient, parent: str) -> list[TopicPartition]:
+    """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted; other names are left out."""
+    try:
+        topics, _ = await client.children(parent)
+    except NoNode:
+        return []
+    answers = await found(client.children(f"{parent}/{topic}") for topic in topics)
+    return sorted(
+        TopicPartition(topic, int(name))
+        for topic, answer in zip(topics, answers, strict=True)
+        for name in (answer[0] if answer is not None else ())
+        if name.isascii() and name.isdigit()
+    )

@@ -1,0 +1,265 @@
+"""The owner registry: ``/consumers/<group>/owners/<topic>/<partition>``, an ephemeral of the session that owns it.
+
+Theory: all of a group's safety hangs on this znode; an assignment is only advice. A claim is one multi: create the
+owner znode, and write the offset znode (the same value) at the version at which it was read. The offset's new version
+is the owner's token for commits, so that nobody who owned before can commit any more. A release writes the offset at
+the token and deletes the owner znode, again in one multi: either both happen under our ownership, or neither does.
+Versions do not fence ephemerals (one that is created anew starts at version 0 again), so every decision compares
+``ephemeral_owner`` with the session; and a znode of another session is never deleted.
+
+Source: ZookeeperConsumerConnector.scala@0.8.2 (reflectPartitionOwnershipDecision); design: ownership.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from registry.client import (
+    Check,
+    Create,
+    Delete,
+    EventType,
+    Operation,
+    RegistryClient,
+    SetData,
+    WatchedEvent,
+    ZnodeStat,
+)
+from registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode, RegistryError, SessionLost
+from registry.events import Observe, WatchArmed, WatchFired, ignore, wall_clock_ms
+from registry.multis import settle
+from registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
+from registry.pipeline import ensure_paths, found
+from registry.session import connected
+from registry.znodes import consumers as znodes
+from storage.types import TopicPartition
+
+
+class Claim(NamedTuple):
+    """A wish to own a partition as this thread."""
+
+    tp: TopicPartition
+    thread_id: str
+
+
+class Claimed(NamedTuple):
+    """The partition is ours: where to go on (-1: no offset is stored) and the token for commits."""
+
+    offset: int
+    token: int
+
+
+class Taken(NamedTuple):
+    """Another session owns the partition."""
+
+    owner: str
+
+
+class Release(NamedTuple):
+    """Give a partition back, committing ``offset`` (None: the stored one stays)."""
+
+    offset: int | None
+    token: int
+
+
+class OwnerRegistry:
+    """Who owns which partition of one group."""
+
+    def __init__(self, client: RegistryClient, group: str, observe: Observe = ignore, actor: str = "") -> None:
+        self._client = client
+        self._group = group
+        self._observe = observe
+        self._actor = actor
+        self._offsets = OffsetRegistry(client, group)
+
+    async def claim(self, claims: Iterable[Claim]) -> dict[TopicPartition, Claimed | Taken]:
+        """Try to own partitions, all in a few round trips; what another session holds is Taken and not waited for.
+
+        What this session owns already stays its own and gets a new token.
+        After a connection loss it waits for the connection and finds out what became of every claim.
+
+        Raises: SessionLost, then nothing is owned any more; any other RegistryError after giving back what it took.
+        """
+        wanted = {claim.tp: claim.thread_id for claim in claims}
+        settled: dict[TopicPartition, Claimed | Taken] = {}
+        while len(settled) < len(wanted):
+            try:
+                await self._claim({tp: thread for tp, thread in wanted.items() if tp not in settled}, settled)
+            except ConnectionLoss:
+                await connected(self._client)
+            except SessionLost:
+                raise
+            except RegistryError:
+                owned = {tp: outcome for tp, outcome in settled.items() if isinstance(outcome, Claimed)}
+                await self.release({tp: Release(None, claimed.token) for tp, claimed in owned.items()})
+                raise
+        return {tp: settled[tp] for tp in wanted}
+
+    async def release(self, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
+        """Commit and give back partitions, all in a few round trips.
+
+        False where the partition was not this session's any more: nothing was deleted and nothing committed.
+        After a connection loss it waits for the connection and finds out what became of every release.
+        Raises: SessionLost, then nothing is owned any more and each commit may or may not have been stored.
+        """
+        settled: dict[TopicPartition, bool] = {}
+        doubts = _Doubts()
+        while len(settled) < len(releases):
+            try:
+                left = {tp: release for tp, release in releases.items() if tp not in settled}
+                await self._release(left, doubts, settled)
+            except ConnectionLoss:
+                await connected(self._client)
+        return {tp: settled[tp] for tp in releases}
+
+    async def owners(self, topics: Collection[str] | None = None) -> dict[TopicPartition, str]:
+        """The owning thread of each owned partition, sorted; of all topics of the group unless some are named."""
+        path = znodes.group_owners_path(self._group)
+        partitions = [tp for tp in await listed_partitions(self._client, path) if topics is None or tp.topic in topics]
+        answers = await found(self._client.get(self._path(tp)) for tp in partitions)
+        return {
+            tp: _owner(self._path(tp), answer[0])
+            for tp, answer in zip(partitions, answers, strict=True)
+            if answer is not None
+        }
+
+    async def watch_gone(self, tp: TopicPartition, on_gone: Callable[[], None]) -> str | None:
+        """Call ``on_gone`` once when the present owner has gone (or may have: claim and see).
+
+        Returns that owner's thread id, or None when nobody owns the partition now; then ``on_gone`` is not called.
+        The watch ends with the connection without a call: ask again after every reconnect. Raises: ConnectionLoss,
+        SessionLost.
+        """
+        path = self._path(tp)
+
+        def fired(event: WatchedEvent) -> None:
+            self._observe(WatchFired(wall_clock_ms(), self._actor, event.type.value, 0, path, event.type))
+            if event.type is not EventType.NONE:
+                on_gone()
+
+        try:
+            data, stat = await self._client.get(path, fired)
+        except NoNode:
+            return None
+        self._observe(WatchArmed(wall_clock_ms(), self._actor, "the owner is waited for", stat.mzxid, path))
+        return _owner(path, data)
+
+    # Claims
+
+    async def _claim(
+        self, wanted: Mapping[TopicPartition, str], settled: dict[TopicPartition, Claimed | Taken]
+    ) -> None:
+        """One attempt at all; what changed under our hands stays unsettled."""
+        stored = await self._offsets.fetch(wanted)
+        await self._ensure_parents(tp.topic for tp in wanted if tp not in stored)
+        creations: dict[TopicPartition, list[Operation]] = {
+            tp: [Create(self._path(tp), znodes.encode_owner(thread), ephemeral=True), self._fence(tp, stored.get(tp))]
+            for tp, thread in wanted.items()
+        }
+        refused = await self._settle_claims(creations, stored, settled)
+        await self._ensure_parents(tp.topic for tp, failed in refused.items() if isinstance(failed.cause, NoNode))
+        held = [tp for tp, failed in refused.items() if failed.index == 0 and isinstance(failed.cause, NodeExists)]
+        answers = await found(self._client.get(self._path(tp)) for tp in held)
+        own: dict[TopicPartition, list[Operation]] = {}
+        for tp, answer in zip(held, answers, strict=True):
+            if answer is None:
+                continue  # gone meanwhile
+            data, stat = answer
+            if stat.ephemeral_owner != self._client.session_id:
+                settled[tp] = Taken(_owner(self._path(tp), data))
+                continue
+            own[tp] = [self._as_thread(tp, wanted[tp], data, stat.version), self._fence(tp, stored.get(tp))]
+        await self._settle_claims(own, stored, settled)
+
+    async def _settle_claims(
+        self,
+        multis: Mapping[TopicPartition, list[Operation]],
+        stored: Mapping[TopicPartition, StoredOffset],
+        settled: dict[TopicPartition, Claimed | Taken],
+    ) -> dict[TopicPartition, MultiFailed]:
+        """Carry out claims; returns why some were refused. Raises the first other failure, after all were settled."""
+        refused: dict[TopicPartition, MultiFailed] = {}
+        failure: RegistryError | None = None
+        for tp, outcome in zip(multis, await settle(self._client, list(multis.values())), strict=True):
+            if isinstance(outcome, MultiFailed):
+                refused[tp] = outcome
+            elif isinstance(outcome, RegistryError):
+                failure = outcome
+            else:
+                fenced = outcome[-1]
+                token = fenced.version if isinstance(fenced, ZnodeStat) else 0
+                settled[tp] = Claimed(stored[tp].offset if tp in stored else znodes.NO_OFFSET, token)
+        if failure is not None:
+            raise failure
+        return refused
+
+    def _fence(self, tp: TopicPartition, stored: StoredOffset | None) -> Operation:
+        """Writes the offset as it is: its version ends every older token."""
+        path = znodes.offset_path(self._group, *tp)
+        if stored is None:
+            return Create(path, znodes.encode_offset(znodes.NO_OFFSET))
+        return SetData(path, znodes.encode_offset(stored.offset), stored.version)
+
+    def _as_thread(self, tp: TopicPartition, thread_id: str, present: bytes | None, version: int) -> Operation:
+        """Our own owner znode, made to name the thread; it is touched only if it has to be (others may watch it)."""
+        data = znodes.encode_owner(thread_id)
+        return Check(self._path(tp), version) if data == present else SetData(self._path(tp), data, version)
+
+    async def _ensure_parents(self, topics: Iterable[str]) -> None:
+        parents = {path(self._group, topic) for topic in topics for path in (znodes.owners_path, znodes.offsets_path)}
+        if parents:
+            await ensure_paths(self._client, sorted(parents))
+
+    # Releases
+
+    async def _release(
+        self, releases: Mapping[TopicPartition, Release], doubts: "_Doubts", settled: dict[TopicPartition, bool]
+    ) -> None:
+        """One attempt at all; what changed under our hands stays unsettled."""
+        reread = [tp for tp in releases if tp in doubts.tokens]
+        paths = [znodes.offset_path(self._group, *tp) for tp in reread] + [self._path(tp) for tp in releases]
+        answers = await found(self._client.get(path) for path in paths)  # offsets first: a claim after that shows
+        versions = {tp: answer and answer[1].version for tp, answer in zip(reread, answers, strict=False)}
+        await self._ensure_parents(tp.topic for tp, version in versions.items() if version is None)
+        multis: dict[TopicPartition, list[Operation]] = {}
+        for (tp, release), answer in zip(releases.items(), answers[len(reread) :], strict=True):
+            if answer is None or answer[1].ephemeral_owner != self._client.session_id:
+                settled[tp] = tp in doubts.sent
+                continue
+            commit = self._final_commit(tp, release.offset, versions.get(tp, release.token))
+            multis[tp] = [commit, Delete(self._path(tp), answer[1].version)]
+        failure: RegistryError | None = None
+        for tp, outcome in zip(multis, await settle(self._client, list(multis.values())), strict=True):
+            if isinstance(outcome, MultiFailed):
+                if outcome.index == 0:
+                    doubts.tokens.add(tp)
+            elif isinstance(outcome, RegistryError):
+                doubts.sent.add(tp)
+                failure = outcome
+            else:
+                settled[tp] = True
+        if failure is not None:
+            raise failure
+
+    def _final_commit(self, tp: TopicPartition, offset: int | None, version: int | None) -> Operation:
+        path = znodes.offset_path(self._group, *tp)
+        if version is None:
+            return Create(path, znodes.encode_offset(znodes.NO_OFFSET if offset is None else offset))
+        return Check(path, version) if offset is None else SetData(path, znodes.encode_offset(offset), version)
+
+    def _path(self, tp: TopicPartition) -> str:
+        return znodes.owner_path(self._group, *tp)
+
+
+class _Doubts:
+    """What a release has to find out: whose token somebody without one overwrote, whose answer was lost."""
+
+    def __init__(self) -> None:
+        self.tokens: set[TopicPartition] = set()
+        self.sent: set[TopicPartition] = set()
+
+
+def _owner(path: str, data: bytes | None) -> str:
+    try:
+        return znodes.decode_owner(path, data)
+    except InvalidZnode:
+        return (data or b"").decode(errors="replace")

@@ -1,0 +1,102 @@
+"""Registering an ephemeral under a fixed name while the ghost of a former holder may still stand there.
+
+A process that was killed and starts again before its old session has expired finds its own ghost. It cannot tell it
+from another live process that was given the same name by mistake, so it waits as long as a ghost can live and gives up
+if the znode is still there then: the session timeout, the tick at whose end ZooKeeper looks for expired sessions (at
+most half a session timeout), and a second more.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import NamedTuple
+
+from registry.client import Delete, Operation, RegistryClient, ZnodeStat
+from registry.errors import ConnectionLoss, MultiFailed, NodeExists, NoNode
+from registry.session import Clock, Signal, connected
+
+GRACE_MS = 1000
+
+
+def ghost_life_ms(session_timeout_ms: int) -> float:
+    """How long the znode of a process that died may still stand; a tick is at most half a session timeout."""
+    return session_timeout_ms * 1.5 + GRACE_MS
+
+
+class Holder(NamedTuple):
+    """What another session has put where we want to be."""
+
+    data: bytes | None
+    stat: ZnodeStat
+
+
+async def outwait_ghost(
+    client: RegistryClient,
+    clock: Clock,
+    path: str,
+    try_register: Callable[[], Awaitable[int | Holder]],
+    refusal: Callable[[Holder], Exception],
+) -> int:
+    """The czxid that ``try_register`` returns in the end; after each Holder it waits for ``path`` to vanish.
+
+    Waits at most ``ghost_life_ms`` in all. Goes on after a connection loss, so ``try_register`` must know its own work.
+    Raises: what ``refusal`` makes of the holder that stays; SessionLost.
+    """
+    deadline_ms: float | None = None
+    while True:
+        try:
+            holder = await try_register()
+            if isinstance(holder, int):
+                return holder
+            now_ms = clock.seconds() * 1000
+            deadline_ms = deadline_ms or now_ms + ghost_life_ms(client.session_timeout_ms)
+            if now_ms >= deadline_ms:
+                raise refusal(holder)
+            gone = Signal(clock)
+            if await client.exists(path, gone.set) is not None:
+                await gone.wait(deadline_ms - now_ms)
+        except ConnectionLoss:
+            await connected(client)
+
+
+async def take(
+    client: RegistryClient,
+    path: str,
+    creation: Sequence[Operation],
+    own_previous_session_ids: Collection[int],
+    present: Callable[[Holder], Awaitable[int]],
+) -> int | Holder:
+    """One attempt: ``creation`` (a multi that ends with what makes a stat) or why not.
+
+    A znode of this session is handed to ``present``, which returns the czxid; one of an own previous session is
+    replaced; any other is returned.
+    """
+    while True:
+        try:
+            return await _czxid(client, path, creation)
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, NodeExists):
+                raise failed.cause from failed
+        try:
+            holder = Holder(*await client.get(path))
+            if holder.stat.ephemeral_owner == client.session_id:
+                return await present(holder)
+            if holder.stat.ephemeral_owner not in own_previous_session_ids:
+                return holder
+            return await _czxid(client, path, [Delete(path, holder.stat.version), *creation])
+        except (NoNode, MultiFailed):
+            continue  # it changed under our hands: look again
+
+
+async def _czxid(client: RegistryClient, path: str, operations: Sequence[Operation]) -> int:
+    stat = (await client.multi(operations))[-1]
+    assert isinstance(stat, ZnodeStat)
+    return stat.czxid
+
+
+async def remove_own(client: RegistryClient, path: str) -> None:
+    """Delete ``path`` if it is of the client's session; anything else is left alone."""
+    stat = await client.exists(path)
+    if stat is not None and stat.ephemeral_owner == client.session_id:
+        try:
+            await client.delete(path)
+        except NoNode:
+            return

@@ -1,0 +1,78 @@
+"""One test, two ZooKeepers: the in-memory one of the simulator, and the real one behind blocking clients."""
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+from kafka_zk.testing.zookeeper import Chroot
+from registry.client import RegistryClient, SessionState
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.owners import Claim
+from registry.znodes.consumers import thread_id
+from storage.types import TopicPartition
+from tests.registry.world import World
+
+T = TypeVar("T")
+LIMIT_S = 30
+GROUP = "g"
+
+
+class GroupLab(Protocol):
+    """Some clients with a session each."""
+
+    clients: Sequence[RegistryClient]
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T: ...
+
+    def run_until(self, condition: Callable[[], object]) -> None: ...
+
+    def expire(self, client: RegistryClient) -> None:
+        """End the client's session; it has a new one when this returns."""
+
+
+class SimulatedLab:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.clients = world.clients
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.world.scheduler.run(work)
+
+    def run_until(self, condition: Callable[[], object]) -> None:
+        self.world.scheduler.run_until(condition)
+
+    def expire(self, client: RegistryClient) -> None:
+        before = client.session_id
+        assert before is not None
+        self.world.zookeeper.expire(before)
+        self.run_until(lambda: client.state is SessionState.CONNECTED and client.session_id != before)
+
+
+class RealLab:
+    def __init__(self, zookeeper: Chroot, clients: Sequence[KazooBlockingClient]) -> None:
+        self.zookeeper = zookeeper
+        self.clients = clients
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return run_blocking(work)
+
+    def run_until(self, condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen"
+            for client in self.clients:
+                client.process(5)
+
+    def expire(self, client: RegistryClient) -> None:
+        before = client.session_id
+        assert before is not None
+        self.zookeeper.expire_session(before)
+        self.run_until(lambda: client.state is SessionState.CONNECTED and client.session_id != before)
+
+
+def tp(partition: int, topic: str = "t") -> TopicPartition:
+    return TopicPartition(topic, partition)
+
+
+def claims(consumer_id: str, *partitions: int) -> list[Claim]:
+    return [Claim(tp(partition), thread_id(consumer_id, 0)) for partition in partitions]
