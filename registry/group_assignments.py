@@ -8,7 +8,7 @@ from registry.client import Create, RegistryClient, ZnodeStat
 from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode
 from registry.events import Observe, ignore
 from registry.pipeline import create_with_parents
-from registry.session import connected
+from registry.session import connected, until_answered
 from registry.watches import DataWatcher, Watcher
 from registry.znodes import group_assignment as znodes
 from registry.znodes.group_assignment import GroupAssignment
@@ -41,14 +41,15 @@ class GroupAssignmentRegistry:
         Raises: BadVersion if another one is there by now; RequestTooLarge; SessionLost.
         """
         data = znodes.encode(assignment)
+        in_doubt = False
         while True:
             try:
                 return await self._write(data, expected_version)
             except ConnectionLoss:
+                in_doubt = True
                 await connected(self._client)
             except BadVersion:
-                present = await self._present()
-                if present == (data, expected_version + 1):
+                if in_doubt and await self._present() == (data, expected_version + 1):
                     return expected_version + 1  # our own write, whose answer was lost
                 raise
 
@@ -73,14 +74,11 @@ class GroupAssignmentRegistry:
         return 0
 
     async def _present(self) -> tuple[bytes | None, int] | None:
-        while True:
-            try:
-                data, stat = await self._client.get(self._path)
-                return data, stat.version
-            except NoNode:
-                return None
-            except ConnectionLoss:
-                await connected(self._client)
+        try:
+            data, stat = await until_answered(self._client, lambda: self._client.get(self._path))
+        except NoNode:
+            return None
+        return data, stat.version
 
     def _decode(self, data: bytes | None, stat: ZnodeStat) -> tuple[GroupAssignment | None, int]:
         try:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
 
 from kafka_zk.embedded.ports import LOCALHOST
@@ -25,6 +25,8 @@ class TcpProxy:
         self.port = 0
         self.delay_s = 0.0
         """Every chunk is held back this long, in both directions."""
+        self.on_first_chunk: Callable[[bytes], bytes] = bytes
+        """What the target gets to see of the first chunk that a new connection sends."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
         self._server: asyncio.Server | None = None
@@ -117,13 +119,18 @@ class TcpProxy:
             return
         pair = {writer, target_writer}
         self._writers |= pair
-        await asyncio.gather(self._pump(reader, target_writer), self._pump(target_reader, writer))
+        await asyncio.gather(
+            self._pump(reader, target_writer, self.on_first_chunk), self._pump(target_reader, writer, bytes)
+        )
         self._writers -= pair
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Forward until either side ends; then end the other side as well."""
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, change: Callable[[bytes], bytes]
+    ) -> None:
+        """Forward until either side ends; then end the other side as well. The first chunk goes through ``change``."""
         with contextlib.suppress(OSError):
             while chunk := await reader.read(CHUNK_BYTES):
+                chunk, change = change(chunk), bytes
                 if self.delay_s:
                     await asyncio.sleep(self.delay_s)
                 await self._flowing.wait()

@@ -4,10 +4,14 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
+from twisted.internet import task
+
 from kafka_zk.testing.zookeeper import Chroot
-from registry.client import RegistryClient, SessionState
+from registry.client import Create, RegistryClient, SessionState, SetData, ZnodeStat
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.owners import Claim
+from registry.pipeline import create_with_parents
+from registry.session import Clock
 from registry.znodes.consumers import thread_id
 from storage.types import TopicPartition
 from tests.registry.world import World
@@ -21,6 +25,7 @@ class GroupLab(Protocol):
     """Some clients with a session each."""
 
     clients: Sequence[RegistryClient]
+    clock: Clock
 
     def run(self, work: Coroutine[Any, Any, T]) -> T: ...
 
@@ -33,7 +38,8 @@ class GroupLab(Protocol):
 class SimulatedLab:
     def __init__(self, world: World) -> None:
         self.world = world
-        self.clients = world.clients
+        self.clients: Sequence[RegistryClient] = world.clients
+        self.clock: Clock = world.clock
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.world.scheduler.run(work)
@@ -51,7 +57,9 @@ class SimulatedLab:
 class RealLab:
     def __init__(self, zookeeper: Chroot, clients: Sequence[KazooBlockingClient]) -> None:
         self.zookeeper = zookeeper
-        self.clients = clients
+        self.clients: Sequence[RegistryClient] = clients
+        self.clock: Clock = task.Clock()  # blocking clients cannot wait for a ghost; no test makes them
+        self._process = [client.process for client in clients]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return run_blocking(work)
@@ -60,8 +68,8 @@ class RealLab:
         deadline = time.monotonic() + LIMIT_S
         while not condition():
             assert time.monotonic() < deadline, "it did not happen"
-            for client in self.clients:
-                client.process(5)
+            for process in self._process:
+                process(5)
 
     def expire(self, client: RegistryClient) -> None:
         before = client.session_id
@@ -76,3 +84,19 @@ def tp(partition: int, topic: str = "t") -> TopicPartition:
 
 def claims(consumer_id: str, *partitions: int) -> list[Claim]:
     return [Claim(tp(partition), thread_id(consumer_id, 0)) for partition in partitions]
+
+
+async def get_znode(client: RegistryClient, path: str) -> tuple[bytes | None, ZnodeStat]:
+    return await client.get(path)
+
+
+async def create_znode(client: RegistryClient, operation: Create) -> None:
+    await create_with_parents(client, operation)
+
+
+async def set_znode(client: RegistryClient, operation: SetData) -> None:
+    await client.set(*operation)
+
+
+async def delete_znode(client: RegistryClient, path: str) -> None:
+    await client.delete(path)

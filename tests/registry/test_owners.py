@@ -2,14 +2,14 @@
 
 import pytest
 
-from registry.client import RegistryClient, SessionState
+from registry.client import Create, RegistryClient, SessionState
 from registry.errors import MultiFailed, NoAuth, SessionLost
 from registry.offsets import NOT_THE_OWNER, Commit, OffsetRegistry, StoredOffset
 from registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
 from registry.pipeline import ensure_paths
 from registry.znodes import consumers as znodes
 from storage.types import TopicPartition
-from tests.registry.group_lab import GROUP, GroupLab, claims, tp
+from tests.registry.group_lab import GROUP, GroupLab, claims, create_znode, delete_znode, get_znode, tp
 from tests.registry.world import World
 
 
@@ -25,7 +25,7 @@ def test_a_claim_makes_an_ephemeral_and_fences_the_offset(lab: GroupLab) -> None
     """A fresh group: parents are made, the offset znode says "none yet", its version is the token."""
     client = lab.clients[0]
     assert lab.run(owners(client).claim(claims("a", 0, 1))) == {tp(0): Claimed(-1, 0), tp(1): Claimed(-1, 0)}
-    data, stat = lab.run(as_coroutine(client, znodes.owner_path(GROUP, "t", 0)))
+    data, stat = lab.run(get_znode(client, znodes.owner_path(GROUP, "t", 0)))
     assert (data, stat.ephemeral_owner) == (b"a-0", client.session_id)
     assert lab.run(offsets(client).fetch([tp(0), tp(5)])) == {tp(0): StoredOffset(-1, 0)}
     assert lab.run(owners(client).owners()) == {tp(0): "a-0", tp(1): "a-0"}
@@ -105,7 +105,7 @@ def test_a_release_overrides_who_wrote_without_a_token(lab: GroupLab) -> None:
     client, intruder = lab.clients[0], lab.clients[1]
     lab.run(owners(client).claim(claims("a", 0, 1)))
     lab.run(offsets(intruder).store({tp(0): 3}))
-    lab.run(delete(intruder, znodes.offset_path(GROUP, "t", 1)))
+    lab.run(delete_znode(intruder, znodes.offset_path(GROUP, "t", 1)))
     released = lab.run(owners(client).release({tp(0): Release(8, 0), tp(1): Release(9, 0)}))
     assert released == {tp(0): True, tp(1): True}
     assert lab.run(offsets(client).fetch([tp(0), tp(1)])) == {tp(0): StoredOffset(8, 2), tp(1): StoredOffset(9, 0)}
@@ -128,9 +128,9 @@ def test_an_owner_that_goes_is_told_once_to_who_waits(lab: GroupLab) -> None:
 def test_what_nobody_understands_is_owned_all_the_same(lab: GroupLab) -> None:
     client, other = lab.clients[0], lab.clients[1]
     lab.run(ensure_paths(client, [znodes.owners_path(GROUP, "t"), znodes.offsets_path(GROUP, "t")]))
-    lab.run(create(other, znodes.owner_path(GROUP, "t", 0), b"\xff", ephemeral=True))
-    lab.run(create(other, znodes.offset_path(GROUP, "t", 1), b"many"))
-    lab.run(create(other, znodes.owner_path(GROUP, "t", 1) + "x", b"?"))
+    lab.run(create_znode(other, Create(znodes.owner_path(GROUP, "t", 0), b"\xff", ephemeral=True)))
+    lab.run(create_znode(other, Create(znodes.offset_path(GROUP, "t", 1), b"many")))
+    lab.run(create_znode(other, Create(znodes.owner_path(GROUP, "t", 1) + "x", b"?")))
     claimed = lab.run(owners(client).claim(claims("a", 0, 1)))
     assert claimed == {tp(0): Taken("\ufffd"), tp(1): Claimed(-1, 1)}
     assert lab.run(owners(client).owners()) == {tp(0): "\ufffd", tp(1): "a-0"}
@@ -307,15 +307,3 @@ def test_random_claims_commits_releases_and_faults_keep_every_fence(campaign_see
         stat = world.zookeeper.tree.exists(znodes.owner_path(GROUP, *partition))
         assert stat is not None
         assert stat.ephemeral_owner == sessions[znodes.consumer_of(thread)]
-
-
-async def as_coroutine(client: RegistryClient, path: str):  # type: ignore[no-untyped-def]
-    return await client.get(path)
-
-
-async def delete(client: RegistryClient, path: str) -> None:
-    await client.delete(path)
-
-
-async def create(client: RegistryClient, path: str, data: bytes, *, ephemeral: bool = False) -> None:
-    await client.create(path, data, ephemeral=ephemeral)

@@ -1,15 +1,25 @@
-"""A server that gives a new session where an old one was to be resumed (ClickHouse Keeper does): it counts as LOST."""
+"""A server that gives a new session where an old one was to be resumed (ClickHouse Keeper does): it counts as LOST.
+
+Complaint 15. Kazoo's client takes whatever session a reconnect answers with and reports CONNECTED.
+"""
 
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import pytest
 
+from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS
+from kafka_zk.testing.proxy import TcpProxy
+from kafka_zk.testing.zookeeper import Chroot
 from registry.client import SessionState
-from registry.kazoo_blocking import KazooBlockingClient
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.offsets import OffsetRegistry
+from registry.owners import Claimed, OwnerRegistry, Release
+from tests.registry.group_lab import GROUP, claims, tp
 
 pytestmark = pytest.mark.integration
 
@@ -81,3 +91,33 @@ def test_a_new_session_without_a_word_is_a_lost_one(server: ForgetfulServer) -> 
                 break
         server.drop_last()
     assert states[:3] == [(SessionState.SUSPENDED, 1), (SessionState.LOST, None), (SessionState.CONNECTED, 3)]
+
+
+def forget_session(connect_request: bytes) -> bytes:
+    """A ZooKeeper connect request without the session that it wants to resume: a fresh one is given."""
+    before, after = struct.Struct(">iiqi"), struct.Struct(">qi16s")
+    rest = connect_request[before.size + after.size :]
+    return connect_request[: before.size] + after.pack(0, 16, b"") + rest
+
+
+def test_an_owner_that_is_given_a_fresh_session_knows_that_it_owns_nothing(
+    zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
+) -> None:
+    """On the real server, whose old session lives on for a while: its owner znode stands, and is not ours."""
+    proxy = make_proxy(LOCALHOST, zookeeper.server.port)
+    states: list[SessionState] = []
+    with KazooBlockingClient(f"{proxy.address}{zookeeper.path}", SESSION_TIMEOUT_MS) as client:
+        owners, first_session = OwnerRegistry(client, GROUP), client.session_id
+        assert run_blocking(owners.claim(claims("a", 0))) == {tp(0): Claimed(-1, 0)}
+        client.add_session_listener(states.append)
+        proxy.on_first_chunk = forget_session
+        proxy.drop_connections()
+        for _ in range(LIMIT_MS // 10):
+            client.process(10)
+            if client.state is SessionState.CONNECTED and client.session_id != first_session:
+                break
+        proxy.on_first_chunk = bytes
+        assert states == [SessionState.SUSPENDED, SessionState.LOST, SessionState.CONNECTED]
+        assert client.session_id != first_session
+        assert run_blocking(owners.release({tp(0): Release(9, 0)})) == {tp(0): False}
+        assert run_blocking(OffsetRegistry(client, GROUP).fetch([tp(0)]))[tp(0)].offset == -1

@@ -75,3 +75,11 @@ def test_a_delay_holds_both_directions_back(proxy: TcpProxy) -> None:
         client.sendall(b"slow")
         assert client.recv(4) == b"slow"
         assert time.monotonic() - started >= 0.06
+
+
+def test_the_first_chunk_of_a_connection_can_be_changed(proxy: TcpProxy) -> None:
+    proxy.on_first_chunk = bytes.upper
+    with connect(proxy) as client:
+        for sent, received in ((b"first", b"FIRST"), (b"second", b"second")):
+            client.sendall(sent)
+            assert client.recv(10) == received

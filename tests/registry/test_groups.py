@@ -1,0 +1,47 @@
+"""Groups as a whole: which there are, which are dead, removing them."""
+
+import pytest
+
+from registry.client import RegistryClient
+from registry.consumers import ConsumerRegistry
+from registry.errors import GroupNotEmpty, NoNode
+from registry.group_assignments import ABSENT, GroupAssignmentRegistry
+from registry.groups import check_empty, delete_group, delete_group_topic, groups
+from registry.offsets import OffsetRegistry
+from registry.owners import OwnerRegistry
+from registry.znodes.consumers import ConsumerRegistration
+from registry.znodes.group_assignment import GroupAssignment
+from tests.registry.group_lab import GROUP, GroupLab, claims, tp
+
+
+def join(lab: GroupLab, client: RegistryClient) -> None:
+    lab.run(ConsumerRegistry(client, GROUP, lab.clock).register("a", ConsumerRegistration({"t": 1})))
+    lab.run(OwnerRegistry(client, GROUP).claim(claims("a", 0)))
+    assignment = GroupAssignment(1, "sticky", "a", {tp(0): "a-0"})
+    lab.run(GroupAssignmentRegistry(client, GROUP).write(assignment, ABSENT))
+
+
+def test_a_group_lives_as_long_as_it_has_members(lab: GroupLab) -> None:
+    """Complaint 23: dead groups are told apart, and go when they are deleted."""
+    member, tool = lab.clients[0], lab.clients[1]
+    assert lab.run(groups(tool)) == {}
+    join(lab, member)
+    lab.run(OffsetRegistry(tool, "imported").store({tp(0): 1}))
+    assert lab.run(groups(tool)) == {GROUP: 1, "imported": 0}
+    with pytest.raises(GroupNotEmpty, match=r"group g has 1 live members \(a\); stop them first"):
+        lab.run(delete_group(tool, GROUP))
+    lab.expire(member)
+    assert lab.run(groups(tool)) == {GROUP: 0, "imported": 0}
+    lab.run(delete_group(tool, GROUP))
+    lab.run(delete_group(tool, "imported"))
+    assert lab.run(groups(tool)) == {}
+    with pytest.raises(NoNode, match="there is no group g"):
+        lab.run(delete_group(tool, GROUP))
+
+
+def test_one_topic_of_a_dead_group_can_go(lab: GroupLab) -> None:
+    client = lab.clients[0]
+    lab.run(OffsetRegistry(client, GROUP).store({tp(0): 1, tp(1): 1, tp(0, "u"): 2}))
+    lab.run(delete_group_topic(client, GROUP, "t"))
+    assert lab.run(OffsetRegistry(client, GROUP).partitions()) == [tp(0, "u")]
+    lab.run(check_empty(client, GROUP))
