@@ -7,13 +7,13 @@ import signal
 import sys
 from typing import Any
 
-from twisted.internet import reactor
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
 
 from kafka_zk.broker import Broker
 from kafka_zk.config import KafkaConfig
 from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.network.reactor import install
 from kafka_zk.opening_logs import StartAbandoned
 from registry.errors import RegistryError
 from registry.kazoo_twisted import KazooTwistedClient
@@ -32,7 +32,7 @@ def run_broker(config: KafkaConfig, metrics_port: int | None = None) -> int:
     """
     _raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    process = _Process(reactor, config, metrics_port)
+    process = _Process(install(), config, metrics_port)
     gc.freeze()  # what was imported stays: the collector need not look at it
     process.run()
     return process.exit_code

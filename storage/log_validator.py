@@ -55,8 +55,7 @@ def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
         if HEADER_SIZE <= length < size_bytes:
             raise InvalidRecord("more than one record batch for one partition")
         raise CorruptRecord(f"the batch says it has {length} bytes, {size_bytes} arrived")
-    with memoryview(buffer) as view, view[CRC_START:] as covered:
-        computed = crc32c(covered)
+    computed = crc32c(memoryview(buffer)[CRC_START:])
     if computed != header.crc:
         raise CorruptRecord(f"CRC is {header.crc:#010x}, computed {computed:#010x}")
     return header

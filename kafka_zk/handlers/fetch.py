@@ -3,6 +3,7 @@
 Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromLog@3.9.
 """
 
+import functools
 import time
 import uuid
 from typing import NamedTuple
@@ -74,10 +75,16 @@ def _resolve(
     return wanted
 
 
+@functools.lru_cache(maxsize=1000)
+def _topic_id(key: bytes) -> uuid.UUID:
+    """Consumers ask for the same few topics again and again, and making the object costs as much as finding it."""
+    return uuid.UUID(bytes=key)
+
+
 def _resolve_topic(
     services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
 ) -> tuple[str, ErrorCode | None]:
-    name = services.metadata.topic_names.get(uuid.UUID(bytes=key)) if isinstance(key, bytes) else key
+    name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
     if name is None:
         return "", ErrorCode.UNKNOWN_TOPIC_ID
     if request.replica_id < 0 and not services.authorizer.authorize(context, Operation.READ, topic(name)):
@@ -100,11 +107,12 @@ def _read_all(
             result = conversion.read(
                 services, version, entry.topic_partition, entry.fetch, bound, left_bytes, size_bytes == 0
             )
+        found_bytes = 0 if result.records is None else len(result.records)
         if result.error_code:
             is_final = True
-        elif result.records:
-            size_bytes += len(result.records)
-            left_bytes = max(0, left_bytes - len(result.records))
+        elif found_bytes:
+            size_bytes += found_bytes
+            left_bytes = max(0, left_bytes - found_bytes)
         fetched.append((entry.topic, result))
     return fetched, size_bytes, is_final
 

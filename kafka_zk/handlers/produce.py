@@ -44,8 +44,11 @@ async def handle(
     topics = []
     failed = False
     for name, partitions in wanted:
-        results = [_append(services, context, request, name, data, may_be_empty=is_old) for data in partitions]
-        failed = failed or any(result.error_code for result in results)
+        results = []
+        for data in partitions:
+            result = _append(services, context, request, name, data, may_be_empty=is_old)
+            failed = failed or result.error_code != 0
+            results.append(result)
         topics.append(TopicResult(name, results))
     if services.replicas.has_to_flush:
         try:

@@ -4,7 +4,7 @@ Handlers of the hot path (Produce, Fetch) read and write bytes themselves; all o
 a message.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kafka_zk.handlers import (
@@ -38,7 +38,7 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 Response = list[Part] | None
-RawHandler = Callable[[Services, RequestContext, RequestHeader, memoryview], Awaitable[Response]]
+RawHandler = Callable[[Services, RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaitable[Any]]
 
 RAW_HANDLERS: dict[int, RawHandler] = {
@@ -82,11 +82,16 @@ class Dispatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def dispatch(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
+    def dispatch(
+        self, context: RequestContext, header: RequestHeader, body: memoryview
+    ) -> Coroutine[Any, Any, Response]:
         """The parts of the answer, None for no answer. Raises ProtocolError to close the connection."""
         raw = RAW_HANDLERS.get(header.api_key)
         if raw is not None:
-            return await raw(self._services, context, header, body)
+            return raw(self._services, context, header, body)
+        return self._answer(context, header, body)
+
+    async def _answer(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
         request = codec.decode_request(header.api_key, header.api_version, body)
         response = await MESSAGE_HANDLERS[header.api_key](self._services, context, header, request)
         return [codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)]

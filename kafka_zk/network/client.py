@@ -80,7 +80,7 @@ class KafkaConnection(TwistedProtocol):
         transport: Any = self.transport
         transport.setTcpNoDelay(True)
         transport.setTcpKeepAlive(True)
-        transport.receive_into(lambda: self._decoder.missing, self._received)
+        transport.receive_into(self._decoder, self._received)
         self.made.callback(None)
 
     def version_for(self, api_key: int) -> int:
@@ -164,7 +164,7 @@ class KafkaConnection(TwistedProtocol):
         else:
             self._end(RequestTimedOut("the broker did not answer in time"))
 
-    def dataReceived(self, data: bytes) -> None:
+    def dataReceived(self, data: bytes | memoryview) -> None:
         try:
             for frame in self._decoder.feed(data):
                 self._take(frame)

@@ -114,7 +114,7 @@ class BrokerConnection(TwistedProtocol):
         )
         self._writer: Any = transport
         if hasattr(transport, "write_frame"):
-            transport.receive_into(self._receive_target, self.received)
+            transport.receive_into(self._decoder, self.received)
         else:
             self._writer = CopyingFrameWriter(transport)
 
@@ -122,9 +122,6 @@ class BrokerConnection(TwistedProtocol):
     def is_busy(self) -> bool:
         """Whether a request is being answered."""
         return self._busy
-
-    def _receive_target(self) -> memoryview | None:
-        return self._decoder.missing
 
     def received(self, count: int) -> None:
         """``count`` bytes were received into the frame that is being collected."""
@@ -134,7 +131,7 @@ class BrokerConnection(TwistedProtocol):
             self._frames.append(frame)
             self._handle_waiting()
 
-    def dataReceived(self, data: bytes) -> None:
+    def dataReceived(self, data: bytes | memoryview) -> None:
         self.active = True
         try:
             self._frames.extend(self._decoder.feed(data))
@@ -177,7 +174,11 @@ class BrokerConnection(TwistedProtocol):
             header, position = parse_request_header(frame)
             lowest, highest = self._versions.get(header.api_key, (0, -1))
             if lowest <= header.api_version <= highest:
-                coroutine = self._start(header, frame[position:])
+                body = frame[position:]
+                if self._handshake is None:
+                    coroutine = self._dispatch(self.context, header, body)
+                else:
+                    coroutine = self._shake_hands(self._handshake, header, body)
             elif header.api_key == _API_VERSIONS:
                 self._send([unsupported_version_response(header.correlation_id, (lowest, highest))])
                 return
@@ -188,11 +189,6 @@ class BrokerConnection(TwistedProtocol):
             return
         self._busy = True
         self._step(coroutine, header)
-
-    def _start(self, header: RequestHeader, body: memoryview) -> Coroutine[Any, Any, Response]:
-        if self._handshake is None:
-            return self._dispatch(self.context, header, body)
-        return self._shake_hands(self._handshake, header, body)
 
     async def _shake_hands(self, handshake: Handshake, header: RequestHeader, body: memoryview) -> Response:
         response, context = await handshake.request(self.context, header, body)

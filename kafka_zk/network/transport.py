@@ -3,8 +3,8 @@
 ``write_frame`` is what they add to Twisted's transports. Bytes go out by ``send`` (with MSG_MORE while something
 follows), slices by ``sendfile``: records never enter this process. What Twisted asks of ``doWrite`` is kept: it returns
 the exception that ends the connection, stops writing and resumes producers when the queue is empty, and finishes
-``loseConnection`` only then. Reading differs in one point: the rest of a frame that is being collected is received
-straight into the frame.
+``loseConnection`` only then. Reading differs if the protocol asked for it (``receive_into``): it gets a view of a
+buffer that all transports share, and the rest of a frame that is being collected is received straight into the frame.
 
 A transport holds a reference to each slice in its queue and gives it back exactly once: when it was sent, or when the
 connection ends, however it ends. A file that got shorter (``sendfile`` sends nothing) or cannot be read ends the
@@ -18,16 +18,21 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from twisted.internet import main, tcp
 
 from kafka_zk.protocol.fetch import FileSlice, Part
+from kafka_zk.protocol.frame import FrameDecoder
 
 QUEUE_FULL_BYTES = 256 * 1024
 """From this size of its queue on a connection handles no further request; half of it lets it go on."""
 
 SEND_LIMIT_BYTES = 1024 * 1024
 """At most this much goes out in one turn, so that one connection cannot hold up the others."""
+
+RECEIVE_BUFFER_BYTES = 128 * 1024
+"""What is received at once of small requests: several batches of 16 KB, of which a producer has five under way."""
 
 RECEIVE_INTO_FROM_BYTES = 16 * 1024
 """A frame that lacks less is received with whatever follows it, which saves a turn per frame."""
@@ -37,6 +42,7 @@ MAX_RUN = 64
 
 RECEIVE_LIMIT_BYTES = 1024 * 1024
 
+_receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one for each thread
 _FRAME_SIZE = struct.Struct(">i")
 _JOIN_BELOW_BYTES = 4096
 
@@ -52,6 +58,14 @@ if TYPE_CHECKING:
 
 else:
     _Base = object
+
+
+def _receive_buffer(reactor: Any) -> memoryview:
+    """The buffer that the transports of ``reactor`` share."""
+    buffer = _receive_buffers.get(reactor)
+    if buffer is None:
+        buffer = _receive_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+    return buffer
 
 
 class _SliceInQueue:
@@ -82,13 +96,16 @@ class FrameTransport(_Base):
     """Called once, by the reactor, as soon as the queue has at most half of QUEUE_FULL_BYTES left; then forgotten."""
 
     _queue: deque[memoryview | _SliceInQueue]
-    _receive_target: Callable[[], memoryview | None] | None = None
-    _received: Callable[[int], None]
+    _buffer: memoryview
+    _decoder: FrameDecoder | None = None
+    _received_frame_part: Callable[[int], None]
 
-    def receive_into(self, target: Callable[[], memoryview | None], received: Callable[[int], None]) -> None:
-        """From now on ask ``target`` where the rest of a frame belongs, and tell ``received`` how much came there."""
-        self._receive_target = target
-        self._received = received
+    def receive_into(self, decoder: FrameDecoder, received: Callable[[int], None]) -> None:
+        """From now on receive the rest of a big frame where ``decoder`` collects it, and tell ``received`` how much.
+        Everything else is given to the protocol as a view that is good until ``dataReceived`` returns."""
+        self._decoder = decoder
+        self._buffer = _receive_buffer(self.reactor)
+        self._received_frame_part = received
 
     def write_frame(self, parts: Sequence[Part]) -> None:
         """Queue one frame: its size and then ``parts``, in order; send what the socket takes at once.
@@ -98,19 +115,30 @@ class FrameTransport(_Base):
         if not self.connected or self._aborting or self._writeDisconnected:
             return
         idle = not self._queue and not self._held
-        if len(parts) == 1 and isinstance(parts[0], bytes | bytearray):
+        # Most answers leave at once, without a turn of the reactor. An error is met again by doWrite.
+        if len(parts) == 1 and isinstance(parts[0], bytes):
             frame = _FRAME_SIZE.pack(len(parts[0])) + parts[0]
-            self._queue.append(memoryview(frame))
-            self.queued_size_bytes += len(frame)
+            sent = self._try_to_send(frame) if idle else 0
+            if sent == len(frame):
+                return
+            self._queue.append(memoryview(frame)[sent:])
+            self.queued_size_bytes += len(frame) - sent
         else:
             self._enqueue(parts)
-        if idle:
-            # Most answers leave at once, without a turn of the reactor. An error is met again by doWrite.
-            self._send_queue()
-            if not self._queue:
-                return
+            if idle:
+                self._send_queue()
+                if not self._queue:
+                    return
         if not self._held:
             self.startWriting()
+
+    def _try_to_send(self, data: bytes) -> int:
+        """How many bytes the socket took."""
+        try:
+            sent: int = self.socket.send(data)
+        except OSError:
+            return 0
+        return sent
 
     def hold(self) -> None:
         """Queue frames until ``send_held``: the answers to requests that came together leave together."""
@@ -192,14 +220,22 @@ class FrameTransport(_Base):
             while queue and budget_bytes > 0:
                 item = queue[0]
                 if isinstance(item, memoryview):
-                    sent = self._send_bytes(item) if len(queue) == 1 else self._send_run()
+                    if len(queue) == 1:
+                        sent = self._send_bytes(item, 0)
+                    elif isinstance(queue[1], memoryview):
+                        sent = self._send_run()
+                    else:
+                        sent = self._send_bytes(item, socket.MSG_MORE)
                 else:
-                    sent = self._send_slice(item)
+                    wanted = min(item.remaining_bytes, SEND_LIMIT_BYTES)
+                    sent = self._send_slice(item, wanted)
                     if sent == 0:
                         return main.CONNECTION_LOST
                     if item.remaining_bytes == 0:
                         queue.popleft()
                         item.file_slice.release()
+                    elif sent < wanted:  # the socket is full: the reactor tells when a third of it is free
+                        budget_bytes = sent
                 self.queued_size_bytes -= sent
                 budget_bytes -= sent
         except BlockingIOError:
@@ -208,9 +244,9 @@ class FrameTransport(_Base):
             return main.CONNECTION_LOST
         return None
 
-    def _send_bytes(self, item: memoryview) -> int:
-        """Send the only thing in the queue."""
-        sent: int = self.socket.send(item)
+    def _send_bytes(self, item: memoryview, flags: int) -> int:
+        """Send what is at the head of the queue."""
+        sent: int = self.socket.send(item, flags)
         if sent == len(item):
             self._queue.popleft()
         else:
@@ -232,9 +268,8 @@ class FrameTransport(_Base):
             left -= len(item)
         return sent
 
-    def _send_slice(self, item: _SliceInQueue) -> int:
-        """Send from the file; 0 means that it ends before the slice does."""
-        count = min(item.remaining_bytes, SEND_LIMIT_BYTES)
+    def _send_slice(self, item: _SliceInQueue, count: int) -> int:
+        """Send up to ``count`` bytes from the file; 0 means that it ends before the slice does."""
         sent = os.sendfile(self.socket.fileno(), item.file_slice.fileno(), item.position, count)
         item.position += sent
         item.remaining_bytes -= sent
@@ -242,11 +277,31 @@ class FrameTransport(_Base):
 
     def doRead(self) -> Any:
         """Receive; the rest of a big frame goes straight to where it belongs."""
-        if self._receive_target is not None:
-            target = self._receive_target()
-            if target is not None and len(target) >= RECEIVE_INTO_FROM_BYTES:
+        if self._decoder is None:
+            return super().doRead()
+        if self._decoder.missing is not None:
+            target = self._rest_of_big_frame(self._decoder)
+            if target is not None:
                 return self._receive_into(target)
-        return super().doRead()
+        try:
+            count = self.socket.recv_into(self._buffer)
+        except BlockingIOError:
+            return None
+        except OSError:
+            return main.CONNECTION_LOST
+        if count == 0:
+            return main.CONNECTION_DONE
+        self.protocol.dataReceived(self._buffer[:count])
+        if count == RECEIVE_BUFFER_BYTES and not self._aborting:  # there is more, and maybe it is of one big frame
+            target = self._rest_of_big_frame(self._decoder)
+            if target is not None:
+                return self._receive_into(target)
+        return None
+
+    @staticmethod
+    def _rest_of_big_frame(decoder: FrameDecoder) -> memoryview | None:
+        missing = decoder.missing
+        return missing if missing is not None and len(missing) >= RECEIVE_INTO_FROM_BYTES else None
 
     def _receive_into(self, target: memoryview) -> Any:
         try:
@@ -257,7 +312,7 @@ class FrameTransport(_Base):
             return main.CONNECTION_LOST
         if count == 0:
             return main.CONNECTION_DONE
-        self._received(count)
+        self._received_frame_part(count)
         return None
 
     def connectionLost(self, reason: Any) -> None:

@@ -151,7 +151,7 @@ def write_fetch_response(version: int, correlation_id: int, response: FetchRespo
             if flexible:
                 out += _partition_tags(fetched)
         out += end
-    if version >= 16:
+    if version >= 16 and response.node_endpoints:
         out += node_endpoints(response.node_endpoints)
     else:
         out += end

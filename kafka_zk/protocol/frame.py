@@ -29,45 +29,44 @@ def _writable(size: int) -> memoryview:
 
 
 class FrameDecoder:
-    """Collects one frame after the other; each is a writable memoryview without its size prefix."""
+    """Collects one frame after the other; each is a writable memoryview without its size prefix.
 
-    __slots__ = ("_collecting", "_filled", "_max_frame_size_bytes", "_prefix", "_view")
+    ``missing``: the part of the frame being collected that is not there yet, a place to receive into (see ``filled``);
+    None while no frame has begun.
+    """
+
+    __slots__ = ("_max_frame_size_bytes", "_prefix", "_view", "missing")
 
     def __init__(self, max_frame_size_bytes: int) -> None:
         self._max_frame_size_bytes = max_frame_size_bytes
         self._prefix = b""
-        self._collecting = False
         self._view = memoryview(b"")  # the frame being collected
-        self._filled = 0
-
-    @property
-    def missing(self) -> memoryview | None:
-        """The part of the frame being collected that is not there yet: a place to receive into, see ``filled``."""
-        return self._view[self._filled :] if self._collecting else None
+        self.missing: memoryview | None = None
 
     @property
     def buffered_size_bytes(self) -> int:
         """Bytes received of the frame that is not complete yet."""
-        return len(self._prefix) + self._filled
+        return len(self._prefix) + len(self._view) - len(self.missing or b"")
 
     def filled(self, count: int) -> memoryview | None:
         """Say that ``count`` bytes were received into ``missing``; returns the frame if that completes it."""
-        self._filled += count
-        if self._filled < len(self._view):
+        assert self.missing is not None, "no frame is being collected"
+        if count < len(self.missing):
+            self.missing = self.missing[count:]
             return None
         frame = self._view
-        self._collecting = False
         self._view = memoryview(b"")
-        self._filled = 0
+        self.missing = None
         return frame
 
-    def feed(self, data: bytes) -> Iterator[memoryview]:
-        """The frames that ``data`` completes. Raises ProtocolError on a size below 0 or above the limit."""
+    def feed(self, data: bytes | memoryview) -> Iterator[memoryview]:
+        """The frames that ``data`` completes; ``data`` is copied. Raises ProtocolError on a size below 0 or above the
+        limit."""
         position = 0
         end = len(data)
-        if self._collecting:
-            position = min(end, len(self._view) - self._filled)
-            self._view[self._filled : self._filled + position] = data if position == end else data[:position]
+        if self.missing is not None:
+            position = min(end, len(self.missing))
+            self.missing[:position] = data[:position]
             frame = self.filled(position)
             if frame is not None:
                 yield frame
@@ -75,21 +74,24 @@ class FrameDecoder:
             data = self._prefix + data
             end = len(data)
             self._prefix = b""
+        whole: memoryview | None = None
         while end - position >= 4:
             (size,) = _SIZE.unpack_from(data, position)
             if not 0 <= size <= self._max_frame_size_bytes:
                 raise ProtocolError(f"a frame of {size} bytes, at most {self._max_frame_size_bytes} are allowed")
-            position += 4
-            if end - position >= size:
-                yield memoryview(bytearray(memoryview(data)[position : position + size]))
-                position += size
-            else:
-                self._start(size, memoryview(data)[position:])
+            start = position + 4
+            position = start + size
+            if position > end:
+                self._start(size, memoryview(data)[start:])
                 return
-        self._prefix = data[position:]
+            if whole is None:  # one copy for all frames; from here on ``data`` may change under our feet
+                data = whole = memoryview(bytearray(data))
+            yield whole[start:position]
+        if position < end:
+            self._prefix = bytes(data[position:])
 
     def _start(self, size: int, beginning: memoryview) -> None:
-        self._collecting = True
         self._view = _writable(size)
-        self._filled = len(beginning)
-        self._view[: self._filled] = beginning
+        filled = len(beginning)
+        self._view[:filled] = beginning
+        self.missing = self._view[filled:]

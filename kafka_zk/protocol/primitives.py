@@ -1,5 +1,8 @@
 """Reading and writing of the wire's primitive types, for the code that does not go through the codec.
 
+They run several times for each request on the data path, so varints of one byte, which nearly all are, are handled
+where they stand: a call costs more than what it does here.
+
 Every reader takes a buffer and a position and returns the value and the position after it. A length that does not fit
 into the buffer, and a varint of more than five bytes, is a ProtocolError; a fixed-size number beyond the end is the
 ``struct.error`` or ``IndexError`` of Python, which callers turn into a ProtocolError once for the whole message.
@@ -11,6 +14,7 @@ from kafka_zk.protocol.errors import ProtocolError
 
 Buffer = bytes | bytearray | memoryview
 
+_VARINTS_OF_ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
@@ -38,8 +42,12 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 def read_length(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
     """The length of an array, of bytes or of records; -1 is null. Raises ProtocolError when it cannot fit."""
     if flexible:
-        length, position = read_unsigned_varint(buffer, position)
-        length -= 1
+        length = buffer[position] - 1
+        if length < 0x7F:
+            position += 1
+        else:
+            length, position = read_unsigned_varint(buffer, position)
+            length -= 1
     else:
         (length,) = _INT32.unpack_from(buffer, position)
         position += 4
@@ -59,8 +67,12 @@ def read_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]
 def read_string(buffer: Buffer, position: int, flexible: bool) -> tuple[str | None, int]:
     """A nullable string. As in Java, bytes that are not UTF-8 become U+FFFD. Raises ProtocolError when it is cut."""
     if flexible:
-        length, position = read_unsigned_varint(buffer, position)
-        length -= 1
+        length = buffer[position] - 1
+        if length < 0x7F:
+            position += 1
+        else:
+            length, position = read_unsigned_varint(buffer, position)
+            length -= 1
     else:
         (length,) = _INT16.unpack_from(buffer, position)
         position += 2
@@ -109,8 +121,8 @@ def tagged_field_spans(buffer: Buffer, position: int) -> list[tuple[int, int, in
 
 def unsigned_varint(value: int) -> bytes:
     """``value`` (0 to 2^32 - 1) as a varint."""
-    if value < 0x80:
-        return value.to_bytes(1, "big")
+    if 0 <= value < 0x80:
+        return _VARINTS_OF_ONE_BYTE[value]
     out = bytearray()
     while value >= 0x80:
         out.append((value & 0x7F) | 0x80)
@@ -125,7 +137,8 @@ def string(value: str | None, flexible: bool) -> bytes:
         return b"\x00" if flexible else b"\xff\xff"
     data = value.encode("utf-8")
     if flexible:
-        return unsigned_varint(len(data) + 1) + data
+        size = len(data) + 1
+        return (_VARINTS_OF_ONE_BYTE[size] if size < 0x80 else unsigned_varint(size)) + data
     if len(data) > 32767:
         raise ValueError(f"a string of {len(data)} bytes, at most 32767 are allowed")
     return _INT16.pack(len(data)) + data
@@ -133,4 +146,6 @@ def string(value: str | None, flexible: bool) -> bytes:
 
 def length(count: int, flexible: bool) -> bytes:
     """The length of an array, of bytes or of records; -1 is null."""
-    return unsigned_varint(count + 1) if flexible else _INT32.pack(count)
+    if not flexible:
+        return _INT32.pack(count)
+    return _VARINTS_OF_ONE_BYTE[count + 1] if -1 <= count < 0x7F else unsigned_varint(count + 1)

@@ -120,10 +120,10 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
                 records = body[position:end]
                 position = end
             if flexible:
-                position = skip_tagged_fields(body, position)
+                position = position + 1 if not body[position] else skip_tagged_fields(body, position)
             partitions.append(PartitionData(partition, records))
         if flexible:
-            position = skip_tagged_fields(body, position)
+            position = position + 1 if not body[position] else skip_tagged_fields(body, position)
         topics.append(TopicData(topic, partitions))
     if flexible:
         skip_tagged_fields(body, position)
@@ -169,7 +169,7 @@ def write_produce_response(version: int, correlation_id: int, response: ProduceR
             out.append(b"\x00")
     if version >= 1:
         out.append(_INT32.pack(response.throttle_time_ms))
-    if version >= 10:
+    if version >= 10 and response.node_endpoints:
         out.append(node_endpoints(response.node_endpoints))
     elif flexible:
         out.append(b"\x00")

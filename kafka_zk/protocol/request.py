@@ -12,7 +12,7 @@ tagged fields            in flexible versions only
 import struct
 from typing import NamedTuple
 
-from kafka_zk.protocol.api_keys import ApiKey, is_flexible
+from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, NEVER, ApiKey, is_flexible
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, skip_tagged_fields, string
 
@@ -58,8 +58,8 @@ def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             client_id = str(frame[10:position], "utf-8", "replace")
         elif length != -1:
             raise ProtocolError(f"a client id of {length} bytes")
-        if is_flexible(api_key, api_version):
-            position = skip_tagged_fields(frame, position)
+        if api_version >= FLEXIBLE_SINCE.get(api_key, NEVER):
+            position = position + 1 if not frame[position] else skip_tagged_fields(frame, position)
         return RequestHeader(api_key, api_version, correlation_id, client_id), position
     except MALFORMED as error:
         raise ProtocolError(f"a malformed request header: {error}") from error

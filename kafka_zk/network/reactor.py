@@ -1,0 +1,54 @@
+"""Twisted's epoll reactor with less between an event and the transport that it is for.
+
+Twisted runs every event in a logging context of its own (seven Python calls) and asks the transport for its descriptor
+first. A broker's transports are ours, so plain readiness goes straight to ``doRead`` or ``doWrite``; whatever else
+epoll reports (hang-up, error, both at once) goes the way it always went. Tests: tests/kafka_zk/network/test_reactor.py.
+"""
+
+from select import EPOLLIN, EPOLLOUT
+from typing import Any
+
+from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.main import installReactor
+from twisted.logger import Logger
+
+_ONE_THING = (EPOLLIN, EPOLLOUT)
+_log = Logger()
+
+
+class BrokerReactor(EPollReactor):
+    """One turn: wait for events, hand each to its transport; an exception or an error returned ends that transport."""
+
+    # Twisted's own attributes, not annotated there.
+    _poller: Any
+    _selectables: dict[int, Any]
+
+    def doPoll(self, timeout: float | None) -> None:
+        try:
+            events = self._poller.poll(-1 if timeout is None else timeout, len(self._selectables))
+        except InterruptedError:
+            return
+        selectables = self._selectables
+        for descriptor, event in events:
+            selectable = selectables.get(descriptor)
+            if selectable is None:  # an earlier event of this turn closed it
+                continue
+            if event in _ONE_THING:
+                try:
+                    reason = selectable.doRead() if event == EPOLLIN else selectable.doWrite()
+                except BaseException as error:
+                    _log.failure("{selectable} failed", selectable=selectable)
+                    reason = error
+                if reason:
+                    self._disconnectSelectable(selectable, reason, event == EPOLLIN)
+            else:
+                self._doReadOrWrite(selectable, descriptor, event)  # type: ignore[no-untyped-call]
+
+    doIteration = doPoll
+
+
+def install() -> BrokerReactor:
+    """Make it this process's reactor. Raises: ReactorAlreadyInstalledError."""
+    reactor = BrokerReactor()  # type: ignore[no-untyped-call]
+    installReactor(reactor)
+    return reactor

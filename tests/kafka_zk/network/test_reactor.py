@@ -1,0 +1,127 @@
+"""The broker's reactor: events reach transports, and what goes wrong in one ends that one only."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import globalLogPublisher
+
+from kafka_zk.network.reactor import BrokerReactor
+from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
+
+
+class _TestedReactor(LocalReactor):
+    doPoll = BrokerReactor.doPoll
+    doIteration = BrokerReactor.doPoll
+
+
+@pytest.fixture
+def reactor() -> Iterator[_TestedReactor]:
+    made = _TestedReactor()
+    yield made
+    made.close()
+
+
+class _Upper(Protocol):
+    """Answers in capitals; fails at "fail"."""
+
+    lost: Any = None
+
+    def dataReceived(self, data: bytes) -> None:
+        if data == b"fail":
+            raise RuntimeError("as the test asked")
+        assert self.transport is not None
+        self.transport.write(data.upper())
+
+    def connectionLost(self, reason: Any = None) -> None:
+        self.lost = reason
+
+
+def _connected(reactor: _TestedReactor, count: int) -> tuple[list[socket.socket], list[_Upper]]:
+    made: list[_Upper] = []
+
+    class Remembering(Factory):
+        noisy = False
+
+        def buildProtocol(self, addr: Any) -> _Upper:
+            made.append(_Upper())
+            return made[-1]
+
+    port: Any = reactor.listenTCP(0, Remembering(), interface="127.0.0.1")
+    peers = []
+    for number in range(count):
+        peers.append(socket.create_connection(("127.0.0.1", port.getHost().port)))
+        reactor.until(lambda number=number: len(made) == number + 1)
+    return peers, made
+
+
+def test_what_is_written_comes_out(reactor: _TestedReactor) -> None:
+    (peer,), _ = _connected(reactor, 1)
+    peer.sendall(b"hello")
+    assert receive_all(reactor, peer, 5) == b"HELLO"
+    peer.close()
+
+
+def test_more_than_a_socket_takes_is_written_as_it_empties(reactor: _TestedReactor) -> None:
+    """EPOLLOUT goes to doWrite."""
+    (peer,), (protocol,) = _connected(reactor, 1)
+    assert protocol.transport is not None
+    protocol.transport.write(b"x" * 20_000_000)
+    assert len(receive_all(reactor, peer, 20_000_000)) == 20_000_000
+    peer.close()
+
+
+def test_an_exception_in_a_protocol_is_logged_and_ends_its_connection_only(reactor: _TestedReactor) -> None:
+    (failing, other), (first, second) = _connected(reactor, 2)
+    events: list[Any] = []
+    globalLogPublisher.addObserver(events.append)
+    try:
+        failing.sendall(b"fail")
+        reactor.until(lambda: first.lost is not None)
+    finally:
+        globalLogPublisher.removeObserver(events.append)
+    assert [str(event["log_failure"].value) for event in events if "log_failure" in event] == ["as the test asked"]
+    assert is_closed(failing)
+    other.sendall(b"still here")
+    assert receive_all(reactor, other, 10) == b"STILL HERE"
+    assert second.lost is None
+    failing.close()
+    other.close()
+
+
+@pytest.mark.parametrize("half_close", [True, False], ids=["end of stream", "reset"])
+def test_a_peer_that_goes_is_noticed(reactor: _TestedReactor, half_close: bool) -> None:
+    """A hang-up comes with other event bits and takes Twisted's own way."""
+    (peer,), (protocol,) = _connected(reactor, 1)
+    if half_close:
+        peer.shutdown(socket.SHUT_WR)
+    else:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        peer.close()
+    reactor.until(lambda: protocol.lost is not None)
+    peer.close()
+
+
+def test_a_connection_that_another_one_closed_in_the_same_turn_gets_no_event(reactor: _TestedReactor) -> None:
+    (first_peer, second_peer), protocols = _connected(reactor, 2)
+
+    def close_the_other(me: _Upper) -> None:
+        other = protocols[1] if me is protocols[0] else protocols[0]
+        assert other.transport is not None
+        if other.lost is None:
+            other.transport.connectionLost(ConnectionAbortedError("by the other"))  # type: ignore[attr-defined]
+
+    seen: list[_Upper] = []
+    for protocol in protocols:
+        protocol.dataReceived = (  # type: ignore[method-assign]
+            lambda data, protocol=protocol: (seen.append(protocol), close_the_other(protocol))
+        )
+    first_peer.sendall(b"1")
+    second_peer.sendall(b"2")
+    reactor.until(lambda: seen)
+    reactor.turn()
+    assert len(seen) == 1
+    first_peer.close()
+    second_peer.close()
