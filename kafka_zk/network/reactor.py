@@ -40,7 +40,7 @@ class BrokerReactor(EPollReactor):
                     _log.failure("{selectable} failed", selectable=selectable)
                     reason = error
                 if reason:
-                    self._disconnectSelectable(selectable, reason, event == EPOLLIN)
+                    self._disconnectSelectable(selectable, reason, event == EPOLLIN)  # type: ignore[no-untyped-call]
             else:
                 self._doReadOrWrite(selectable, descriptor, event)  # type: ignore[no-untyped-call]
 

@@ -291,7 +291,7 @@ class FrameTransport(_Base):
             return main.CONNECTION_LOST
         if count == 0:
             return main.CONNECTION_DONE
-        self.protocol.dataReceived(self._buffer[:count])
+        self.protocol.dataReceived(self._buffer[:count])  # type: ignore[call-arg,misc]
         if count == RECEIVE_BUFFER_BYTES and not self._aborting:  # there is more, and maybe it is of one big frame
             target = self._rest_of_big_frame(self._decoder)
             if target is not None:
