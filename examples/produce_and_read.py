@@ -4,7 +4,7 @@ import sys
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.consumer.fetch_state import Timestamp
+from kafka_zk.consumer.starts import Timestamp
 from kafka_zk.producer.blocking import BlockingProducer
 from storage.types import TopicPartition
 

@@ -15,8 +15,8 @@ from kafka_zk.cli.properties import KEY_VALUE
 
 if TYPE_CHECKING:
     from kafka_zk.consumer.blocking_reader import BlockingReader
-    from kafka_zk.consumer.fetch_state import Start
     from kafka_zk.consumer.records import ConsumerRecord
+    from kafka_zk.consumer.starts import Start
     from storage.types import TopicPartition
 
 POLL_MS = 500
@@ -97,7 +97,7 @@ def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None)
     if from_beginning:
         return "earliest"
     if from_timestamp is not None:
-        from kafka_zk.consumer.fetch_state import Timestamp
+        from kafka_zk.consumer.starts import Timestamp
 
         return Timestamp(parse_time_ms(from_timestamp))
     if offset is None or offset in ("earliest", "latest"):

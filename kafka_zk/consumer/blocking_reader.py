@@ -8,9 +8,9 @@ from kafka_zk.client.list_offsets import ListedOffset
 from kafka_zk.client.metadata import TopicMetadata
 from kafka_zk.client.reactor_thread import reactor_thread
 from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.fetch_state import Start
 from kafka_zk.consumer.reader import Reader
 from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.consumer.starts import Start
 from storage.types import TopicPartition
 
 

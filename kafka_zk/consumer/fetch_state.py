@@ -1,39 +1,28 @@
 """What a reader knows of each assigned partition: where it is, what is on its way, what lies ready.
 
-Pure. A partition has two offsets: the *position*, the next record for the user, and the *fetch offset*, the next one to
-ask for; between them lies what was fetched and not yet taken. Every change of a position from outside (``assign``,
-``seek``, a reset) gives the partition a new ``generation``, so that answers to older questions are recognised and
-dropped. Tests: tests/kafka_zk/consumer/test_fetch_state.py.
+Pure. Every change of a position from outside (``assign``, ``add``, ``seek``, a reset) gives the partition a new
+``generation``, so that answers to older questions are recognised and dropped.
+Tests: tests/kafka_zk/consumer/test_fetch_state.py.
 
 Source: SubscriptionState.java, Fetcher.java and CompletedFetch.java@3.9.
 """
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple, cast
 
 from kafka_zk.client.errors import BrokerError, KafkaError, broker_error
-from kafka_zk.client.list_offsets import EARLIEST, LATEST
+from kafka_zk.client.list_offsets import LATEST
 from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.consumer.partition_fetch import PartitionFetch
 from kafka_zk.consumer.records import ConsumerRecord, decode_batch
+from kafka_zk.consumer.starts import RESETS, Start, parse_start
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
 from storage.errors import StorageError
-from storage.record_batch import BatchHeader, Buffer, iter_batches
+from storage.record_batch import Buffer, iter_batches
 from storage.types import TopicPartition
 
-
-class Timestamp(NamedTuple):
-    """Start at the first record whose timestamp is at or after this."""
-
-    timestamp_ms: int
-
-
-Start = int | str | Timestamp
-"""Where to begin: an offset, ``"earliest"``, ``"latest"``, or a Timestamp (the end, if no record is that young)."""
-
-_RESETS = {"earliest": EARLIEST, "latest": LATEST}
 _STALE_METADATA = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -66,60 +55,27 @@ class Wanted(NamedTuple):
     generation: int
 
 
-class _Partition:
-    __slots__ = (
-        "batches",
-        "buffered_bytes",
-        "error",
-        "fetch_offset",
-        "generation",
-        "high_watermark",
-        "in_flight",
-        "lookup",
-        "not_before_ms",
-        "position",
-        "records",
-        "records_end",
-        "records_taken_count",
-    )
+class Lookup(NamedTuple):
+    """One offset to look up; ``spec`` is what to ask ListOffsets for."""
 
-    def __init__(self, generation: int) -> None:
-        self.generation = generation
-        self.position: int | None = None
-        self.fetch_offset = 0
-        self.lookup: int | None = None  # what to ask ListOffsets for
-        self.in_flight = False
-        self.not_before_ms = 0
-        self.error: KafkaError | None = None
-        self.high_watermark = -1
-        self.batches: deque[tuple[Buffer, int, BatchHeader]] = deque()
-        self.buffered_bytes = 0
-        self.records: list[ConsumerRecord] | None = None  # a batch that max.poll.records cut
-        self.records_taken_count = 0
-        self.records_end = 0  # the offset after that batch
-
-    def restart(self, generation: int, position: int | None, lookup: int | None) -> None:
-        self.generation = generation
-        self.position, self.lookup = position, lookup
-        self.fetch_offset = position if position is not None else 0
-        self.batches.clear()
-        self.buffered_bytes = 0
-        self.records = None
-        self.in_flight = False
-        self.not_before_ms = 0
-        self.error = None
+    spec: int
+    generation: int
 
 
 class FetchState:
-    """Positions and fetched data of the assigned partitions."""
+    """Positions and fetched data of the assigned partitions.
 
-    def __init__(self, config: ReaderConfig) -> None:
-        self._max_partition_bytes = config.max_partition_fetch_bytes
+    ``ahead_bytes``: how much of a partition may lie ready before it is not asked for any more; by default
+    max.partition.fetch.bytes.
+    """
+
+    def __init__(self, config: ReaderConfig, ahead_bytes: int | None = None) -> None:
+        self._ahead_bytes = config.max_partition_fetch_bytes if ahead_bytes is None else ahead_bytes
         self._max_poll_records = config.max_poll_records
         self._reset = config.auto_offset_reset
         self._check_crcs = config.check_crcs
         self._retry_backoff_ms = config.retry_backoff_ms
-        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._partitions: dict[TopicPartition, PartitionFetch] = {}
         self._ready: dict[TopicPartition, None] = {}  # partitions with data, the longest not served first
         self._generation = 0
 
@@ -132,17 +88,49 @@ class FetchState:
 
     def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
         """Read exactly these partitions from now on; raises ValueError for a start that is none."""
-        parsed = {tp: _parse_start(tp, start) for tp, start in starts.items()}
+        parsed = {tp: parse_start(tp, start) for tp, start in starts.items()}
         self._partitions = {}
         self._ready = {}
+        self._add(parsed)
+
+    def add(self, starts: Mapping[TopicPartition, Start]) -> None:
+        """Read these partitions too, or from here if they are read already; raises ValueError for what is no start."""
+        self._add({tp: parse_start(tp, start) for tp, start in starts.items()})
+
+    def _add(self, parsed: Mapping[TopicPartition, tuple[int | None, int | None]]) -> None:
         for tp, (offset, lookup) in parsed.items():
             self._generation += 1
-            self._partitions[tp] = _Partition(self._generation)
-            self._partitions[tp].restart(self._generation, offset, lookup)
+            self._partitions[tp] = PartitionFetch(self._generation, offset, lookup)
+            self._ready.pop(tp, None)
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these no longer; what was fetched of them is dropped."""
+        for tp in partitions:
+            self._partitions.pop(tp, None)
+            self._ready.pop(tp, None)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Neither fetch nor give out these until ``resume``; what was fetched is kept."""
+        for tp in partitions:
+            self._get(tp).paused = True
+            self._ready.pop(tp, None)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with paused partitions."""
+        for tp in partitions:
+            state = self._get(tp)
+            state.paused = False
+            if state.has_something:
+                self._ready.setdefault(tp)
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        """The paused partitions, sorted."""
+        return sorted(tp for tp, state in self._partitions.items() if state.paused)
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
         """Go on elsewhere in an assigned partition."""
-        offset, lookup = _parse_start(tp, start)
+        offset, lookup = parse_start(tp, start)
         self._restart(self._get(tp), tp, offset, lookup)
 
     def position(self, tp: TopicPartition) -> int | None:
@@ -153,29 +141,43 @@ class FetchState:
         """The last high watermark heard of, -1 before the first answer."""
         return self._get(tp).high_watermark
 
-    def lookups(self, now_ms: int) -> dict[TopicPartition, tuple[int, int]]:
-        """Partitions that need an offset looked up: (what to ask ListOffsets for, generation)."""
-        return {
-            tp: (state.lookup, state.generation)
-            for tp, state in self._partitions.items()
-            if state.lookup is not None and state.not_before_ms <= now_ms and state.error is None
-        }
+    def plan_lookups(
+        self, leader_of: Callable[[TopicPartition], int | None], now_ms: int
+    ) -> tuple[dict[TopicPartition, Lookup], bool]:
+        """Which offsets to look up now, of partitions that have a leader; and whether one has none."""
+        found: dict[TopicPartition, Lookup] = {}
+        leaderless = False
+        for tp, state in self._partitions.items():
+            if state.lookup is None or state.in_flight or state.not_before_ms > now_ms or state.error is not None:
+                continue
+            if leader_of(tp) is None:
+                leaderless = True
+                continue
+            state.in_flight = True
+            found[tp] = Lookup(state.lookup, state.generation)
+        return found, leaderless
 
-    def looked_up(self, tp: TopicPartition, generation: int, offset: int) -> None:
-        """The answer to a lookup. -1 (no record that young) becomes a lookup of the end."""
+    def looked_up(self, tp: TopicPartition, generation: int, offset: int) -> bool:
+        """The answer to a lookup; True if the partition has its position now.
+
+        -1 (no record that young) becomes a lookup of the end.
+        """
         state = self._current(tp, generation)
         if state is None:
-            return
+            return False
+        state.in_flight = False
         if offset < 0:
             state.lookup = LATEST
-        else:
-            state.position = state.fetch_offset = offset
-            state.lookup = None
+            return False
+        state.position = state.fetch_offset = offset
+        state.lookup = None
+        return True
 
     def lookup_failed(self, tp: TopicPartition, generation: int, error: KafkaError, now_ms: int) -> None:
         """A lookup failed: again after a pause, or the user hears of it."""
         state = self._current(tp, generation)
         if state is not None:
+            state.in_flight = False
             state.not_before_ms = now_ms + self._retry_backoff_ms
             if not error.retriable:
                 self._fail(tp, state, error)
@@ -195,13 +197,13 @@ class FetchState:
         full_nodes: set[int] = set()
         leaderless = False
         for tp, state in self._partitions.items():
-            if state.position is None or state.in_flight or state.error is not None:
+            if state.position is None or state.in_flight or state.paused or state.error is not None:
                 continue
             node = leader_of(tp)
             if node is None:
                 leaderless = True
                 continue
-            if state.buffered_bytes >= self._max_partition_bytes:
+            if state.buffered_bytes >= self._ahead_bytes:
                 full_nodes.add(node)
             elif node not in busy_nodes and state.not_before_ms <= now_ms:
                 plans.setdefault(node, []).append(Wanted(tp, state.fetch_offset, state.generation))
@@ -245,7 +247,7 @@ class FetchState:
             state.in_flight = False
             state.not_before_ms = now_ms + self._retry_backoff_ms
 
-    def _take_in(self, tp: TopicPartition, state: _Partition, data: Buffer) -> None:
+    def _take_in(self, tp: TopicPartition, state: PartitionFetch, data: Buffer) -> None:
         try:
             for position, header in iter_batches(data):
                 if header.next_offset > state.fetch_offset:
@@ -254,18 +256,17 @@ class FetchState:
                     state.fetch_offset = header.next_offset
         except StorageError as error:
             self._fail(tp, state, _corrupt(tp, error))
-        if state.batches:
-            self._ready.setdefault(tp)
+        self._set_ready(tp, state)
 
-    def _refused(self, tp: TopicPartition, state: _Partition, code: int, fetch_offset: int, now_ms: int) -> After:
+    def _refused(self, tp: TopicPartition, state: PartitionFetch, code: int, fetch_offset: int, now_ms: int) -> After:
         if code in _STALE_METADATA:
             state.not_before_ms = now_ms + self._retry_backoff_ms
             return After.REFRESH
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.position != fetch_offset:
                 return After.NOTHING  # there is older data to deliver first; the answer will be the same then
-            if self._reset in _RESETS:
-                self._restart(state, tp, None, _RESETS[self._reset])
+            if self._reset in RESETS:
+                self._restart(state, tp, None, RESETS[self._reset])
                 return After.RESET
         self._fail(tp, state, broker_error(code, f"fetching {tp} at offset {fetch_offset}"))
         return After.NOTHING
@@ -277,28 +278,40 @@ class FetchState:
         """True when ``take`` has something to give, or to raise."""
         return bool(self._ready)
 
-    def take(self) -> list[ConsumerRecord]:
+    def has_records_of(self, partitions: Collection[TopicPartition]) -> bool:
+        """As ``has_records``, of some partitions only."""
+        return any(tp in partitions for tp in self._ready)
+
+    def take(self, partitions: Collection[TopicPartition] | None = None) -> list[ConsumerRecord]:
         """Return at most ``max.poll.records`` records, in order within each partition; positions move behind them.
 
-        Raises: BrokerError of a partition that cannot be read on, once everything before it has been delivered; it is
+        Args: ``partitions``: take of these only; None: of all.
+        Raises: KafkaError of a partition that cannot be read on, once everything before it has been delivered; it is
         raised again at the next call unless the position was changed.
         """
         taken: list[ConsumerRecord] = []
-        while self._ready and len(taken) < self._max_poll_records:
-            tp = next(iter(self._ready))
+        for tp in [tp for tp in self._ready if partitions is None or tp in partitions]:
+            if len(taken) >= self._max_poll_records:
+                break
             state = self._partitions[tp]
             self._drain(tp, state, taken)
-            if not state.batches and state.records is None:
-                if state.error is not None:
-                    if not taken:
-                        raise state.error
-                    break
-                del self._ready[tp]
-            else:
+            if state.batches or state.records is not None:
                 self._ready[tp] = self._ready.pop(tp)  # it had its turn
+            elif state.error is None:
+                del self._ready[tp]
+            elif not taken:
+                raise state.error
+            else:
+                break
         return taken
 
-    def _drain(self, tp: TopicPartition, state: _Partition, taken: list[ConsumerRecord]) -> None:
+    def fail(self, tp: TopicPartition, offset: int | None, error: KafkaError) -> None:
+        """A partition cannot be read on at ``offset`` (None: it has no start); ``take`` raises until a seek."""
+        state = self._get(tp)
+        self._restart(state, tp, offset, None)
+        self._fail(tp, state, error)
+
+    def _drain(self, tp: TopicPartition, state: PartitionFetch, taken: list[ConsumerRecord]) -> None:
         """Move records of one partition to ``taken`` until there are enough or it has no more."""
         while len(taken) < self._max_poll_records:
             if state.records is not None:
@@ -322,7 +335,9 @@ class FetchState:
             else:
                 state.records, state.records_taken_count, state.records_end = records, 0, header.next_offset
 
-    def _drain_cut_batch(self, state: _Partition, records: list[ConsumerRecord], taken: list[ConsumerRecord]) -> None:
+    def _drain_cut_batch(
+        self, state: PartitionFetch, records: list[ConsumerRecord], taken: list[ConsumerRecord]
+    ) -> None:
         start = state.records_taken_count
         part = records[start : start + self._max_poll_records - len(taken)]
         taken += part
@@ -335,39 +350,28 @@ class FetchState:
 
     # --- inside ---
 
-    def _get(self, tp: TopicPartition) -> _Partition:
+    def _get(self, tp: TopicPartition) -> PartitionFetch:
         try:
             return self._partitions[tp]
         except KeyError:
             raise KafkaError(f"{tp} is not assigned") from None
 
-    def _current(self, tp: TopicPartition, generation: int) -> _Partition | None:
+    def _current(self, tp: TopicPartition, generation: int) -> PartitionFetch | None:
         state = self._partitions.get(tp)
         return state if state is not None and state.generation == generation else None
 
-    def _restart(self, state: _Partition, tp: TopicPartition, position: int | None, lookup: int | None) -> None:
+    def _restart(self, state: PartitionFetch, tp: TopicPartition, position: int | None, lookup: int | None) -> None:
         self._generation += 1
         state.restart(self._generation, position, lookup)
         self._ready.pop(tp, None)
 
-    def _fail(self, tp: TopicPartition, state: _Partition, error: KafkaError) -> None:
+    def _fail(self, tp: TopicPartition, state: PartitionFetch, error: KafkaError) -> None:
         state.error = error
-        self._ready.setdefault(tp)
+        self._set_ready(tp, state)
 
-
-def _parse_start(tp: TopicPartition, start: Start) -> tuple[int | None, int | None]:
-    """Return (offset, lookup): one of the two."""
-    if isinstance(start, Timestamp):
-        if start.timestamp_ms < 0:
-            raise ValueError(f"{tp}: a timestamp must not be negative, got {start.timestamp_ms}")
-        return None, start.timestamp_ms
-    if isinstance(start, str):
-        if start not in _RESETS:
-            raise ValueError(f"{tp}: start {start!r} is neither earliest nor latest nor an offset")
-        return None, _RESETS[start]
-    if start < 0:
-        raise ValueError(f"{tp}: an offset must not be negative, got {start}")
-    return start, None
+    def _set_ready(self, tp: TopicPartition, state: PartitionFetch) -> None:
+        if state.has_something and not state.paused:
+            self._ready.setdefault(tp)
 
 
 def _corrupt(tp: TopicPartition, error: StorageError) -> BrokerError:

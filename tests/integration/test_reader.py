@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.client.errors import BrokerError
 from kafka_zk.client.list_offsets import ListedOffset
 from kafka_zk.consumer.blocking_reader import BlockingReader
-from kafka_zk.consumer.fetch_state import Timestamp
+from kafka_zk.consumer.starts import Timestamp
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic

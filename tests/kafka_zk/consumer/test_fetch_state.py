@@ -8,7 +8,8 @@ import pytest
 from kafka_zk.client.errors import KafkaError, broker_error
 from kafka_zk.client.list_offsets import EARLIEST, LATEST
 from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.consumer.fetch_state import After, FetchState, Start, Timestamp, Wanted
+from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, Wanted
+from kafka_zk.consumer.starts import Start, Timestamp
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
 from storage.record_batch import RecordBatchBuilder
@@ -34,6 +35,10 @@ def ask(state: FetchState, now_ms: int = 0) -> dict[TopicPartition, Wanted]:
     """Plan a fetch with every partition led by broker 0."""
     plans, _ = state.plan(lambda tp: 0, set(), now_ms)
     return {wanted.topic_partition: wanted for wanted in plans.get(0, [])}
+
+
+def lookups(state: FetchState, now_ms: int = 0) -> dict[TopicPartition, Lookup]:
+    return state.plan_lookups(lambda tp: 0, now_ms)[0]
 
 
 def answer(state: FetchState, wanted: Wanted, data: bytes, high_watermark: int = 1_000) -> After:
@@ -90,15 +95,75 @@ def test_seek_drops_what_was_fetched_and_what_is_on_its_way() -> None:
 def test_starts_are_looked_up() -> None:
     """earliest, latest and times need an answer of ListOffsets first; a time after the end means the end."""
     state = make({A: "earliest", B: Timestamp(77)})
-    assert {tp: spec for tp, (spec, _) in state.lookups(0).items()} == {A: EARLIEST, B: 77}
-    assert ask(state) == {}
-    generations = {tp: generation for tp, (_, generation) in state.lookups(0).items()}
+    asked = lookups(state)
+    assert {tp: lookup.spec for tp, lookup in asked.items()} == {A: EARLIEST, B: 77}
+    assert ask(state) == {} and lookups(state) == {}
+    generations = {tp: lookup.generation for tp, lookup in asked.items()}
     state.looked_up(A, generations[A], 12)
     state.looked_up(B, generations[B], -1)
     assert state.position(A) == 12 and state.position(B) is None
-    assert state.lookups(0) == {B: (LATEST, generations[B])}
+    assert lookups(state) == {B: (LATEST, generations[B])}
     with pytest.raises(KafkaError, match="not assigned"):
         state.position(TopicPartition("t", 9))
+
+
+def test_a_lookup_waits_for_a_leader_without_holding_up_others() -> None:
+    """Only partitions that have a leader are asked for; the driver hears that one has none."""
+    state = make({A: "earliest", B: "earliest"})
+    found, leaderless = state.plan_lookups(lambda tp: 0 if tp == A else None, 0)
+    assert set(found) == {A} and leaderless
+    assert set(lookups(state)) == {B}
+
+
+def test_partitions_come_and_go_while_others_are_read() -> None:
+    """What was fetched of a removed one is gone, and an answer that comes late for it; the others go on."""
+    state = make({A: 0})
+    state.add({B: 10})
+    asked = ask(state)
+    answer(state, asked[A], batch(0, 2))
+    answer(state, asked[B], batch(10, 2))
+    late = ask(state)[A]
+    state.remove([A])
+    assert state.assignment == [B] and not state.has_records_of([A])
+    state.add({A: 5})
+    assert answer(state, late, batch(2, 2)) is After.NOTHING
+    assert state.position(A) == 5
+    assert offsets(state) == [10, 11]
+
+
+def test_a_paused_partition_keeps_what_was_fetched() -> None:
+    """Neither asked for nor given out until it is resumed."""
+    state = make({A: 0, B: 0})
+    answer(state, ask(state)[A], batch(0, 2))
+    state.pause([A])
+    assert not state.has_records and state.paused == [A]
+    assert A not in ask(state)
+    state.resume([A])
+    assert offsets(state) == [0, 1]
+
+
+def test_take_of_some_partitions_leaves_the_others() -> None:
+    """Each stream of a consumer takes of its own partitions."""
+    state = make({A: 0, B: 10})
+    asked = ask(state)
+    answer(state, asked[A], batch(0, 2))
+    answer(state, asked[B], batch(10, 2))
+    assert state.has_records_of([B])
+    assert [record.offset for record in state.take([B])] == [10, 11]
+    assert not state.has_records_of([B]) and offsets(state) == [0, 1]
+
+
+def test_a_partition_that_failed_raises_until_a_seek() -> None:
+    """What the user must decide on is not passed over."""
+    state = make({A: 0})
+    answer(state, ask(state)[A], batch(0, 2))
+    state.fail(A, 1, KafkaError("cannot be read"))
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="cannot be read"):
+            state.take()
+    assert state.position(A) == 1 and ask(state) == {}
+    state.seek(A, 2)
+    assert ask(state)[A].fetch_offset == 2
 
 
 @pytest.mark.parametrize("start", [-1, "newest", Timestamp(-1)])
@@ -114,7 +179,7 @@ def test_out_of_range_resets_as_configured() -> None:
         state = make({A: 99}, auto_offset_reset=reset)
         wanted = ask(state)[A]
         assert state.fetched(wanted, FetchedPartition(0, ErrorCode.OFFSET_OUT_OF_RANGE), 0) is After.RESET
-        assert [found for found, _ in state.lookups(0).values()] == [spec]
+        assert [found for found, _ in lookups(state).values()] == [spec]
     state = make({A: 99}, auto_offset_reset="none")
     state.fetched(ask(state)[A], FetchedPartition(0, ErrorCode.OFFSET_OUT_OF_RANGE), 0)
     for _ in range(2):
@@ -178,9 +243,9 @@ def test_a_broker_is_not_asked_for_nothing_while_it_has_something() -> None:
 def test_failed_lookup_is_repeated_or_raised() -> None:
     """A retriable error pauses, another one reaches the user."""
     state = make({A: "latest"}, retry_backoff_ms=100)
-    (_, generation) = state.lookups(0)[A]
+    (_, generation) = lookups(state)[A]
     state.lookup_failed(A, generation, broker_error(ErrorCode.NOT_LEADER_OR_FOLLOWER, "x"), 0)
-    assert state.lookups(99) == {} and A in state.lookups(100)
+    assert lookups(state, 99) == {} and A in lookups(state, 100)
     state.lookup_failed(A, generation, broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "x"), 0)
     with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
         state.take()

@@ -1,0 +1,172 @@
+"""Fetches what a ``FetchState`` wants, for every consumer: one request in flight per broker, lookups of positions.
+
+The thin driver around ``fetch_state``. While the user works on what came, the next records are on their way. A leader
+that moved, a connection that broke or nonsense that was received costs time and a look at fresh metadata, no more.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from twisted.logger import Logger
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.connections import version_between
+from kafka_zk.client.errors import KafkaError, broker_error
+from kafka_zk.client.list_offsets import ListedOffset, list_offsets
+from kafka_zk.client.metadata import NO_TOPIC_ID
+from kafka_zk.client.waiting import Reactor, Signal, run
+from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, Wanted
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, read_fetch_response
+from kafka_zk.protocol.fetch_request import (
+    TOPIC_IDS_SINCE,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    write_fetch_request,
+)
+from storage.types import TopicPartition
+
+_log = Logger()
+_PURPOSE = "fetch"
+_VERSION_MIN = 4  # the first one whose answers carry magic 2
+_VERSION_MAX = 17
+_CONSUMER = -1
+_SESSIONLESS_EPOCH = -1
+
+
+class Fetcher:
+    """Keeps ``state`` supplied once ``start`` was called; all methods on the reactor's thread.
+
+    ``arrived`` fires when records, positions or errors came. ``on_reset`` is called for each position that was looked
+    up, with the offset that was found.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ReaderConfig,
+        cluster: Cluster,
+        state: FetchState,
+        on_reset: Callable[[TopicPartition, int], None] = lambda tp, offset: None,
+    ) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._cluster = cluster
+        self._state = state
+        self._on_reset = on_reset
+        self.arrived = Signal(reactor)
+        self._busy: set[int] = set()
+        self._timer: Any = None
+        self._running = False
+        cluster.on_update.append(self.pump)
+
+    def start(self) -> None:
+        """Fetch from now on."""
+        self._running = True
+        self.pump()
+
+    def stop(self) -> None:
+        """Ask for nothing more; answers that are still under way are taken in."""
+        self._running = False
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+
+    def pump(self) -> None:
+        """Start whatever lookups and fetches can be started now."""
+        if not self._running:
+            return
+        now_ms = self._now_ms()
+        lookups, lookup_leaderless = self._state.plan_lookups(self._cluster.metadata.leader_id, now_ms)
+        if lookups:
+            run(self._look_up(lookups))
+        plans, leaderless = self._state.plan(self._cluster.metadata.leader_id, self._busy, now_ms)
+        for node_id, wanted in plans.items():
+            self._busy.add(node_id)
+            run(self._fetch(node_id, wanted))
+        if leaderless or lookup_leaderless:
+            self._cluster.request_update()
+        retry_ms = self._state.next_retry_ms(now_ms)
+        if retry_ms is not None and (self._timer is None or not self._timer.active()):
+            self._timer = self._reactor.callLater((retry_ms - now_ms) / 1000, self.pump)
+
+    async def _look_up(self, wanted: Mapping[TopicPartition, Lookup]) -> None:
+        try:
+            found = await self.list_offsets({tp: lookup.spec for tp, lookup in wanted.items()})
+        except KafkaError as error:
+            for tp, lookup in wanted.items():
+                self._state.lookup_failed(tp, lookup.generation, error, self._now_ms())
+        else:
+            for tp, listed in found.items():
+                if self._state.looked_up(tp, wanted[tp].generation, listed.offset):
+                    self._on_reset(tp, listed.offset)
+        self.arrived.fire()
+        self.pump()
+
+    async def _fetch(self, node_id: int, wanted: list[Wanted]) -> None:
+        after = []
+        try:
+            response, names = await self._exchange(node_id, wanted)
+            after = self._take_in(response, names, wanted)
+        except Exception as error:
+            # Connection lost, timed out or nonsense received: ask again, perhaps another leader.
+            if self._running:
+                _log.warn("a fetch from broker {node_id} failed: {error}", node_id=node_id, error=error)
+                for each in wanted:
+                    self._state.fetch_lost(each, self._now_ms())
+                after = [After.REFRESH]
+        finally:
+            self._busy.discard(node_id)
+        if After.REFRESH in after and self._running:
+            self._cluster.request_update()
+        if self._state.has_records:
+            self.arrived.fire()
+        self.pump()
+
+    def _take_in(self, response: FetchResponse, names: Mapping[bytes, str], wanted: list[Wanted]) -> list[After]:
+        if response.error_code:
+            raise broker_error(response.error_code, "fetching")
+        answers: dict[TopicPartition, FetchedPartition] = {}
+        for topic, topic_id, partitions in response.topics:
+            name = names.get(topic_id, "") if topic_id is not None else topic
+            for answer in partitions:
+                answers[TopicPartition(name or "", answer.partition)] = answer
+        now_ms = self._now_ms()
+        missing = FetchedPartition(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return [self._state.fetched(each, answers.get(each.topic_partition, missing), now_ms) for each in wanted]
+
+    async def _exchange(self, node_id: int, wanted: list[Wanted]) -> tuple[FetchResponse, dict[bytes, str]]:
+        connection = await self._cluster.connection(node_id, _PURPOSE)
+        metadata = self._cluster.metadata
+        by_topic: dict[str, list[FetchPartition]] = {}
+        ids: dict[str, UUID] = {}
+        for (topic, partition), fetch_offset, _ in wanted:
+            epoch = metadata.leader_epoch(TopicPartition(topic, partition))
+            entry = FetchPartition(partition, fetch_offset, self._config.max_partition_fetch_bytes, epoch)
+            by_topic.setdefault(topic, []).append(entry)
+            known = metadata.topics.get(topic)
+            ids[topic] = NO_TOPIC_ID if known is None else known.topic_id
+        highest = _VERSION_MAX if NO_TOPIC_ID not in ids.values() else TOPIC_IDS_SINCE - 1
+        version = version_between(connection, ApiKey.FETCH, _VERSION_MIN, highest)
+        request = FetchRequest(
+            self._config.fetch_max_wait_ms,
+            self._config.fetch_min_bytes,
+            [FetchTopic(topic, ids[topic].bytes, partitions) for topic, partitions in by_topic.items()],
+            max_bytes=self._config.fetch_max_bytes,
+            session_epoch=_SESSIONLESS_EPOCH,
+            replica_id=_CONSUMER,
+        )
+        body = await connection.send_raw(ApiKey.FETCH, version, [write_fetch_request(version, request)])
+        return read_fetch_response(version, body), {ids[topic].bytes: topic for topic in by_topic}
+
+    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """One offset per partition, see ``client.list_offsets``."""
+        return await list_offsets(
+            self._reactor, self._cluster, wanted, self._config.default_api_timeout_ms, self._config.retry_backoff_ms
+        )
+
+    def _now_ms(self) -> int:
+        return int(self._reactor.seconds() * 1000)

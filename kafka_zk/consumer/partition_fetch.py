@@ -1,0 +1,61 @@
+"""What is known of one partition that is read: where it is, what is on its way, what lies ready.
+
+Pure data; the rules are in ``fetch_state``.
+"""
+
+from collections import deque
+
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.consumer.records import ConsumerRecord
+from storage.record_batch import BatchHeader, Buffer
+
+
+class PartitionFetch:
+    """Two offsets: ``position``, the next record for the user (None while it is looked up), and ``fetch_offset``, the
+    next one to ask for; between them lies what was fetched and not yet taken.
+
+    ``generation`` changes with every change of the position from outside, so that answers to older questions are known.
+    """
+
+    __slots__ = (
+        "batches",
+        "buffered_bytes",
+        "error",
+        "fetch_offset",
+        "generation",
+        "high_watermark",
+        "in_flight",
+        "lookup",
+        "not_before_ms",
+        "paused",
+        "position",
+        "records",
+        "records_end",
+        "records_taken_count",
+    )
+
+    def __init__(self, generation: int, position: int | None, lookup: int | None) -> None:
+        self.high_watermark = -1
+        self.paused = False
+        self.batches: deque[tuple[Buffer, int, BatchHeader]] = deque()
+        self.records: list[ConsumerRecord] | None = None  # a batch that max.poll.records cut
+        self.records_taken_count = 0
+        self.records_end = 0  # the offset after that batch
+        self.restart(generation, position, lookup)
+
+    def restart(self, generation: int, position: int | None, lookup: int | None) -> None:
+        """Go on elsewhere: at ``position``, or where the answer to ``lookup`` (what to ask ListOffsets for) says."""
+        self.generation = generation
+        self.position, self.lookup = position, lookup
+        self.fetch_offset = position if position is not None else 0
+        self.batches.clear()
+        self.buffered_bytes = 0
+        self.records = None
+        self.in_flight = False
+        self.not_before_ms = 0
+        self.error: KafkaError | None = None
+
+    @property
+    def has_something(self) -> bool:
+        """Whether there are records to take, or an error to raise."""
+        return bool(self.batches) or self.records is not None or self.error is not None

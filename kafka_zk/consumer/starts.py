@@ -1,0 +1,37 @@
+"""Where reading a partition begins: an offset, an end of the log, or a time.
+
+Pure. Tests: tests/kafka_zk/consumer/test_fetch_state.py.
+"""
+
+from typing import NamedTuple
+
+from kafka_zk.client.list_offsets import EARLIEST, LATEST
+from storage.types import TopicPartition
+
+
+class Timestamp(NamedTuple):
+    """Start at the first record whose timestamp is at or after this."""
+
+    timestamp_ms: int
+
+
+Start = int | str | Timestamp
+"""Where to begin: an offset, ``"earliest"``, ``"latest"``, or a Timestamp (the end, if no record is that young)."""
+
+RESETS = {"earliest": EARLIEST, "latest": LATEST}
+"""What ListOffsets is asked for a start that is named."""
+
+
+def parse_start(tp: TopicPartition, start: Start) -> tuple[int | None, int | None]:
+    """Return (offset, what to ask ListOffsets for): one of the two. Raises: ValueError for what is no start."""
+    if isinstance(start, Timestamp):
+        if start.timestamp_ms < 0:
+            raise ValueError(f"{tp}: a timestamp must not be negative, got {start.timestamp_ms}")
+        return None, start.timestamp_ms
+    if isinstance(start, str):
+        if start not in RESETS:
+            raise ValueError(f"{tp}: start {start!r} is neither earliest nor latest nor an offset")
+        return None, RESETS[start]
+    if start < 0:
+        raise ValueError(f"{tp}: an offset must not be negative, got {start}")
+    return start, None
