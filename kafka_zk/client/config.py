@@ -14,7 +14,10 @@ _INT_MAX = 2**31 - 1
 
 
 def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, choices: tuple[str, ...] = ()) -> Any:
-    """Declare a configuration field with its default and what is allowed."""
+    """Declare a configuration field with its default and what is allowed.
+
+    A default of None with a minimum means a whole number that may be left out.
+    """
     return field(default=default, metadata={"minimum": minimum, "maximum": maximum, "choices": choices})
 
 
@@ -38,34 +41,17 @@ def parse_bootstrap_servers(servers: str | Iterable[str]) -> tuple[tuple[str, in
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClientConfig:
-    """What every client needs to find and keep its brokers. Defaults are Kafka's.
+class CheckedConfig:
+    """A configuration whose fields are keys with ``_`` for ``.``, checked when made.
 
     Raises: ConfigError naming the key and what is allowed.
     """
-
-    bootstrap_servers: str | tuple[str, ...] = "127.0.0.1:9092"
-    client_id: str = "kafka-zk"
-    request_timeout_ms: int = option(30_000, 1)
-    metadata_max_age_ms: int = option(300_000, 0)
-    retry_backoff_ms: int = option(100, 0)
-    retry_backoff_max_ms: int = option(1_000, 0)
-    reconnect_backoff_ms: int = option(50, 0)
-    reconnect_backoff_max_ms: int = option(1_000, 0)
-    socket_connection_setup_timeout_ms: int = option(10_000, 1)
-    default_api_timeout_ms: int = option(60_000, 1)
 
     def __post_init__(self) -> None:
         for each in fields(self):
             if each.metadata:
                 value = _checked(each.name, getattr(self, each.name), each.default, each.metadata)
                 object.__setattr__(self, each.name, value)
-        parse_bootstrap_servers(self.bootstrap_servers)
-
-    @property
-    def bootstrap_addresses(self) -> tuple[tuple[str, int], ...]:
-        """The addresses of ``bootstrap_servers`` as (host, port)."""
-        return parse_bootstrap_servers(self.bootstrap_servers)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
@@ -79,16 +65,41 @@ class ClientConfig:
             if key not in known:
                 names = ", ".join(sorted(name.replace("_", ".") for name in known))
                 raise ConfigError(f"{key.replace('_', '.')}: no such configuration; there are {names}")
-        if isinstance(given.get("bootstrap_servers"), list):
-            given["bootstrap_servers"] = tuple(given["bootstrap_servers"])
-        return cls(**given)
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig(CheckedConfig):
+    """What every client needs to find and keep its brokers. Defaults are Kafka's."""
+
+    bootstrap_servers: str | tuple[str, ...] = "127.0.0.1:9092"
+    client_id: str = "kafka-zk"
+    request_timeout_ms: int = option(30_000, 1)
+    metadata_max_age_ms: int = option(300_000, 0)
+    retry_backoff_ms: int = option(100, 0)
+    retry_backoff_max_ms: int = option(1_000, 0)
+    reconnect_backoff_ms: int = option(50, 0)
+    reconnect_backoff_max_ms: int = option(1_000, 0)
+    socket_connection_setup_timeout_ms: int = option(10_000, 1)
+    default_api_timeout_ms: int = option(60_000, 1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parse_bootstrap_servers(self.bootstrap_servers)
+
+    @property
+    def bootstrap_addresses(self) -> tuple[tuple[str, int], ...]:
+        """The addresses of ``bootstrap_servers`` as (host, port)."""
+        return parse_bootstrap_servers(self.bootstrap_servers)
 
 
 def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) -> Any:
     key = name.replace("_", ".")
     if isinstance(default, bool):
         return _boolean(key, value)
-    if isinstance(default, int):
+    if default is None and value is None:
+        return None
+    if isinstance(default, int) or allowed["minimum"] is not None:
         return _integer(key, value, allowed["minimum"], allowed["maximum"])
     if allowed["choices"] and isinstance(value, str) and value not in allowed["choices"]:
         raise ConfigError(f"{key}: {value!r} is not one of {', '.join(allowed['choices'])}")

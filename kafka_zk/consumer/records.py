@@ -3,7 +3,7 @@
 Pure. Tests: tests/kafka_zk/consumer/test_records.py.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from storage.record_batch import BatchHeader, Buffer, Header, check_crc, decode_records
 from storage.types import TopicPartition
@@ -13,15 +13,16 @@ class ConsumerRecord(NamedTuple):
     """One record and where it lies.
 
     ``timestamp_ms`` was set by the producer, or by the broker where the topic says LogAppendTime (then
-    ``is_log_append_time``). ``leader_epoch`` is that of the leader that wrote it, -1 when unknown.
+    ``is_log_append_time``). ``leader_epoch`` is that of the leader that wrote it, -1 when unknown. ``key`` and ``value``
+    are bytes or None, or what a consumer's deserializers made of them.
     """
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: tuple[Header, ...]
     leader_epoch: int
     is_log_append_time: bool

@@ -8,8 +8,9 @@
     bytes     as they are                                    ByteArraySerializer
     json      a JSON document in UTF-8, without blanks
 
-``None`` stays None both ways (a tombstone). Anything with ``serialize`` or ``deserialize`` fits, so formats that need the
-topic, the headers or a schema registry come in the same way. Pure. Source: org.apache.kafka.common.serialization@3.9.
+``None`` stays None both ways (a tombstone). Anything with ``serialize`` or ``deserialize`` fits, so formats that need
+the topic, the headers or a schema registry come in the same way. Pure.
+Source: org.apache.kafka.common.serialization@3.9.
 """
 
 import json

@@ -44,7 +44,7 @@ def test_round_trip(number: int, long: int, double: float, text: str) -> None:
     for name, value in (("integer", number), ("long", long), ("double", double)):
         serde = SERDES[name]
         back = serde.deserializer.deserialize("t", serde.serializer.serialize("t", value, ()), ())
-        assert back == value or math.isnan(back) and math.isnan(value)
+        assert back == value or (math.isnan(back) and math.isnan(value))
     try:
         data = SERDES["string"].serializer.serialize("t", text, ())
     except SerializationError:
@@ -67,7 +67,8 @@ def test_what_does_not_fit_is_refused(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [("string", b"\xff"), ("integer", b"\0" * 8), ("long", b""), ("double", b"\0" * 4), ("json", b"{")]
+    ("name", "data"),
+    [("string", b"\xff"), ("integer", b"\0" * 8), ("long", b""), ("double", b"\0" * 4), ("json", b"{")],
 )
 def test_bytes_that_are_something_else_are_refused(name: str, data: bytes) -> None:
     """SerializationError, one sentence."""

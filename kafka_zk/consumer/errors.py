@@ -1,0 +1,36 @@
+"""What only consumers of a group raise."""
+
+from collections.abc import Mapping
+
+from kafka_zk.client.errors import KafkaError
+from storage.types import TopicPartition
+
+
+class CommitRefused(KafkaError):
+    """Offsets were not written since this consumer does not own their partitions, or not certainly.
+
+    ``reasons`` says why for each partition; those that are not in it were committed.
+    """
+
+    def __init__(self, reasons: Mapping[TopicPartition, str]) -> None:
+        first = min(reasons)
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        super().__init__(f"the offset of {first} was not committed: {reasons[first]}{more}")
+        self.reasons = dict(reasons)
+
+
+class RecordDeserializationError(KafkaError):
+    """A record's key or value is not what its deserializer expects; ``seek`` behind it to go on."""
+
+    def __init__(self, tp: TopicPartition, offset: int, cause: Exception) -> None:
+        super().__init__(f"the record at offset {offset} of {tp} cannot be deserialized: {cause}")
+        self.topic_partition = tp
+        self.offset = offset
+
+
+class NoOffsetForPartition(KafkaError):
+    """No offset is committed for a partition and ``auto.offset.reset`` is ``error``; ``seek`` says where to begin."""
+
+    def __init__(self, tp: TopicPartition) -> None:
+        super().__init__(f"no offset is committed for {tp} and auto.offset.reset is error")
+        self.topic_partition = tp

@@ -1,0 +1,29 @@
+"""What an application may do around a change of its partitions; the names are those of Kafka's old consumer."""
+
+from collections.abc import Awaitable, Collection, Mapping
+
+from storage.types import TopicPartition
+
+
+class RebalanceListener:
+    """Override what you need. A consumer for threads calls these in a thread of their own, Twisted's on the reactor's.
+
+    An exception is logged and changes nothing. Source: ConsumerRebalanceListener.java@0.10.2.
+    """
+
+    def before_releasing_partitions(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
+        """Nothing more is handed out of ``partitions``, and they are still owned: the last chance to ``commit``.
+
+        They are released when this has returned (and what it returned has fired), at most ``rebalance.backoff.ms``
+        after the call. Not called for partitions that were lost with the session: nothing can be done for them.
+        """
+        return None
+
+    def before_starting_fetchers(
+        self, consumer_id: str, partitions: Mapping[TopicPartition, int]
+    ) -> Awaitable[None] | None:
+        """``partitions`` (to the number of their stream) are owned now; their records come when this has returned.
+
+        Unlike Kafka's, this names the partitions that come to this consumer, not those of the whole group.
+        """
+        return None

@@ -1,0 +1,135 @@
+"""One stream of a group's consumer: what Kafka calls a consumer thread. Its partitions are its own.
+
+The records of a stream go to one user at a time, who is done with what he was given when he asks for more.
+"""
+
+from collections.abc import AsyncIterator, Callable
+
+from kafka_zk.client.waiting import Reactor, Signal
+from kafka_zk.consumer.errors import RecordDeserializationError
+from kafka_zk.consumer.fetch_state import FetchState
+from kafka_zk.consumer.fetcher import Fetcher
+from kafka_zk.consumer.handout import Handout
+from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.serialization.serdes import Deserializer
+from storage.types import TopicPartition
+
+_LEASE_RECHECK_S = 0.05
+_LONG_MS = 3_600_000
+
+
+class Stream:
+    """Hands out the records of ``partitions``, which the group's delivery fills; on the reactor's thread.
+
+    Args:
+        check: raises when there is nothing more to wait for (closed, failed).
+        may_act: whether a record may be handed out now.
+        asked: fired when the user, of whom the delivery waits, asked for more.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        number: int,
+        fetcher: Fetcher,
+        state: FetchState,
+        deserializers: tuple[Deserializer | None, Deserializer | None],
+        *,
+        check: Callable[[], None],
+        may_act: Callable[[], bool],
+        asked: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self.partitions: set[TopicPartition] = set()
+        self.awaited = True
+        """Whether a partition's release waits for the user of this stream."""
+        self.handout = Handout(may_act, asked)
+        self._reactor = reactor
+        self._arrived: Signal = fetcher.arrived
+        self._pump = fetcher.pump
+        self._state = state
+        self._deserializers = deserializers
+        self._check = check
+        self._may_act = may_act
+
+    async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
+
+        Says that the user is done with the records of the former call.
+        Raises: ClientClosed; BrokerError and NoOffsetForPartition of a partition that cannot be read (on), until a
+        ``seek``; RecordDeserializationError; RegistryError when the group has no place for this consumer.
+        """
+        self.handout.done()
+        deadline_s = self._reactor.seconds() + timeout_ms / 1000
+        while True:
+            self._check()
+            self._load()
+            if records := self.handout.rest():
+                self._pump()
+                return records
+            if self._reactor.seconds() >= deadline_s:
+                return []
+            await self._wait_until(deadline_s)
+
+    async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
+        """Yield lists of records for ever; raises what ``poll`` raises."""
+        while True:
+            if records := await self.poll(_LONG_MS):
+                yield records
+
+    async def wait(self, timeout_ms: int | None) -> bool:
+        """Wait until ``handout.next`` has something to hand out; False if nothing came in time. Raises as ``poll``."""
+        deadline_s = self._reactor.seconds() + (_LONG_MS if timeout_ms is None else timeout_ms) / 1000
+        while True:
+            self._check()
+            self._load()
+            if self.handout.has_waiting and self._may_act():
+                self._pump()
+                return True
+            if self._reactor.seconds() >= deadline_s and timeout_ms is not None:
+                return False
+            await self._wait_until(deadline_s)
+
+    def _load(self) -> None:
+        """Move fetched records to the hand-out; raises what stands in their place."""
+        while not self.handout.has_waiting and self._state.has_records_of(self.partitions) and self._may_act():
+            self.handout.load(self._deserialized(self._state.take(self.partitions)))
+
+    async def _wait_until(self, deadline_s: float) -> None:
+        if self.handout.has_waiting or self._state.has_records_of(self.partitions):
+            # There are records that must not be handed out: the lease may be held again any moment.
+            deadline_s = min(deadline_s, self._reactor.seconds() + _LEASE_RECHECK_S)
+        try:
+            await self._arrived.wait_until(deadline_s, _Nothing())
+        except _Nothing:
+            return
+
+    def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+        key_deserializer, value_deserializer = self._deserializers
+        if key_deserializer is None and value_deserializer is None:
+            return records
+        done: list[ConsumerRecord] = []
+        failed: set[TopicPartition] = set()
+        for record in records:
+            topic, partition, offset, timestamp_ms, key, value, headers, epoch, appended = record
+            if failed and record.topic_partition in failed:
+                continue
+            try:
+                if key_deserializer is not None:
+                    key = key_deserializer.deserialize(topic, key, headers)
+                if value_deserializer is not None:
+                    value = value_deserializer.deserialize(topic, value, headers)
+            except Exception as error:
+                # Whatever it is that a deserializer of the user's raises, he gets it in his own call.
+                tp = record.topic_partition
+                failed.add(tp)
+                self._state.fail(tp, offset, RecordDeserializationError(tp, offset, error))
+                continue
+            done.append(
+                ConsumerRecord(topic, partition, offset, timestamp_ms, key, value, headers, epoch, appended)
+            )
+        return done
+
+
+class _Nothing(Exception):
+    """Nothing came in time; never seen outside."""
