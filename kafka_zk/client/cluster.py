@@ -4,7 +4,7 @@ Metadata are fetched again when somebody saw a sign that they are old (``request
 ``metadata.max.age.ms``, and when a topic is asked for that is not known yet; never twice at the same time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -23,6 +23,9 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 _log = Logger()
 _MetadataRequest = codec.request(ApiKey.METADATA)
 
+Address = tuple[str, int]
+FindBrokers = Callable[[], Awaitable[Iterable[Address]]]
+
 
 class Cluster:
     """One client's connections and metadata. Lives on the reactor's thread; ``metadata`` may be read from any.
@@ -31,6 +34,7 @@ class Cluster:
         track_all_topics: keep the metadata of every topic, not only of those added.
         prefer_controller: fetch metadata from the controller when it is known, which hears of changes first.
         allow_auto_topic_creation: let the broker create topics that we ask for and that are not there.
+        find_brokers: addresses to try when no known broker answers, in the place of the configured bootstrap servers.
         connect: makes a connection; tests replace it.
     """
 
@@ -42,6 +46,7 @@ class Cluster:
         track_all_topics: bool = False,
         prefer_controller: bool = False,
         allow_auto_topic_creation: bool = False,
+        find_brokers: FindBrokers | None = None,
         connect: Connect = connect,
     ) -> None:
         self._reactor = reactor
@@ -50,6 +55,7 @@ class Cluster:
         self._track_all = track_all_topics
         self._prefer_controller = prefer_controller
         self._allow_creation = allow_auto_topic_creation
+        self._find_brokers = find_brokers or self._bootstrap
         self._topics: dict[str, None] = {}
         self._refreshing = False
         self._waiting: list[Deferred[ClusterMetadata]] = []  # for a fetch that has not begun
@@ -193,32 +199,37 @@ class Cluster:
 
         Raises: NoBrokersAvailable when none answered; BrokerError UNSUPPORTED_VERSION.
         """
-        causes: dict[str, str] = {}
-        for host, port in self._candidates():
-            try:
-                connection = await self._connections.get(host, port, "")
-                return await _request(connection, api_key, message)
-            except BrokerError:
-                raise
-            except Exception as error:
-                causes[f"{host}:{port}"] = str(error) or type(error).__name__
-        raise NoBrokersAvailable(
-            f"cannot reach any of {', '.join(causes)}: {next(reversed(causes.values()), 'no address')}"
-        )
+        causes: dict[Address, str] = {}
+        for find in (self._known_brokers, self._find_brokers):
+            for address in await find():
+                if address in causes:
+                    continue
+                try:
+                    connection = await self._connections.get(*address, "")
+                    return await _request(connection, api_key, message)
+                except BrokerError:
+                    raise
+                except Exception as error:
+                    causes[address] = str(error) or type(error).__name__
+        if not causes:
+            raise NoBrokersAvailable("no broker is there")
+        tried = ", ".join(f"{host}:{port}" for host, port in causes)
+        raise NoBrokersAvailable(f"cannot reach any of {tried}: {next(reversed(causes.values()))}")
 
-    def _candidates(self) -> list[tuple[str, int]]:
+    async def _bootstrap(self) -> Iterable[Address]:
+        return self._config.bootstrap_addresses
+
+    async def _known_brokers(self) -> Iterable[Address]:
         by_id = self.metadata.nodes
         if self._prefer_controller and self.metadata.controller_id in by_id:
             first = by_id[self.metadata.controller_id]
             others = [node for node_id, node in sorted(by_id.items()) if node != first]
-            known = [(node.host, node.port) for node in (first, *others)]
-            return list(dict.fromkeys((*known, *self._config.bootstrap_addresses)))
+            return dict.fromkeys((node.host, node.port) for node in (first, *others))
         nodes: list[Node] = [by_id[node_id] for node_id in sorted(by_id)]
         self._turn += 1
         start = self._turn % len(nodes) if nodes else 0
-        known = [(node.host, node.port) for node in nodes[start:] + nodes[:start]]
-        open_first = sorted(known, key=lambda address: self._connections.ready(address[0], address[1], "") is None)
-        return list(dict.fromkeys((*open_first, *self._config.bootstrap_addresses)))
+        known = dict.fromkeys((node.host, node.port) for node in nodes[start:] + nodes[:start])
+        return sorted(known, key=lambda address: self._connections.ready(address[0], address[1], "") is None)
 
     def _is_closed(self) -> bool:
         return self._closed

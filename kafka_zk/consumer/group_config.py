@@ -14,9 +14,12 @@ from kafka_zk.client.config import CheckedConfig, option
 from kafka_zk.client.errors import ConfigError
 from kafka_zk.consumer.config import ReaderConfig
 from kafka_zk.serialization.serdes import SERDES, Deserializer
+from kafka_zk.zookeeper_security import KEYS as SECURITY_KEYS
+from kafka_zk.zookeeper_security import zookeeper_security
 from rebalance.config import DEFAULT_RETRIES, GroupConfig
 from registry import connect_string
-from registry.errors import InvalidConnectString
+from registry.errors import InvalidConnectString, InvalidSecurity
+from registry.security import NO_SECURITY, Security
 
 _RESETS = {
     "smallest": "earliest",
@@ -43,6 +46,7 @@ _WITHOUT_MEANING_HERE = frozenset(
     }
 )
 """Keys of Kafka's old consumer that are accepted and change nothing, so that its files can be used as they are."""
+_SECURITY_NAMES = {key: key.replace(".", "_") for key in SECURITY_KEYS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +89,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
     check_crcs: bool = option(True)
     socket_timeout_ms: int = option(30_000, 1)
     refresh_leader_backoff_ms: int = option(200, 0)
+    zookeeper_security: Security = NO_SECURITY
     key_deserializer: str | Deserializer | None = None
     value_deserializer: str | Deserializer | None = None
 
@@ -115,12 +120,19 @@ class ZookeeperConsumerConfig(CheckedConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Build from keys in either spelling; the old consumer's keys without a meaning here are left out.
+        """Build from keys in either spelling, those that secure the connection to ZooKeeper included.
 
         Raises: ConfigError for a key that neither Kafka's old consumer nor this one has.
         """
+        given = {key.replace(".", "_"): value for key, value in properties.items()}
+        secured = {key: given.pop(name) for key, name in _SECURITY_NAMES.items() if name in given}
+        if secured:
+            try:
+                given["zookeeper_security"] = zookeeper_security({key: str(value) for key, value in secured.items()})
+            except InvalidSecurity as error:
+                raise ConfigError(str(error)) from None
         return super().from_properties(
-            {key: value for key, value in properties.items() if key.replace(".", "_") not in _WITHOUT_MEANING_HERE}
+            {name: value for name, value in given.items() if name not in _WITHOUT_MEANING_HERE}
         )
 
     @property

@@ -1,6 +1,6 @@
 """What a group's driver makes happen in a consumer: partitions come, are given back, or are lost.
 
-Implements ``rebalance.delivery.Delivery`` on top of the fetch state. A partition that is owned has a claim here; a claim
+Implements ``rebalance.delivery.Delivery`` on top of the fetch state. A partition that is owned has a claim here; one
 that is over is never mistaken for a newer one of the same partition. On the reactor's thread, except for the hand-outs
 of the streams. Tests: tests/kafka_zk/consumer/test_group_delivery.py.
 """
@@ -52,7 +52,9 @@ class GroupDelivery:
         may_act: the driver's word on whether records may be handed out.
         check: raises when the consumer is closed or has failed.
         on_start: called with the start that ``auto.offset.reset`` chose for a partition.
+        on_resume: called when the connection to ZooKeeper is good again.
         call_listener: how the listener's methods are called.
+        call_from_user: how a user's thread calls something on the reactor's.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class GroupDelivery:
         may_act: Callable[[], bool],
         check: Callable[[], None],
         on_start: Callable[[TopicPartition, int], None],
+        on_resume: Callable[[], None] = lambda: None,
         listener: RebalanceListener | None = None,
         call_listener: CallListener = lambda method, *arguments: method(*arguments),
         call_from_user: Callable[[Callable[[], None]], None] = lambda function: function(),
@@ -74,15 +77,15 @@ class GroupDelivery:
         self._config = config
         self._cluster = cluster
         self._driver_may_act = may_act
-        self._on_start = on_start
         self._listener = listener
         self._call_listener = call_listener
         self._consumer_id = consumer_id
+        self._on_resume = on_resume
         self._suspended = False
         self._claims: dict[TopicPartition, _Claim] = {}
         self._asked = Signal(reactor)
         self.state = FetchState(config.reader, config.ahead_bytes)
-        self.fetcher = Fetcher(reactor, config.reader, cluster, self.state, self._start_found)
+        self.fetcher = Fetcher(reactor, config.reader, cluster, self.state, on_start)
         self.streams = [
             Stream(
                 reactor,
@@ -130,6 +133,7 @@ class GroupDelivery:
 
     def resume(self) -> None:
         self._suspended = False
+        self._on_resume()
         self.fetcher.arrived.fire()
 
     # --- the way in ---
@@ -154,9 +158,6 @@ class GroupDelivery:
         self._cluster.add_topics(sorted({tp.topic for tp in claims}))
         self.fetcher.pump()
         self.fetcher.arrived.fire()
-
-    def _start_found(self, tp: TopicPartition, offset: int) -> None:
-        self._on_start(tp, offset)
 
     # --- the way out ---
 

@@ -13,8 +13,8 @@ class ConsumerRecord(NamedTuple):
     """One record and where it lies.
 
     ``timestamp_ms`` was set by the producer, or by the broker where the topic says LogAppendTime (then
-    ``is_log_append_time``). ``leader_epoch`` is that of the leader that wrote it, -1 when unknown. ``key`` and ``value``
-    are bytes or None, or what a consumer's deserializers made of them.
+    ``is_log_append_time``). ``leader_epoch`` is that of the leader that wrote it, -1 when unknown. ``key`` and
+    ``value`` are bytes or None, or what a consumer's deserializers made of them.
     """
 
     topic: str

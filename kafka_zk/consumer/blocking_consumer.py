@@ -1,0 +1,207 @@
+"""The consumer for plain threads: ``ZookeeperConsumer`` run in the process's reactor thread, with iterators."""
+
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+from twisted.internet.threads import deferToThreadPool
+
+from kafka_zk.client.errors import ClientClosed, KafkaError
+from kafka_zk.client.reactor_thread import ReactorThread, reactor_thread
+from kafka_zk.consumer.group_config import ZookeeperConsumerConfig
+from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.consumer.starts import Start
+from kafka_zk.consumer.stream import Stream
+from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from rebalance.events import Observe, ignore
+from storage.types import TopicPartition
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BlockingStream:
+    """The records of one stream, one by one, for one thread; ends when the consumer is closed, or (with
+    ``consumer.timeout.ms``) when nothing came for so long. Asking for a record says that the one before is processed.
+
+    Raises: what ``Stream.poll`` raises.
+    """
+
+    def __init__(self, thread: ReactorThread, stream: Stream, timeout_ms: int | None) -> None:
+        self._thread = thread
+        self._stream = stream
+        self._timeout_ms = timeout_ms
+        self._next = stream.handout.next
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        while True:
+            record = self._next()
+            if record is not None:
+                return record
+            try:
+                if not self._thread.call(self._stream.wait, self._timeout_ms):
+                    raise StopIteration
+            except ClientClosed:
+                raise StopIteration from None
+
+    def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        """As ``Stream.poll``."""
+        return self._thread.call(self._stream.poll, timeout_ms)
+
+
+class BlockingZookeeperConsumer:
+    """One member of a group for threads; what its methods promise and raise is what ``ZookeeperConsumer``'s do.
+
+    ::
+
+        with BlockingZookeeperConsumer(["orders"], group_id="g", zookeeper_connect="h:2181/kafka") as consumer:
+            for record in consumer:
+                ...
+
+    Args:
+        topics: subscribed to at once; leave it out to call ``subscribe``.
+        listener: its methods are called in a thread of their own, where the consumer may be used.
+    Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
+    """
+
+    def __init__(
+        self,
+        topics: Iterable[str] = (),
+        config: ZookeeperConsumerConfig | None = None,
+        *,
+        listener: RebalanceListener | None = None,
+        observe: Observe = ignore,
+        **options: Any,
+    ) -> None:
+        self._thread = thread = reactor_thread()
+
+        def call_listener(method: Callable[..., Any], *arguments: Any) -> Awaitable[None]:
+            called: Awaitable[None] = deferToThreadPool(
+                thread.reactor, thread.reactor.getThreadPool(), method, *arguments
+            )
+            return called
+
+        self._consumer = ZookeeperConsumer(
+            thread.reactor,
+            config,
+            listener=listener,
+            observe=observe,
+            call_listener=call_listener,
+            call_from_user=thread.reactor.callFromThread,
+            **options,
+        )
+        self.config = self._consumer.config
+        self.consumer_id = self._consumer.consumer_id
+        self._joining = threading.Lock()
+        self._streams: list[BlockingStream] = []
+        if topics:
+            self.subscribe(topics)
+
+    # --- joining ---
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        white_list: str | None = None,
+        black_list: str | None = None,
+        streams: int = 1,
+    ) -> None:
+        """Say what to consume, once: topics, or all whose names (do not) match a Java regular expression."""
+        self._consumer.subscribe(topics, white_list=white_list, black_list=black_list, streams=streams)
+
+    def start(self) -> None:
+        """Join the group, if that has not happened; reading does it too."""
+        with self._joining:
+            if not self._streams:
+                self._thread.call(self._consumer.start)
+                timeout_ms = None if self.config.consumer_timeout_ms < 0 else self.config.consumer_timeout_ms
+                self._streams = [BlockingStream(self._thread, each, timeout_ms) for each in self._consumer.streams]
+
+    @property
+    def streams(self) -> list[BlockingStream]:
+        """An iterator for each of the streams that were subscribed with, for as many threads. Joins the group."""
+        self.start()
+        return list(self._streams)
+
+    # --- reading ---
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self._only_stream()
+
+    def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``."""
+        return self._only_stream().poll(timeout_ms)
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Write the next offsets to consume: those given, or those behind everything that was handed out."""
+        self._thread.call(self._consumer.commit, offsets)
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that this consumer owns now, sorted."""
+        return self._on_reactor(self._consumer.assignment)
+
+    def position(self, tp: TopicPartition) -> int | None:
+        """The offset of the next record of an owned partition; None while its start is looked up."""
+        return self._on_reactor(self._consumer.position, tp)
+
+    def high_watermark(self, tp: TopicPartition) -> int:
+        """The high watermark that the last answer told, -1 before the first one."""
+        return self._on_reactor(self._consumer.high_watermark, tp)
+
+    def seek(self, tp: TopicPartition, start: Start) -> None:
+        """Go on elsewhere in an owned partition; the next commit writes the new position."""
+        self._on_reactor(self._consumer.seek, tp, start)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Give out nothing more of these owned partitions until ``resume``, or until they change hands."""
+        self._on_reactor(self._consumer.pause, *partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with paused partitions."""
+        self._on_reactor(self._consumer.resume, *partitions)
+
+    # --- leaving ---
+
+    def close(self) -> None:
+        """Leave the group: commit what was processed, give everything back; the iterators of all threads end.
+
+        What this thread was handed out last does not count as processed, unless ``commit`` was called; leaving the
+        ``with`` block without an exception says that it is. Other threads are given ``rebalance.backoff.ms`` to come
+        back for more. A second close does nothing.
+        """
+        for stream in self._consumer.streams:
+            if stream.handout.held_by_this_thread():
+                stream.awaited = False
+        self._thread.call(self._consumer.leave)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            for stream in self._consumer.streams:
+                if stream.handout.held_by_this_thread():
+                    stream.handout.done()
+        self.close()
+
+    # --- inside ---
+
+    def _only_stream(self) -> BlockingStream:
+        self.start()
+        if len(self._streams) > 1:
+            raise KafkaError("a consumer with several streams is read stream by stream")
+        return self._streams[0]
+
+    def _on_reactor(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        async def call() -> T:
+            return function(*args, **kwargs)
+
+        return self._thread.call(call)

@@ -1,0 +1,324 @@
+"""A consumer whose group coordinates through ZooKeeper, for Twisted programs. For threads: ``blocking_consumer``.
+
+It joins the group with a registration in ZooKeeper; which partitions are its own, and from where, is worked out by
+``rebalance.driver``; brokers are found in ZooKeeper's registry.
+"""
+
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.connections import Connect
+from kafka_zk.client.errors import ClientClosed, KafkaError, NoBrokersAvailable
+from kafka_zk.client.waiting import Reactor
+from kafka_zk.consumer.group_commits import GroupCommits
+from kafka_zk.consumer.group_config import ZookeeperConsumerConfig
+from kafka_zk.consumer.group_delivery import CallListener, GroupDelivery
+from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.consumer.starts import Start
+from kafka_zk.consumer.stream import Stream
+from kafka_zk.network.client import connect
+from rebalance.driver import GroupDriver
+from rebalance.events import Observe, ignore
+from rebalance.topic_filter import normalized, topic_filter
+from registry.brokers import BrokerRegistry
+from registry.client import RegistryClient
+from registry.errors import RegistryError
+from registry.kazoo_twisted import KazooTwistedClient
+from registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
+from storage.types import TopicPartition
+
+
+class ZookeeperConsumer:
+    """One member of a group; all methods on the reactor's thread.
+
+    ::
+
+        async with ZookeeperConsumer(reactor, group_id="g", zookeeper_connect="h:2181/kafka") as consumer:
+            consumer.subscribe(["orders"])
+            async for records in consumer.batches():
+                ...
+
+    Takes the keys of Kafka's old consumer with ``.`` as ``_``, or a ready ZookeeperConsumerConfig. Records of a
+    partition come in order. With ``auto.commit.enable`` (the default) the offsets of what was processed are committed
+    every ``auto.commit.interval.ms`` and whenever a partition goes to another member; records count as processed when
+    the next ones are asked for, so each is delivered at least once. For at most once, ``commit()`` before processing.
+
+    Args:
+        listener: told before partitions are given back and before records of new ones come.
+        observe: called with everything that happens in the group, see ``rebalance.events``.
+    Raises: ConfigError naming the key and what is allowed.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ZookeeperConsumerConfig | None = None,
+        *,
+        listener: RebalanceListener | None = None,
+        observe: Observe = ignore,
+        call_listener: CallListener = lambda method, *arguments: method(*arguments),
+        call_from_user: Callable[[Callable[[], None]], None] = lambda function: function(),
+        open_client: "Callable[[], Awaitable[RegistryClient]] | None" = None,
+        make_driver: Callable[..., GroupDriver] = GroupDriver,
+        connect: Connect = connect,
+        **options: Any,
+    ) -> None:
+        if config is not None and options:
+            raise TypeError("give either a config or options, not both")
+        self._reactor = reactor
+        self.config = ZookeeperConsumerConfig.from_properties(options) if config is None else config
+        self.consumer_id = _consumer_id(self.config)
+        self._listener = listener
+        self._observe = observe
+        self._call_listener = call_listener
+        self._call_from_user = call_from_user
+        self._open_client = open_client or self._open_kazoo
+        self._make_driver = make_driver
+        self._cluster = Cluster(reactor, self.config.reader, find_brokers=self._find_brokers, connect=connect)
+        self._registration: ConsumerRegistration | None = None
+        self._client: RegistryClient | None = None
+        self._driver: GroupDriver | None = None
+        self._delivery: GroupDelivery | None = None
+        self._commits: GroupCommits | None = None
+        self._started = False
+        self._closed = False
+        self._left = False
+
+    # --- joining ---
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        white_list: str | None = None,
+        black_list: str | None = None,
+        streams: int = 1,
+    ) -> None:
+        """Say what to consume, once and before ``start``: topics, or all whose names (do not) match a Java regex.
+
+        With several ``streams``, each is given partitions of its own.
+        Raises: KafkaError when it is too late; InvalidTopicFilter; ValueError for anything but one of the three.
+        """
+        if self._registration is not None:
+            raise KafkaError("a member's subscription does not change: make another consumer")
+        names = sorted({topics} if isinstance(topics, str) else set(topics))
+        if sum((bool(names), white_list is not None, black_list is not None)) != 1:
+            raise ValueError("subscribe to topics, to a white_list or to a black_list")
+        if streams < 1:
+            raise ValueError(f"a consumer has at least one stream, not {streams}")
+        pattern = STATIC if names else WHITE_LIST if white_list is not None else BLACK_LIST
+        if pattern != STATIC:
+            regex = normalized(white_list or black_list or "")
+            topic_filter(pattern, regex)  # raises for what is none
+            names = [regex]
+        static = self.config.group_instance_id is not None
+        self._registration = ConsumerRegistration(
+            dict.fromkeys(names, streams),
+            pattern,
+            int(time.time() * 1000),
+            self.config.strategies,
+            self.config.group_instance_id,
+            self.config.session_timeout_ms if static else None,
+        )
+
+    async def start(self) -> None:
+        """Join the group; returns when registered. Partitions come as soon as the group has them for us.
+
+        Raises: ConnectionTimeout when ZooKeeper is not reached; FencedInstanceId or DuplicateConsumerId when another
+        live member has the name; KafkaError without a subscription or after ``close``.
+        """
+        self._check()
+        if self._registration is None:
+            raise KafkaError("subscribe to something first")
+        if self._started:
+            raise KafkaError("the consumer has joined already")
+        self._started = True
+        self._client = client = await self._open_client()
+        self._delivery = delivery = GroupDelivery(
+            self._reactor,
+            self.config,
+            self._cluster,
+            max(self._registration.subscription.values()),
+            may_act=lambda: self._driver is not None and self._driver.may_act(),
+            check=self._check,
+            on_start=lambda tp, offset: commits.start_found(tp, offset),
+            on_resume=lambda: commits.commit_starts(),
+            listener=self._listener,
+            call_listener=self._call_listener,
+            call_from_user=self._call_from_user,
+            consumer_id=self.consumer_id,
+        )
+        self._driver = driver = self._make_driver(
+            client,
+            self._reactor,
+            self.config.group_id,
+            self.consumer_id,
+            self._registration,
+            delivery,
+            self.config.group,
+            self._observe,
+        )
+        self._commits = commits = GroupCommits(self._reactor, self.config, delivery, driver.commit)
+        delivery.fetcher.start()
+        try:
+            await driver.start()
+        except BaseException:
+            await self._close_connections()
+            raise
+        commits.start()
+
+    @property
+    def streams(self) -> list[Stream]:
+        """The streams, in the order of their thread numbers; empty before ``start``."""
+        return [] if self._delivery is None else self._delivery.streams
+
+    # --- reading ---
+
+    async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
+
+        Joins the group at the first call. Says that the records of the former call are processed.
+        Raises: what ``Stream.poll`` and ``start`` raise; KafkaError with several streams (each has its own ``poll``).
+        """
+        if not self._started:
+            await self.start()
+        return await self._only_stream().poll(timeout_ms)
+
+    async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
+        """Yield lists of records for ever; raises what ``poll`` raises."""
+        if not self._started:
+            await self.start()
+        async for records in self._only_stream().batches():
+            yield records
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Write the next offsets to consume: those given, or those behind everything that was handed out.
+
+        Raises: CommitRefused naming partitions that this consumer does not own (any more), or is not certain to own
+        (the connection to ZooKeeper is in doubt: again later); the others are written.
+        """
+        _, commits = self._joined()
+        await commits.commit(offsets)
+
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions that this consumer owns now, sorted."""
+        return [] if self._delivery is None else self._delivery.assignment
+
+    def position(self, tp: TopicPartition) -> int | None:
+        """The offset of the next record of an owned partition; None while its start is looked up."""
+        return self._joined()[0].position(tp)
+
+    def high_watermark(self, tp: TopicPartition) -> int:
+        """The high watermark that the last answer told, -1 before the first one."""
+        return self._joined()[0].state.high_watermark(tp)
+
+    def seek(self, tp: TopicPartition, start: Start) -> None:
+        """Go on elsewhere in an owned partition; the next commit writes the new position."""
+        self._joined()[0].seek(tp, start)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Give out nothing more of these owned partitions until ``resume``, or until they change hands."""
+        self._joined()[0].pause(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with paused partitions."""
+        self._joined()[0].unpause(partitions)
+
+    # --- leaving ---
+
+    async def close(self) -> None:
+        """Leave the group: commit what was processed, give everything back. Calls that wait fail with ClientClosed.
+
+        Records that were handed out last do not count as processed, unless ``commit`` was called; leaving the ``async
+        with`` block without an exception says that they are. A second close does nothing.
+        """
+        for stream in self.streams:
+            stream.awaited = False
+        await self.leave()
+
+    async def leave(self) -> None:
+        """The second half of ``close``: users of streams that are awaited are given time to come back."""
+        self._closed = True
+        if self._left:
+            return
+        self._left = True
+        if self._commits is not None:
+            self._commits.stop()
+        if self._delivery is not None:
+            self._delivery.wake()
+        try:
+            if self._driver is not None:
+                await self._driver.leave()
+        finally:
+            await self._close_connections()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            for stream in self.streams:
+                stream.handout.done()
+        await self.close()
+
+    # --- inside ---
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClientClosed("the consumer was closed")
+
+    def _joined(self) -> tuple[GroupDelivery, GroupCommits]:
+        if self._delivery is None or self._commits is None:
+            raise KafkaError("the consumer has not joined its group yet")
+        return self._delivery, self._commits
+
+    def _only_stream(self) -> Stream:
+        streams = self._joined()[0].streams
+        if len(streams) > 1:
+            raise KafkaError("a consumer with several streams is read stream by stream")
+        return streams[0]
+
+    async def _open_kazoo(self) -> RegistryClient:
+        client = KazooTwistedClient(
+            self._reactor,
+            self.config.zookeeper_connect,
+            self.config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=self.config.zookeeper_connection_timeout_ms,
+            security=self.config.zookeeper_security,
+        )
+        await client.start()
+        return client
+
+    async def _find_brokers(self) -> list[tuple[str, int]]:
+        assert self._client is not None, "brokers are asked for after the start"
+        try:
+            live = await BrokerRegistry(self._client).live()
+        except RegistryError as error:
+            raise NoBrokersAvailable(f"ZooKeeper does not say which brokers there are: {error}") from error
+        if not live:
+            raise NoBrokersAvailable("no broker is registered in ZooKeeper")
+        return [(info.host, info.port) for info, _ in live.values() if info.host is not None]
+
+    async def _close_connections(self) -> None:
+        if self._delivery is not None:
+            self._delivery.fetcher.stop()
+        await self._cluster.close()
+        if self._client is not None:
+            await self._client.close()
+
+
+def _consumer_id(config: ZookeeperConsumerConfig) -> str:
+    """The member's name, as Kafka's old consumer makes it."""
+    if config.group_instance_id is not None:
+        return f"{config.group_id}_{config.group_instance_id}"
+    if config.consumer_id is not None:
+        return f"{config.group_id}_{config.consumer_id}"
+    return f"{config.group_id}_{socket.gethostname()}-{int(time.time() * 1000)}-{os.urandom(4).hex()}"

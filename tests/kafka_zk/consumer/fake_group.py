@@ -1,0 +1,111 @@
+"""A group's driver on plain values: the test says what the group decides, and sees what is committed."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+
+from kafka_zk.client.waiting import run
+from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from rebalance.delivery import Delivery, Start
+from storage.types import TopicPartition
+from tests.kafka_zk.client.fake_cluster import FakeCluster, finish
+
+
+class Refusal(NamedTuple):
+    reason: str
+
+
+class FakeGroup:
+    """Stands for GroupDriver; one consumer. ``committed`` is the offset registry."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.acting = True
+        self.delivery: Delivery
+        self.owned: dict[TopicPartition, int] = {}
+        self.committed: dict[TopicPartition, int] = {}
+        self.commits: list[dict[TopicPartition, int]] = []
+        self.refusing: str | None = None
+        self.registration: Any = None
+
+    def __call__(self, client: Any, clock: Any, group: str, consumer_id: str, registration: Any, delivery: Any,
+                 config: Any, observe: Any) -> "FakeGroup":  # fmt: skip
+        self.delivery = delivery
+        self.registration = registration
+        return self
+
+    async def start(self) -> None:
+        return
+
+    def may_act(self) -> bool:
+        return self.acting
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Refusal | None]:
+        answers: dict[TopicPartition, Refusal | None] = {}
+        for tp, offset in offsets.items():
+            if self.refusing:
+                answers[tp] = Refusal(self.refusing)
+            elif tp not in self.owned:
+                answers[tp] = Refusal("not the owner")
+            else:
+                answers[tp] = None
+                self.committed[tp] = offset
+        self.commits.append({tp: offset for tp, offset in offsets.items() if answers[tp] is None})
+        return answers
+
+    async def leave(self) -> None:
+        await self._give_back(frozenset(self.owned))
+
+    def assign(self, *partitions: TopicPartition, thread: int = 0) -> None:
+        """The group gives partitions to this consumer."""
+        self.owned |= dict.fromkeys(partitions, thread)
+        self.delivery.start({tp: Start(thread, self.committed.get(tp, -1)) for tp in partitions})
+
+    def revoke(self, *partitions: TopicPartition) -> "Deferred[None]":
+        """The group takes partitions away; fires when they are released."""
+        return run(self._give_back(frozenset(partitions)))
+
+    async def _give_back(self, partitions: frozenset[TopicPartition]) -> None:
+        offsets = await self.delivery.stop(partitions)
+        assert set(offsets) == partitions
+        for tp, offset in offsets.items():
+            if self.owned.pop(tp, None) is not None and offset is not None:
+                self.committed[tp] = offset
+
+    def lose(self, *partitions: TopicPartition) -> None:
+        """The session ended."""
+        for tp in partitions:
+            del self.owned[tp]
+        self.delivery.drop(frozenset(partitions))
+
+
+class _NoZooKeeper:
+    def close(self) -> "Deferred[None]":
+        return succeed(None)
+
+
+def joined(clock: Clock, brokers: FakeCluster, group: FakeGroup, *, streams: int = 1, listener: Any = None,
+           **options: Any) -> ZookeeperConsumer:  # fmt: skip
+    """A consumer that has joined, without any partition yet."""
+
+    async def open_client() -> Any:
+        return _NoZooKeeper()
+
+    consumer = ZookeeperConsumer(
+        clock,
+        listener=listener,
+        open_client=open_client,
+        make_driver=group,  # type: ignore[arg-type]
+        connect=brokers.connect,
+        **{"group_id": "g", "auto_offset_reset": "smallest", **options},
+    )
+
+    async def find_brokers() -> list[tuple[str, int]]:
+        return [(f"b{node_id}", 9092) for node_id in brokers.node_ids]
+
+    consumer._cluster._find_brokers = find_brokers
+    consumer.subscribe(["t"], streams=streams)
+    finish(clock, run(consumer.start()))
+    return consumer

@@ -1,0 +1,120 @@
+"""What the user of a stream was given, and what he is done with."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from kafka_zk.consumer.handout import Handout
+from kafka_zk.consumer.records import ConsumerRecord
+from storage.types import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def record(tp: TopicPartition, offset: int) -> ConsumerRecord:
+    return ConsumerRecord(tp.topic, tp.partition, offset, 0, None, b"", (), 0, False)
+
+
+RECORDS = [record(A, 5), record(A, 6), record(B, 9), record(A, 8)]
+
+
+def make(may_act: Callable[[], bool] = lambda: True, on_done: Callable[[], None] = lambda: None) -> Handout:
+    handout = Handout(may_act, on_done)
+    handout.load(list(RECORDS))
+    return handout
+
+
+def test_asking_for_more_says_that_the_former_is_done() -> None:
+    """One by one: the record that was handed out last is held, all before it are done."""
+    handout = make()
+    assert handout.next() == RECORDS[0] and handout.next() == RECORDS[1]
+    assert handout.held() == {A}
+    assert handout.undone_offsets() == {A: 6, B: 9}
+    assert handout.waiting_offsets() == {A: 8, B: 9}
+    handout.next()
+    assert handout.held() == {B} and handout.undone_offsets() == {A: 8, B: 9}
+
+
+def test_a_batch_is_held_as_a_whole() -> None:
+    """poll: nothing of it is done before the next poll."""
+    handout = make()
+    assert handout.rest() == RECORDS
+    assert handout.undone_offsets() == {A: 5, B: 9} and handout.waiting_offsets() == {}
+    handout.done()
+    assert handout.held() == set() and handout.undone_offsets() == {}
+    assert handout.rest() == []
+
+
+def test_nothing_is_handed_out_after_the_withdrawal() -> None:
+    """What waits of the partition is gone, what is held stays held, others go on."""
+    handout = make()
+    handout.next()
+    assert handout.withdraw([A]) == {A: 6}
+    assert handout.held() == {A}
+    assert handout.next() == RECORDS[2]
+    assert handout.next() is None and not handout.has_waiting
+
+
+def test_a_forgotten_partition_does_not_count_any_more() -> None:
+    """Neither what is held nor what waits; that the user still holds it is remembered until he asks for more."""
+    handout = make()
+    batch = handout.rest()
+    handout.forget([A])
+    assert batch == RECORDS, "the list is the user's"
+    assert handout.undone_offsets() == {B: 9} and handout.lost() == {A}
+    handout.done()
+    assert handout.lost() == set()
+
+
+def test_no_hand_out_without_the_lease() -> None:
+    """may_act is asked at each hand-out, and the record is not lost by the refusal."""
+    allowed = [True, False, False, True]
+    handout = make(lambda: allowed.pop(0))
+    assert handout.next() == RECORDS[0]
+    assert handout.next() is None and handout.rest() == []
+    assert handout.undone_offsets() == {A: 6, B: 9}, "asking for more said that the first one is done"
+    assert handout.next() == RECORDS[1]
+
+
+def test_who_waits_for_the_user_is_told_once() -> None:
+    """Only when it wants to know."""
+    told: list[bool] = []
+    handout = make(on_done=lambda: told.append(True))
+    handout.next()
+    handout.notify_done = True
+    handout.next()
+    handout.next()
+    assert told == [True]
+
+
+def test_the_thread_that_holds_is_known() -> None:
+    """Leaving a with block says something about one's own records only."""
+    handout = make()
+    taker = threading.Thread(target=handout.next)
+    taker.start()
+    taker.join()
+    assert not handout.held_by_this_thread()
+    handout.next()
+    assert handout.held_by_this_thread()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_withdrawal_and_hand_out_exclude_each_other(seed: int) -> None:
+    """A thread that takes records while they are withdrawn: what it got is exactly what was not withdrawn."""
+    handout = Handout(lambda: True, lambda: None)
+    records = [record(A, offset) for offset in range(20_000)]
+    handout.load(list(records))
+    taken: list[ConsumerRecord] = []
+
+    def take() -> None:
+        while (each := handout.next()) is not None:
+            taken.append(each)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    while len(taken) < 100 * (seed + 1) and thread.is_alive():
+        pass
+    withdrawn = handout.withdraw([A])
+    thread.join()
+    assert [each.offset for each in taken] == list(range(withdrawn.get(A, 20_000)))
