@@ -1,8 +1,9 @@
 """Which leader epoch wrote from which offset on; followers find with it where their log parts from the leader's.
 
 Kept in memory and in ``leader-epoch-checkpoint``. The file is written without fsync: after a power loss recovery reads
-the epochs out of the batches again. Source: KIP-101, LeaderEpochFileCache.java@3.9.
-Tests: tests/storage/test_leader_epoch_cache.py.
+the epochs out of the batches again. Epochs without a record need not be in it, since a load drops them anyway; so with
+thousands of idle partitions no file is written when leaders are elected, but with the first append after that.
+Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/test_leader_epoch_cache.py.
 """
 
 from bisect import bisect_right
@@ -13,14 +14,20 @@ from storage.files import read_file, write_atomically
 
 NO_EPOCH = -1
 NO_OFFSET = -1
+_STALE = -2  # as the written epoch: the file has to be written before the next record is
 
 
 class LeaderEpochCache:
-    """Epochs and their start offsets, both strictly ascending."""
+    """Epochs and their start offsets, both strictly ascending.
 
-    __slots__ = ("_epochs", "_path", "_starts")
+    ``written_epoch`` is the newest epoch if the file says the same as the memory. Whoever appends a record of another
+    epoch calls ``assign`` first.
+    """
+
+    __slots__ = ("_epochs", "_path", "_starts", "written_epoch")
 
     def __init__(self, path: str) -> None:
+        self.written_epoch = NO_EPOCH
         self._path = path
         self._epochs: list[int] = []
         self._starts: list[int] = []
@@ -36,6 +43,7 @@ class LeaderEpochCache:
             return
         for epoch, start in rows:
             self._add(epoch, start)
+        self.written_epoch = self.latest_epoch
 
     @property
     def entries(self) -> list[tuple[int, int]]:
@@ -47,9 +55,15 @@ class LeaderEpochCache:
         """The newest epoch, -1 if there is none."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that ``epoch`` begins at ``start_offset``. Older news and repetitions change nothing."""
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """Note that ``epoch`` begins at ``start_offset``, the log's end. Older news and repetitions change nothing."""
         if epoch >= 0 and self._add(epoch, start_offset):
+            self.written_epoch = _STALE
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """As ``begin``, and bring the file up to date: a record follows."""
+        self.begin(epoch, start_offset)
+        if self.written_epoch == _STALE:
             self._write()
 
     def _add(self, epoch: int, start_offset: int) -> bool:
@@ -79,13 +93,11 @@ class LeaderEpochCache:
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forget epochs that begin at ``end_offset`` or after it."""
-        before = len(self._starts)
+        """Forget epochs that begin at ``end_offset``, the log's end, or after it."""
         while self._starts and self._starts[-1] >= end_offset:
             self._starts.pop()
             self._epochs.pop()
-        if len(self._starts) != before:
-            self._write()
+            self.written_epoch = _STALE
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that end before ``start_offset``; the one that holds it begins there from now on."""
@@ -106,3 +118,4 @@ class LeaderEpochCache:
 
     def _write(self) -> None:
         write_atomically(self._path, format_checkpoint(self.entries), durable=False)
+        self.written_epoch = self.latest_epoch

@@ -272,11 +272,15 @@ class LocalLog:
         if callback is not None and self._oldest_unflushed_ms >= 0:
             callback(self.topic_partition)
 
-    def close(self) -> None:
-        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before."""
-        producer_snapshot.write(self.producers, self._directory, self.log_end_offset)
+    def close(self, sync: Callable[[str], None] = sync_path) -> None:
+        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before.
+
+        ``sync`` makes the file at a path durable, now or later.
+        """
+        if self.log_end_offset > self.log_start_offset or self.producers.producers:
+            producer_snapshot.write(self.producers, self._directory, self.log_end_offset)
         for segment in self.segments:
-            segment.close()
+            segment.close(sync)
 
     def close_files(self) -> None:
         """Close what no slice pins, writing nothing: the log is deleted or its directory lost."""

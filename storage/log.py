@@ -130,7 +130,7 @@ class Log(LocalLog):
         last_offset = base_offset + delta
         _BASE_OFFSET.pack_into(batch, 0, base_offset)
         _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_POSITION, leader_epoch)
-        if leader_epoch != self.leader_epochs.latest_epoch:
+        if leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(leader_epoch, base_offset)
         self._write(batch, size_bytes, base_offset, last_offset, max_timestamp_ms, now_ms)
         if producer_id >= 0:
@@ -146,7 +146,7 @@ class Log(LocalLog):
 
     def write_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
         """Append one checked batch that carries its offsets and epoch (follower, recovery of a copy)."""
-        if header.partition_leader_epoch > self.leader_epochs.latest_epoch:
+        if header.partition_leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         self._write(batch, len(batch), header.base_offset, header.last_offset, header.max_timestamp, now_ms)
         if header.producer_id >= 0:

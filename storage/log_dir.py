@@ -27,12 +27,16 @@ _locked_here: set[str] = set()  # POSIX locks do not keep two holders in one pro
 
 
 class LogDir:
-    """A log directory that this process holds the lock of, from ``open`` to ``close``."""
+    """A log directory that this process holds the lock of, from ``open`` to ``close``.
 
-    __slots__ = ("_lock", "_write_lock", "path")
+    ``log_count``: how many logs its owner has in it.
+    """
+
+    __slots__ = ("_lock", "_write_lock", "log_count", "path")
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
+        self.log_count = 0
         self._lock = -1
         self._write_lock = threading.Lock()
 

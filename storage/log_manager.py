@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from storage.errors import InconsistentLogDir, LogDirLocked
 from storage.file_pool import FilePool
 from storage.filenames import deleted_dir, partition_dir
 from storage.log import Log
+from storage.log_closing import close_logs
 from storage.log_config import LogConfig
 from storage.log_dir import LogDir
 from storage.log_loader import Scanner, create_log
@@ -178,6 +180,7 @@ class LogManager:
     def _add(self, topic_partition: TopicPartition, log: Log, log_dir: LogDir) -> None:
         self._logs[topic_partition] = log
         self._dir_of[topic_partition] = log_dir
+        log_dir.log_count += 1
         log.on_dirty(self._dirty.add)
 
     # -- look up, create, delete --------------------------------------------------------------------------------
@@ -210,8 +213,7 @@ class LogManager:
             return log
         if not self._live_dirs:
             raise OSError("every log directory is offline")
-        homes = list(self._dir_of.values()) if len(self._live_dirs) > 1 else []
-        log_dir = min(self._live_dirs, key=homes.count)
+        log_dir = min(self._live_dirs, key=attrgetter("log_count"))
         directory = f"{log_dir.path}/{partition_dir(topic_partition)}"
         config = config or self.default_config
         try:
@@ -228,6 +230,7 @@ class LogManager:
         if log is None:
             return
         log_dir = self._dir_of.pop(topic_partition)
+        log_dir.log_count -= 1
         self._dirty.discard(topic_partition)
         log.on_dirty(None)
         path = log.rename_to_delete(f"{log_dir.path}/{deleted_dir(topic_partition)}")
@@ -375,11 +378,7 @@ class LogManager:
     def _shut_down_dir(
         self, log_dir: LogDir, broker_epoch: int, high_watermarks: Mapping[TopicPartition, int] | None
     ) -> None:
-        for topic_partition, log in self._logs.items():
-            if self._dir_of[topic_partition] is log_dir:
-                if log.recovery_point < log.log_end_offset:
-                    log.flush()
-                log.close()
+        close_logs([log for topic_partition, log in self._logs.items() if self._dir_of[topic_partition] is log_dir])
         self._checkpoint_of(log_dir)()
         if high_watermarks is not None:
             log_dir.write_high_watermarks(

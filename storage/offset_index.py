@@ -14,7 +14,7 @@ import sys
 from array import array
 from bisect import bisect_right
 
-from storage.files import read_file, remove_file, write_all
+from storage.files import is_empty_file, read_file, remove_file, write_all
 
 ENTRY_SIZE = 8
 _POSITION_MASK = 0xFFFFFFFF
@@ -49,15 +49,19 @@ def _position_of(entry: int) -> int:
 
 
 class OffsetIndex:
-    """The index of one segment. Loaded from its file on first use; the file is never kept open."""
+    """The index of one segment. Loaded from its file on first use; the file is never kept open.
 
-    __slots__ = ("_entries", "_written_count", "base_offset", "path")
+    ``is_changed``: this process has written to the file.
+    """
+
+    __slots__ = ("_entries", "_written_count", "base_offset", "is_changed", "path")
 
     def __init__(self, path: str, base_offset: int, *, is_new: bool = False) -> None:
         self.path = path
         self.base_offset = base_offset
         self._entries: array[int] | None = array("Q") if is_new else None
         self._written_count = 0  # how many entries the file holds
+        self.is_changed = False
 
     @property
     def entries(self) -> "array[int]":
@@ -122,6 +126,10 @@ class OffsetIndex:
 
     def rewrite(self) -> None:
         """Write the file anew (zero padding goes away)."""
+        if not self.entries and is_empty_file(self.path):  # as with most partitions of a broker that crashed
+            self._written_count = 0
+            return
+        self.is_changed = True
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             write_all(descriptor, serialize_offset_index(self.entries))
@@ -133,6 +141,7 @@ class OffsetIndex:
         """Append the new entries to the file; returns whether there were any. The caller syncs."""
         if self._entries is None or len(self._entries) == self._written_count:
             return False
+        self.is_changed = True
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.ftruncate(descriptor, self._written_count * ENTRY_SIZE)  # a zero-padded tail may follow

@@ -7,7 +7,7 @@ Source: LogSegment.java@3.9. Tests: tests/storage/test_local_log.py.
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from storage.errors import CorruptRecord
 from storage.file_pool import FilePool
@@ -131,12 +131,13 @@ class Segment:
         if not self._is_abandoned:
             self.offset_index.unload()
 
-    def close(self) -> None:
-        """Write out what the indexes hold, durably, and close the file unless a slice pins it."""
+    def close(self, sync: Callable[[str], None] = sync_path) -> None:
+        """Write out what the indexes hold and close the file unless a slice pins it; ``sync`` what was written."""
         self.write_out_indexes(final=True)
-        if self.is_active and self.offset_index.is_loaded:  # written since the last start; the others are durable
-            sync_path(self.offset_index.path)
-            sync_path(self.time_index.path)
+        if self.is_active:  # those of the others are durable
+            for index in (self.offset_index, self.time_index):
+                if index.is_changed:
+                    sync(index.path)
         self.release_file()
 
     def release_file(self) -> None:
@@ -225,7 +226,8 @@ class Segment:
 
     def spans(self, position: int = 0, end: int | None = None, chunk_bytes: int = 8192) -> Iterator[BatchSpan]:
         """The batches from a boundary on; raises CorruptRecord where there is none."""
-        return iter_spans(self.fileno(), position, self.size_bytes if end is None else end, chunk_bytes)
+        end = self.size_bytes if end is None else end
+        return iter_spans(self.fileno(), position, end, chunk_bytes) if position < end else iter(())
 
     def sound_spans(self, position: int = 0) -> Iterator[BatchSpan]:
         """As ``spans``, but goes on behind damage at the next indexed batch."""

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from struct import Struct
 
-from storage.files import read_file, remove_file, write_all
+from storage.files import is_empty_file, read_file, remove_file, write_all
 
 _ENTRY = Struct(">qi")
 ENTRY_SIZE = 12
@@ -33,9 +33,12 @@ def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
 
 
 class TimeIndex:
-    """The index of one segment. The file is opened for each use and never kept open."""
+    """The index of one segment. The file is opened for each use and never kept open.
 
-    __slots__ = ("_last", "_tail", "_written_count", "base_offset", "path")
+    ``is_changed``: this process has written to the file.
+    """
+
+    __slots__ = ("_last", "_tail", "_written_count", "base_offset", "is_changed", "path")
 
     def __init__(self, path: str, base_offset: int, *, is_new: bool = False) -> None:
         self.path = path
@@ -43,6 +46,7 @@ class TimeIndex:
         self._tail = b""
         self._last = (NO_TIMESTAMP, base_offset)
         self._written_count = 0 if is_new else -1  # -1: the file has not been looked at
+        self.is_changed = False
 
     def _load(self) -> None:
         if self._written_count < 0:
@@ -100,11 +104,13 @@ class TimeIndex:
 
     def replace(self, data: bytes) -> None:
         """Write the file anew with rebuilt entries."""
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            write_all(descriptor, data)
-        finally:
-            os.close(descriptor)
+        if data or not is_empty_file(self.path):
+            self.is_changed = True
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                write_all(descriptor, data)
+            finally:
+                os.close(descriptor)
         self._tail = b""
         self._written_count = -1
         self._last = (NO_TIMESTAMP, self.base_offset)
@@ -113,6 +119,7 @@ class TimeIndex:
         """Append the new entries to the file; returns whether there were any. The caller syncs."""
         if not self._tail:
             return False
+        self.is_changed = True
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.ftruncate(descriptor, self._written_count * ENTRY_SIZE)

@@ -236,7 +236,7 @@ class ReplicaManager:
         try:
             refusal = self._find_log(partition, config, is_new)
             if partition.log is not None and partition.is_leader:
-                partition.log.leader_epochs.assign(partition.leader_epoch, partition.log.log_end_offset)
+                partition.log.leader_epochs.begin(partition.leader_epoch, partition.log.log_end_offset)
         except OSError as error:
             logger.error("cannot open the log of %s: %s", partition.topic_partition, error)
             if partition.log is not None:

@@ -35,7 +35,7 @@ def test_epochs_that_wrote_nothing_vanish_and_old_ones_are_ignored(tmp_path):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50)), max_size=12), st.integers(0, 50), st.integers(0, 50))
 def test_truncations_and_the_file(tmp_path_factory, assigned, end, start):
-    """What is left agrees offset by offset, and the file says the same."""
+    """What is left agrees offset by offset, and the next load finds the same."""
     path = tmp_path_factory.mktemp("epochs")
     cache = cache_of(path, *assigned)
     before = {offset: cache.epoch_for_offset(offset) for offset in range(60)}
@@ -46,7 +46,38 @@ def test_truncations_and_the_file(tmp_path_factory, assigned, end, start):
         assert cache.epoch_for_offset(offset) == before[offset]
     again = LeaderEpochCache(str(path / "leader-epoch-checkpoint"))
     again.load()
-    assert again.entries == cache.entries
+    again.truncate_from_end(end)  # as the log's loader does
+    assert again.entries == [(epoch, first) for epoch, first in cache.entries if first < end]
+
+
+def test_the_file_is_written_with_the_first_record_of_an_epoch(tmp_path):
+    """Thousands of idle partitions get their leaders without a file being written."""
+    file = tmp_path / "leader-epoch-checkpoint"
+    cache = cache_of(tmp_path)
+    cache.begin(0, 0)
+    cache.begin(1, 0)
+    assert (cache.entries, cache.written_epoch, file.exists()) == ([(1, 0)], -2, False)
+    cache.assign(1, 0)
+    assert (cache.written_epoch, file.read_text()) == (1, "0\n1\n1 0\n")
+    written = file.stat().st_ino
+    cache.begin(2, 8)
+    cache.truncate_from_end(8)
+    assert file.stat().st_ino == written
+    cache.assign(1, 8)  # a record of the older epoch: what the file says is wrong no longer
+    assert (cache.written_epoch, file.read_text()) == (1, "0\n1\n1 0\n")
+
+
+def test_a_load_leaves_the_file_as_it_is(tmp_path):
+    """Though it drops the epochs without a record: the leader of before is the leader of now, as a rule."""
+    file = tmp_path / "leader-epoch-checkpoint"
+    cache_of(tmp_path, (3, 12))
+    written = file.stat().st_ino
+    cache = LeaderEpochCache(str(file))
+    cache.load()
+    assert cache.written_epoch == 3
+    cache.truncate_from_end(12)
+    cache.begin(3, 12)
+    assert (cache.entries, file.stat().st_ino) == ([(3, 12)], written)
 
 
 def test_the_file_is_kafkas(tmp_path):

@@ -1,0 +1,142 @@
+"""Thousands of idle logs: what each costs is counted in system calls, so that it cannot grow unseen."""
+
+import os
+from collections import Counter
+
+import pytest
+
+from storage.log_closing import close_logs
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.types import TopicPartition
+from tests.storage.helpers import Clock, append, batch
+
+COUNTED = ("fsync", "fdatasync", "replace", "mkdir", "open")
+
+
+def manager(*directories):
+    return LogManager(directories, LogConfig(), broker_id=1, cluster_id="c", clock_ms=Clock())
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How often each system call was made."""
+    made = Counter()
+    for name in COUNTED:
+        real = getattr(os, name)
+
+        def counting(*args, _name=name, _real=real, **kwargs):
+            made[_name] += 1
+            return _real(*args, **kwargs)
+
+        monkeypatch.setattr(os, name, counting)
+    return made
+
+
+def lead(logs, count):
+    for number in range(count):
+        logs.get_or_create(TopicPartition("t", number), topic_id="YTI9vJfzQOepxQr8vcaMoQ").leader_epochs.begin(0, 0)
+
+
+def cost_per_log(calls, work):
+    """Calls for each of the logs that ``work(count)`` is about, what comes once left out."""
+    found = []
+    for count in (10, 30):
+        calls.clear()
+        work(count)
+        found.append(Counter(calls))
+    few, many = found
+    return {name: (many[name] - few[name]) / 20 for name in COUNTED if many[name] != few[name]}
+
+
+def test_creation(tmp_path, calls):
+    """A folder, three files of the segment, one with the topic's id; nothing is synced."""
+
+    def create(count):
+        logs = manager(tmp_path / str(count))
+        logs.start({})
+        calls.clear()
+        lead(logs, count)
+
+    assert cost_per_log(calls, create) == {"mkdir": 1, "open": 4, "replace": 1}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_restarts(tmp_path, calls, is_clean):
+    """Neither a stop nor a start writes or syncs anything for a log without records."""
+
+    def restart(count):
+        logs = manager(tmp_path / str(count))
+        logs.start({})
+        lead(logs, count)
+        calls.clear()
+        if is_clean:
+            logs.shutdown()
+        else:
+            for log_dir in logs._live_dirs:
+                log_dir.close()
+        again = manager(tmp_path / str(count))
+        assert again.start({}).log_count == count
+        lead(again, count)
+        again.shutdown()
+
+    assert cost_per_log(calls, restart) == {}
+
+
+def test_new_logs_go_where_the_fewest_are(tmp_path):
+    """Also after deletions and a restart."""
+    logs = manager(*(tmp_path / name for name in "abc"))
+    logs.start({})
+    lead(logs, 9)
+    assert [log_dir.log_count for log_dir in logs._live_dirs] == [3, 3, 3]
+    emptied = logs.log_dir_of(TopicPartition("t", 4))
+    for number in range(9):
+        if logs.log_dir_of(TopicPartition("t", number)) == emptied:
+            logs.delete(TopicPartition("t", number))
+    logs.shutdown()
+    again = manager(*(tmp_path / name for name in "abc"))
+    again.start({})
+    new = [TopicPartition("u", number) for number in range(3)]
+    for topic_partition in new:
+        again.get_or_create(topic_partition)
+    assert {again.log_dir_of(topic_partition) for topic_partition in new} == {emptied}
+    again.shutdown()
+
+
+def test_closing_makes_everything_durable(tmp_path, calls):
+    """The segment, both indexes, the folder and its name, for each log with records; none for the others."""
+    logs = manager(tmp_path)
+    logs.start({})
+    lead(logs, 20)
+    for number in range(10):
+        append(logs.get(TopicPartition("t", number)), batch())
+    calls.clear()
+    close_logs(logs.all_logs())
+    assert calls["fdatasync"] == 10
+    assert calls["fsync"] == 10 * 3  # the folder, the folder that it is in, the time index with its last entry
+    assert [log.recovery_point for log in logs.all_logs()] == [1] * 10 + [0] * 10
+    assert logs.pool.open_count == 0
+
+
+def test_a_failed_sync_fails_the_whole_directory(tmp_path, monkeypatch):
+    """After all others are through, since a file must not be closed while a thread syncs it."""
+    logs = manager(tmp_path)
+    logs.start({})
+    lead(logs, 5)
+    for log in logs.all_logs():
+        append(log, batch())
+    synced = []
+    real = os.fdatasync
+
+    def fail_once(descriptor):
+        synced.append(descriptor)
+        if len(synced) == 1:
+            raise OSError(5, "I/O error")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fail_once)
+    with pytest.raises(OSError, match="I/O error"):
+        close_logs(logs.all_logs())
+    assert len(synced) == 5
+    assert not any(log.active_segment.is_pinned for log in logs.all_logs())
+    assert sorted(log.recovery_point for log in logs.all_logs()) == [0, 1, 1, 1, 1]
