@@ -37,6 +37,7 @@ from kafka_zk.opening_logs import StartAbandoned, open_logs
 from kafka_zk.producer_ids import ProducerIdManager
 from kafka_zk.purgatory import Purgatory
 from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.slices import in_slices
 from registry import broker_ids, cluster_id, isr, paths, producer_ids
 from registry.brokers import BrokerRegistry
 from registry.client import RegistryClient, SessionState
@@ -300,11 +301,14 @@ class Broker:
     def _start_periodic_work(self) -> None:
         config = self._config
         work: list[tuple[int, Callable[[], object]]] = [
-            (config.log_retention_check_interval_ms, lambda: self._logs.cleanup(_now_ms())),
+            (
+                config.log_retention_check_interval_ms,
+                lambda: in_slices(self._reactor, self._logs.cleanup_steps(_now_ms())),
+            ),
             (config.log_retention_check_interval_ms, lambda: self._logs.delete_due(_now_ms())),
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
             (HIGH_WATERMARK_CHECKPOINT_MS, lambda: self._logs.write_high_watermarks(self._high_watermarks())),
-            (CHANGE_PURGE_INTERVAL_MS, lambda: ensureDeferred(self._purge_changes())),
+            (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(_now_ms())),
         ]
         self._periodic = [Periodic(self._reactor, interval_ms, task) for interval_ms, task in work]

@@ -10,6 +10,7 @@ from kafka_zk.config import KafkaConfig
 from kafka_zk.dynamic_config import DynamicBrokerConfig
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.slices import in_slices
 from registry.config import ConfigRegistry
 from registry.errors import RegistryError
 from registry.znodes.config import DEFAULT_ENTITY
@@ -45,9 +46,10 @@ class LiveConfig:
             logger.warning("cannot read the configuration of %s %s: %s", entity_type, entity_name, error)
 
     async def _reload_topics(self, topics: list[str]) -> None:
-        stored = await self._services.configs.understood_entities("topics", topics)
-        for topic, properties in stored.items():
-            self._services.replicas.update_topic_config(topic, properties)
+        replicas = self._services.replicas
+        async with replicas.state_changes:
+            stored = await self._services.configs.understood_entities("topics", topics)
+            await in_slices(self._services.clock, replicas.update_topic_configs(stored))
 
     async def _reload_broker(self) -> None:
         services = self._services

@@ -9,7 +9,7 @@ Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
 import os
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -284,17 +284,22 @@ class LogManager:
 
         self._run_blocking(work, done)
 
-    def cleanup(self, now_ms: int, high_watermark: Callable[[Log], int] | None = None) -> int:
+    def cleanup(self, now_ms: int) -> int:
         """Apply retention to every log and forget expired producers; returns how many segments went."""
-        count = 0
+        return sum(self.cleanup_steps(now_ms))
+
+    def cleanup_steps(self, now_ms: int) -> Iterator[int]:
+        """As ``cleanup``, one log at a step; logs may come and go in between."""
         for log in self.all_logs():
+            if self._logs.get(log.topic_partition) is not log:
+                continue
             try:
-                count += log.delete_old_segments(now_ms, None if high_watermark is None else high_watermark(log))
+                count = log.delete_old_segments(now_ms)
             except OSError as error:
                 self.fail_directory(log, error)
                 continue
             log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
-        return count
+            yield count
 
     def checkpoint(self) -> None:
         """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""

@@ -14,6 +14,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica.manager import LeaderState
+from kafka_zk.slices import in_slices
 from kafka_zk.topic_creation import is_legal_name
 from registry.errors import RegistryError
 from storage.types import TopicPartition
@@ -30,6 +31,11 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
     Raises: ProtocolError, which ends the controller's connection, if ZooKeeper cannot be asked.
     """
+    async with services.replicas.state_changes:
+        return await _handle(services, context, header, request)
+
+
+async def _handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is not ErrorCode.NONE:
         return Response(error_code=refused, partition_errors=[], topics=[])
@@ -49,7 +55,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     ]
     # Names become paths: a controller that was misled must not lead this broker out of its folder.
     codes = {TopicPartition(topic, s.partition_index): ErrorCode.INVALID_TOPIC_EXCEPTION for topic, _, s in everything}
-    codes.update(services.replicas.become_leader_or_follower(states))
+    codes.update(await in_slices(services.clock, services.replicas.become_leader_or_follower(states)))
     if header.api_version >= _TOPIC_IDS_SINCE:
         return Response(error_code=0, topics=_by_topic(request, codes))
     errors = [

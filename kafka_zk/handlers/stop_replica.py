@@ -3,7 +3,7 @@
 Source: KafkaApis.handleStopReplicaRequest, ReplicaManager.stopReplicas@3.9.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kafka_zk.handlers.inter_broker import refusal
@@ -12,6 +12,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.slices import in_slices
 from storage.types import TopicPartition
 
 _EPOCH_UNKNOWN = -1
@@ -21,18 +22,20 @@ Response = codec.response(ApiKey.STOP_REPLICA)
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """An error code for each partition."""
-    refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
-    if refused is not ErrorCode.NONE:
-        return Response(error_code=refused, partition_errors=[])
-    errors = []
-    for topic_partition, leader_epoch, delete in _wanted(request, header.api_version):
-        code = services.replicas.stop_replica(topic_partition, leader_epoch, delete=delete)
-        errors.append(
-            Response.StopReplicaPartitionError(
-                topic_name=topic_partition.topic, partition_index=topic_partition.partition, error_code=code
-            )
-        )
+    async with services.replicas.state_changes:
+        refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
+        if refused is not ErrorCode.NONE:
+            return Response(error_code=refused, partition_errors=[])
+        errors = await in_slices(services.clock, _stopped(services, _wanted(request, header.api_version)))
     return Response(error_code=0, partition_errors=errors)
+
+
+def _stopped(services: Services, wanted: Iterable[tuple[TopicPartition, int, bool]]) -> Iterator[Any]:
+    for topic_partition, leader_epoch, delete in wanted:
+        code = services.replicas.stop_replica(topic_partition, leader_epoch, delete=delete)
+        yield Response.StopReplicaPartitionError(
+            topic_name=topic_partition.topic, partition_index=topic_partition.partition, error_code=code
+        )
 
 
 def _wanted(request: Any, version: int) -> Iterator[tuple[TopicPartition, int, bool]]:

@@ -9,10 +9,10 @@ Source: ReplicaManager.scala@3.9.
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import DeferredLock, ensureDeferred
 
 from kafka_zk import uuids
 from kafka_zk.metadata_cache import MetadataCache
@@ -50,6 +50,9 @@ class LeaderState(NamedTuple):
 class ReplicaManager:
     """Partitions by topic and number; created and led as LeaderAndIsr says, stopped as StopReplica says.
 
+    Changes to many partitions are made step by step, with other work in between. Whoever makes them holds
+    ``state_changes`` from before it reads what it applies until it is done, so that nothing older overwrites it.
+
     ``log_dir_count``: how many log directories are configured, those that failed included.
     """
 
@@ -73,6 +76,7 @@ class ReplicaManager:
         self._log_dir_count = log_dir_count
         self.run_in_thread = run_in_thread
         self._to_flush: dict[Log, None] = {}
+        self.state_changes = DeferredLock()
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -202,9 +206,12 @@ class ReplicaManager:
         self.controller_epoch = controller_epoch
         return True
 
-    def become_leader_or_follower(self, states: Iterable[LeaderState]) -> dict[TopicPartition, ErrorCode]:
-        """Carry out LeaderAndIsr for each partition; returns an error code for each."""
-        return {state.topic_partition: self._take_state(state) for state in states}
+    def become_leader_or_follower(
+        self, states: Iterable[LeaderState]
+    ) -> Iterator[tuple[TopicPartition, ErrorCode]]:
+        """Carry out LeaderAndIsr, one partition a step; gives an error code for each. Hold ``state_changes``."""
+        for state in states:
+            yield state.topic_partition, self._take_state(state)
 
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         topic_partition = wanted.topic_partition
@@ -303,18 +310,19 @@ class ReplicaManager:
         return ErrorCode.NONE
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
-        """The broker's defaults changed: they hold for new logs, for others after ``update_topic_config``."""
+        """The broker's defaults changed: they hold for new logs, for others after ``update_topic_configs``."""
         self._topic_defaults = defaults
         self.logs.default_config = defaults
 
-    def update_topic_config(self, topic: str, properties: Mapping[str, str] | None) -> None:
-        """A topic's configuration changed: apply it to its logs, or refuse the topic if it cannot be understood (None)
-        or asks for what is not built."""
-        for topic_partition, partition in self.partitions.items():
+    def update_topic_configs(self, changed: Mapping[str, Mapping[str, str] | None]) -> Iterator[TopicPartition]:
+        """Topics' configurations changed: apply them to their logs, one at a step, or refuse a topic if its own cannot
+        be understood (None) or asks for what is not built. Hold ``state_changes``."""
+        for topic_partition, partition in list(self.partitions.items()):
             is_beyond_help = partition.refusal in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INCONSISTENT_TOPIC_ID)
-            if topic_partition.topic == topic and not is_beyond_help:
-                partition.refusal = self._open_log(partition, properties)
+            if topic_partition.topic in changed and not is_beyond_help:
+                partition.refusal = self._open_log(partition, changed[topic_partition.topic])
                 self._fetch_purgatory.check(topic_partition)
+                yield topic_partition
 
 
 def _same_topic(known: str | None, wanted: uuid.UUID) -> bool:

@@ -96,7 +96,7 @@ def test_a_topic_whose_configuration_becomes_usable_is_served(harness: Make) -> 
     broker.configs.topics["t"] = {"cleanup.policy": "compact"}
     broker.lead("t")
     assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INVALID_CONFIG
-    broker.services.replicas.update_topic_config("t", {"cleanup.policy": "delete"})
+    list(broker.services.replicas.update_topic_configs({"t": {"cleanup.policy": "delete"}}))
     assert produced(broker, produce(batch(b"x"))).error_code == 0
 
 
@@ -108,7 +108,7 @@ def test_a_configuration_that_cannot_be_understood_stops_only_its_topic(harness:
     broker.lead("u")
     assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INVALID_CONFIG
     assert produced(broker, produce(batch(b"x"), topic="u")).error_code == 0
-    broker.services.replicas.update_topic_config("t", {})
+    list(broker.services.replicas.update_topic_configs({"t": {}}))
     assert produced(broker, produce(batch(b"x"))).error_code == 0
 
 
