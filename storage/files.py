@@ -54,14 +54,6 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def is_empty_file(path: str) -> bool:
-    """Whether there is a file, with nothing in it."""
-    try:
-        return os.stat(path).st_size == 0
-    except FileNotFoundError:
-        return False
-
-
 def remove_file(path: str) -> None:
     """Remove a file that may be gone already."""
     try:

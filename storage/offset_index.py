@@ -14,7 +14,7 @@ import sys
 from array import array
 from bisect import bisect_right
 
-from storage.files import is_empty_file, read_file, remove_file, write_all
+from storage.files import read_file, remove_file, write_all
 
 ENTRY_SIZE = 8
 _POSITION_MASK = 0xFFFFFFFF
@@ -126,15 +126,14 @@ class OffsetIndex:
 
     def rewrite(self) -> None:
         """Write the file anew (zero padding goes away)."""
-        if not self.entries and is_empty_file(self.path):  # as with most partitions of a broker that crashed
-            self._written_count = 0
-            return
-        self.is_changed = True
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        try:
-            write_all(descriptor, serialize_offset_index(self.entries))
-        finally:
-            os.close(descriptor)
+        data = serialize_offset_index(self.entries)
+        if data != read_file(self.path):  # as it is, with most partitions of a broker that crashed
+            self.is_changed = True
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                write_all(descriptor, data)
+            finally:
+                os.close(descriptor)
         self._written_count = len(self.entries)
 
     def write_out(self) -> bool:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from struct import Struct
 
-from storage.files import is_empty_file, read_file, remove_file, write_all
+from storage.files import read_file, remove_file, write_all
 
 _ENTRY = Struct(">qi")
 ENTRY_SIZE = 12
@@ -104,7 +104,7 @@ class TimeIndex:
 
     def replace(self, data: bytes) -> None:
         """Write the file anew with rebuilt entries."""
-        if data or not is_empty_file(self.path):
+        if data != read_file(self.path):  # as it is, with most partitions of a broker that crashed
             self.is_changed = True
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
             try:

@@ -1,17 +1,18 @@
 """Collects what the state machines want to be sent, and makes one request of each kind per broker of it. Pure.
 
 A change of thousands of partitions causes thousands of effects but few requests: all LeaderAndIsr effects for a broker
-become one request, all news of partitions become one UpdateMetadata for every live broker, and so on. The order is
-Kafka's: LeaderAndIsr, UpdateMetadata, StopReplica.
+become one request, all news of partitions become one UpdateMetadata for every live broker, and so on; those for more
+than PARTITIONS_AT_ONCE become several. The order is Kafka's: LeaderAndIsr, UpdateMetadata, StopReplica.
 
 Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kafka_zk.controller.context import LEADER_DURING_DELETE, Context, LeadershipInfo
 from kafka_zk.controller.control_requests import (
+    PARTITIONS_AT_ONCE,
     ClusterUpdate,
     ControlRequest,
     LeaderAndIsrPartition,
@@ -22,6 +23,7 @@ from kafka_zk.controller.control_requests import (
     StopPartition,
     StopReplicaRequest,
     UpdateMetadataRequest,
+    whole_topics,
 )
 from kafka_zk.controller.effects import Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
 from storage.types import TopicPartition
@@ -62,8 +64,9 @@ class RequestBatch:
         """The requests; nothing is collected any more. Brokers that are not registered get none."""
         requests: list[tuple[int, ControlRequest]] = [
             *(
-                (broker_id, self._leader_and_isr_request(broker_id))
+                (broker_id, request)
                 for broker_id in self._registered(self._leader_and_isr)
+                for request in self._leader_and_isr_requests(broker_id)
             ),
             *self._update_metadata_requests(),
             *((broker_id, self._stop_replica_request(broker_id)) for broker_id in self._registered(self._stop_replica)),
@@ -84,27 +87,33 @@ class RequestBatch:
     def _sender(self, broker_id: int) -> Sender:
         return Sender(self._controller_id, self._context.epoch, self._context.brokers[broker_id].epoch)
 
-    def _leader_and_isr_request(self, broker_id: int) -> LeaderAndIsrRequest:
+    def _leader_and_isr_requests(self, broker_id: int) -> Iterator[LeaderAndIsrRequest]:
         context = self._context
-        partitions = {
-            tp: LeaderAndIsrPartition(context.leadership[tp], context.assignment(tp), is_new)
-            for tp, is_new in self._leader_and_isr[broker_id].items()
-        }
-        leaders = {partition.info.leader for partition in partitions.values()}
-        return LeaderAndIsrRequest(
-            self._sender(broker_id), partitions, self._topic_ids(partitions), self._nodes(leaders)
-        )
+        is_new = self._leader_and_isr[broker_id]
+        everything = list(is_new)
+        for first in range(0, len(everything), PARTITIONS_AT_ONCE):
+            portion = everything[first : first + PARTITIONS_AT_ONCE]
+            partitions = {
+                tp: LeaderAndIsrPartition(context.leadership[tp], context.assignment(tp), is_new[tp]) for tp in portion
+            }
+            leaders = {partition.info.leader for partition in partitions.values()}
+            yield LeaderAndIsrRequest(
+                self._sender(broker_id), partitions, self._topic_ids(partitions), self._nodes(leaders)
+            )
 
     def _update_metadata_requests(self) -> list[tuple[int, ControlRequest]]:
-        partitions = {
-            tp: self._metadata(tp, self._context.leadership[tp])
-            for tp in self._update_partitions
-            if tp in self._context.leadership
-        }
+        leadership = self._context.leadership
+        portions = list(whole_topics(tp for tp in self._update_partitions if tp in leadership))
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
-        update = ClusterUpdate(partitions, self._topic_ids(partitions), brokers)
+        updates = [
+            ClusterUpdate(
+                {tp: self._metadata(tp, leadership[tp]) for tp in portion}, self._topic_ids(portion), brokers
+            )
+            for portion in portions or [[]]
+        ]
         return [
             (broker_id, UpdateMetadataRequest(self._sender(broker_id), update))
+            for update in updates
             for broker_id in self._registered(self._update_brokers)
         ]
 

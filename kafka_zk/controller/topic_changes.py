@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_zk import uuids
 from kafka_zk.controller.context import Context, ReplicaAssignment, assignments_of
+from kafka_zk.controller.control_requests import whole_topics
 from kafka_zk.controller.partition_state import Strategy
 from kafka_zk.controller.reporter import Reporter
 from kafka_zk.controller.state_changes import StateChanges
@@ -118,14 +119,16 @@ class TopicChanges:
         return [tp for topic in sorted(stored) for tp in self._context.partitions_of(topic)]
 
     async def _make(self, partitions: Sequence[TopicPartition]) -> None:
-        """New partitions with their replicas: to New, and then Online if a replica is alive."""
-        if not partitions:
-            return
-        replicas = self._context.replicas_of(partitions)
-        self._changes.partitions(partitions, PartitionState.NEW)
-        await self._changes.replicas(replicas, ReplicaState.NEW)
-        await self._changes.bring_online(partitions, Strategy.OFFLINE)
-        await self._changes.replicas(replicas, ReplicaState.ONLINE)
+        """New partitions with their replicas: to New, and then Online if a replica is alive.
+
+        Portion by portion: the brokers make the logs of one while ZooKeeper writes the znodes of the next.
+        """
+        for portion in whole_topics(partitions):
+            replicas = self._context.replicas_of(portion)
+            self._changes.partitions(portion, PartitionState.NEW)
+            await self._changes.replicas(replicas, ReplicaState.NEW)
+            await self._changes.bring_online(portion, Strategy.OFFLINE)
+            await self._changes.replicas(replicas, ReplicaState.ONLINE)
 
     def _stored_form(self, topic: str, known: Mapping[int, ReplicaAssignment]) -> TopicAssignment:
         return TopicAssignment(

@@ -9,6 +9,7 @@ from kafka_zk.controller import events
 from kafka_zk.controller.loop import ControllerConfig
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from registry.client import Create
 from registry.config import ConfigRegistry
 from registry.errors import NodeExists
 from registry.znodes import admin, feature, json_codec
@@ -169,7 +170,7 @@ def test_a_partition_without_live_replica_waits_for_its_broker() -> None:
 
 
 def test_creation_takes_few_round_trips_and_few_requests(cluster: Cluster) -> None:
-    """5,000 partitions: some multis, two requests per broker, nothing per partition."""
+    """5,000 partitions: some multis, three requests per broker, nothing per partition."""
     cluster.settle()
     for broker in cluster.brokers:
         broker.requests.clear()
@@ -181,7 +182,28 @@ def test_creation_takes_few_round_trips_and_few_requests(cluster: Cluster) -> No
     assert spent["multi"] < 30
     assert spent["get"] + spent["children"] + spent["exists"] < 20
     for broker in cluster.brokers:
-        assert [api for api, _ in broker.requests] == [ApiKey.LEADER_AND_ISR, ApiKey.UPDATE_METADATA]
+        assert [api for api, _ in broker.requests] == [*(2 * [ApiKey.LEADER_AND_ISR]), ApiKey.UPDATE_METADATA]
+        (updated,) = broker.requests[-1][1].topic_states
+        assert len(updated.partition_states) == 5000  # nobody sees a part of a topic
+
+
+def test_many_topics_are_made_portion_by_portion(cluster: Cluster) -> None:
+    """1,200 at once: two portions, neither of which keeps a broker long, and few multis."""
+    cluster.settle()
+    for broker in cluster.brokers:
+        broker.requests.clear()
+    before = cluster.brokers[0].client.counts.copy()
+    assignments = {f"t{number}": znodes.TopicAssignment({0: [0]}, f"{number:021d}Q") for number in range(1200)}
+    made = [Create(znodes.topic_path(name), znodes.encode_assignment(each)) for name, each in assignments.items()]
+    cluster.scheduler.run(cluster.tool.multi(made))
+    cluster.settle()
+    leaders = {tp: state.leader for tp, state in cluster.brokers[0].replicas.items()}
+    assert leaders == {TopicPartition(name, 0): 0 for name in assignments}
+    assert all(broker.metadata.topics.keys() == assignments.keys() for broker in cluster.brokers)
+    told = cluster.brokers[0].requests
+    assert max(sum(len(topic.partition_states) for topic in request.topic_states) for _, request in told) <= 1000
+    assert len(told) <= 8
+    assert (cluster.brokers[0].client.counts - before)["multi"] < 30
 
 
 # -- deletion --
