@@ -1,0 +1,145 @@
+"""The leader's work: keep the group's assignment up to date, and the places of static members that are away. Pure.
+
+The assignment that stands in ZooKeeper is where the next one starts from, so a new leader goes on where the old one
+ended. Where none stands that could be kept (a new group, or one that ran a strategy without a leader), who owns what
+is asked once. While a strategy without a leader rules, the leader writes that down too, so that nobody takes an
+assignment of former times for the present one.
+
+What is written is advice: a leader that is paused, or two that take themselves for one, cost moves, not safety; the
+write names the version that was read, so only one of two writes stands. Tests: ``tests/rebalance/test_leadership.py``.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from rebalance.assignment import Assignment, consumer_of, group_snapshot
+from rebalance.effects import Effect, Note, ReadOwners, SetTimer, WriteAssignment
+from rebalance.events import StaticMemberAway
+from rebalance.group_strategy import Strategy
+from rebalance.group_view import GroupView
+from registry.znodes.consumers import ConsumerRegistration
+from registry.znodes.group_assignment import GroupAssignment
+from storage.types import TopicPartition
+
+TIMER = "static members"
+
+
+class Proposal(NamedTuple):
+    """What a leader writes; ``moved``: how many partitions change hands by it."""
+
+    assignment: GroupAssignment
+    moved: int
+
+
+class Leadership:
+    """State of one member as leader; harmless while it is not. ``work`` is called whenever something changed."""
+
+    def __init__(self) -> None:
+        self._busy = False  # a write or a reading of owners is under way
+        self._owners: Assignment | None = None
+        self._deadlines: dict[str, float] = {}  # static member that is away -> when its place is given up
+        self._proposal: Proposal | None = None  # what is being written
+        self._refused: Proposal | None = None  # what ZooKeeper does not take
+
+    def owners_read(self, owners: Assignment) -> None:
+        """The answer to ``ReadOwners``."""
+        self._busy, self._owners = False, owners
+
+    def settled(self, *, refused: bool) -> Proposal:
+        """The write is done; returns what it was about. ``refused``: it cannot be written, now or later."""
+        proposal, self._proposal = self._proposal, None
+        assert proposal is not None
+        self._busy, self._owners = False, None
+        self._refused = proposal if refused else None
+        return proposal
+
+    def work(self, view: GroupView, now_ms: float, cause: str) -> Iterator[Effect]:
+        """What there is to do. Raises InvalidTopicFilter if the regular expression of a member is not understood."""
+        strategy = view.strategy
+        if not view.leads or strategy is None:
+            self._deadlines.clear()
+            self._owners = None
+            return
+        if self._busy or view.assignment_version is None:
+            return
+        if strategy.by_leader:
+            yield from self._assign(view, strategy, now_ms, cause)
+        elif view.written() is not None:
+            yield from self._write(view, GroupAssignment(0, strategy.name, view.consumer_id, {}), 0)
+
+    def _assign(self, view: GroupView, strategy: Strategy, now_ms: float, cause: str) -> Iterator[Effect]:
+        if view.members is None or view.partitions is None:
+            return
+        written = view.written()
+        if written is None and self._owners is None:
+            self._busy = True
+            yield ReadOwners(frozenset(view.partitions))
+            return
+        previous = written.assignment if written is not None else self._owners or {}
+        registrations = {name: member.registration for name, member in view.members.items()}
+        away = dict(self._away(registrations, written))
+        yield from self._count_down(away, now_ms, view.consumer_id, cause)
+        kept = {name: timeout_ms for name, timeout_ms in away.items() if now_ms < self._deadlines[name]}
+        snapshot = group_snapshot(
+            {**registrations, **{name: _place_of(name, previous) for name in kept}},
+            view.partitions,
+            previous,
+            exclude_internal_topics=view.exclude_internal_topics,
+        )
+        assignment = strategy.assignor.assign(snapshot)
+        static = {**_static_members(registrations), **kept}
+        if written is not None and (strategy.name, assignment, static) == (
+            written.strategy,
+            written.assignment,
+            written.static_members,
+        ):
+            return
+        moved = sum(previous.get(partition, thread) != thread for partition, thread in assignment.items())
+        yield from self._write(view, GroupAssignment(0, strategy.name, view.consumer_id, assignment, static), moved)
+
+    def _write(self, view: GroupView, content: GroupAssignment, moved: int) -> Iterator[Effect]:
+        """Unless it is just what could not be written."""
+        assert view.assignment_version is not None
+        generation = 1 if view.assignment is None else view.assignment.generation + 1
+        proposal = Proposal(replace(content, generation=generation), moved)
+        if proposal != self._refused:
+            self._busy, self._proposal = True, proposal
+            yield WriteAssignment(proposal.assignment, view.assignment_version)
+
+    def _away(
+        self, present: Mapping[str, ConsumerRegistration], written: GroupAssignment | None
+    ) -> Iterator[tuple[str, int]]:
+        """Static members with a place in the assignment who are not there, with their timeouts."""
+        for name, timeout_ms in sorted(written.static_members.items()) if written is not None else ():
+            if name not in present:
+                yield name, timeout_ms
+
+    def _count_down(self, away: Mapping[str, int], now_ms: float, consumer_id: str, cause: str) -> Iterator[Effect]:
+        """Start a deadline for who went, forget those of who came back."""
+        for name in sorted(self._deadlines.keys() - away.keys()):
+            del self._deadlines[name]
+        for name in sorted(away.keys() - self._deadlines.keys()):
+            deadline_ms = self._deadlines[name] = now_ms + away[name]
+            yield Note(StaticMemberAway(int(now_ms), consumer_id, cause, 0, name, int(deadline_ms)))
+        waiting = [deadline_ms for deadline_ms in self._deadlines.values() if deadline_ms > now_ms]
+        if waiting:
+            yield SetTimer(TIMER, min(waiting))
+
+
+def _static_members(registrations: Mapping[str, ConsumerRegistration]) -> dict[str, int]:
+    return {
+        name: registration.instance_timeout_ms or 0
+        for name, registration in registrations.items()
+        if registration.instance_id is not None
+    }
+
+
+def _place_of(name: str, previous: Mapping[TopicPartition, str]) -> ConsumerRegistration:
+    """A registration as wide as what the member that is away had: it keeps that and gets no new topic."""
+    streams: dict[str, int] = {}
+    for partition, thread in previous.items():
+        if consumer_of(thread) == name:
+            number = int(thread.rpartition("-")[2])
+            streams[partition.topic] = max(streams.get(partition.topic, 0), number + 1)
+    return ConsumerRegistration(streams)

@@ -1,0 +1,271 @@
+"""One member of a group as a pure machine: what happened in, what to do out.
+
+Theory of operation: safety comes from claims (``registry.owners``), an assignment is only advice. So a member follows
+no protocol of rounds: it keeps the newest view of its group, works out of it what it should own (``group_view``), and
+``hand_over`` starts what is missing, whenever anything happened. If it leads the group it also keeps the assignment
+up to date (``leadership``). Views of two members may differ; since every watch re-reads, they become equal, and until
+then a claim finds the znode of the present owner. Nothing here waits: no timer decides who owns what.
+
+    OUTSIDE ──► MEMBER ──► LEAVING ──► LEFT      a session that ends leads from MEMBER to OUTSIDE, from LEAVING to LEFT
+
+A connection in doubt suspends hand-outs and commits, the claims stay; a session that ended takes everything at once.
+Source: KIP-429 and KIP-345 for the goals, ZookeeperConsumerConnector.scala@0.10.2 for eager. Tests:
+``tests/rebalance/test_member.py``.
+"""
+
+import enum
+from collections.abc import Mapping
+from functools import singledispatchmethod
+
+from rebalance import effects, events, inputs
+from rebalance.config import GroupConfig
+from rebalance.effects import Effect
+from rebalance.group_strategy import choose
+from rebalance.group_view import GroupView, Target
+from rebalance.hand_over import PATIENCE_TIMER, HandOver
+from rebalance.inputs import Input
+from rebalance.leadership import Leadership
+from rebalance.outbox import Outbox
+from rebalance.topic_filter import InvalidTopicFilter
+from registry.znodes.consumers import ConsumerRegistration
+
+
+class Phase(enum.Enum):
+    """Of the membership."""
+
+    OUTSIDE = "outside"  # no session, or the registration is under way
+    MEMBER = "member"
+    LEAVING = "leaving"
+    LEFT = "left"
+
+
+class GroupMember:
+    """``step`` it with everything that happens; it does nothing by itself."""
+
+    def __init__(self, consumer_id: str, registration: ConsumerRegistration, config: GroupConfig) -> None:
+        self.consumer_id = consumer_id
+        self._registration = registration
+        self._config = config
+        self._phase = Phase.OUTSIDE
+        self._suspended = False
+        self._view_changed = False
+        self._unregistering = False
+        self._out = Outbox(consumer_id)
+        self._hand_over = HandOver(self._out, config)
+        self._strategy_told = ""
+        self._problem_told = ""
+        self._start_over()
+
+    @property
+    def owned(self) -> Target:
+        """Partition -> thread number, of all whose delivery is on."""
+        return self._hand_over.owned
+
+    def step(self, event: Input, now_ms: float) -> list[Effect]:
+        """What has to be done because of ``event``, in order. ``now_ms``: of any clock that does not go back."""
+        self._out.now_ms = now_ms
+        self._handle(event)
+        if self._view_changed and self._phase in (Phase.MEMBER, Phase.LEAVING):
+            self._view_changed = False
+            self._look_at_the_view()
+        self._hand_over.reconcile()
+        if self._phase is Phase.LEAVING and self._hand_over.is_empty and not self._unregistering:
+            self._unregistering = True
+            self._out.do(effects.Unregister())
+        return self._out.take()
+
+    # -- what happened to the membership --
+
+    @singledispatchmethod
+    def _handle(self, event: Input) -> None:
+        raise AssertionError(f"no such input: {event!r}")
+
+    @_handle.register
+    def _session_opened(self, _: inputs.SessionOpened) -> None:
+        self._resume("a new session")
+        if self._phase is Phase.OUTSIDE:
+            self._out.do(effects.Register())
+
+    @_handle.register
+    def _registered(self, event: inputs.Registered) -> None:
+        if self._phase is Phase.OUTSIDE:
+            self._phase = Phase.MEMBER
+            self._view.members = None  # what was read before the registration stood says nothing
+            self._out.note(events.MemberRegistered, event.session_id, zxid=event.czxid)
+
+    @_handle.register
+    def _suspend(self, _: inputs.Suspended) -> None:
+        self._suspended = True
+        self._out.note(events.DeliverySuspended, cause="the connection broke")
+        self._out.do(effects.SuspendDelivery())
+
+    @_handle.register
+    def _connected(self, event: inputs.Connected) -> None:
+        self._hand_over.lost(event.lost, "not this member's any more after a reconnect")
+        self._resume("connected again in the same session")
+        self._hand_over.watch_owners()
+
+    @_handle.register
+    def _session_ended(self, _: inputs.SessionEnded) -> None:
+        self._out.cause = "the session ended"
+        self._hand_over.clear()
+        self._start_over()
+        if self._phase is Phase.LEAVING:
+            self._finish()
+        elif self._phase is Phase.MEMBER:
+            self._phase = Phase.OUTSIDE
+
+    @_handle.register
+    def _timer_fired(self, event: inputs.TimerFired) -> None:
+        if event.name == PATIENCE_TIMER:
+            self._hand_over.patience_ended()
+        else:
+            self._view_changed = True
+
+    @_handle.register
+    def _leave_requested(self, _: inputs.LeaveRequested) -> None:
+        if self._phase in (Phase.OUTSIDE, Phase.MEMBER):
+            self._out.cause = "this member leaves"
+            self._phase = Phase.LEAVING
+            self._hand_over.aim({})
+
+    @_handle.register
+    def _unregistered(self, _: inputs.Unregistered) -> None:
+        if self._phase is Phase.LEAVING:
+            self._finish()
+
+    # -- what happened to the group --
+
+    @_handle.register
+    def _members_read(self, event: inputs.MembersRead) -> None:
+        if self._phase is Phase.MEMBER and self.consumer_id not in event.members:
+            self._out.cause = "this member's registration was removed"
+            self._phase = Phase.OUTSIDE
+            self._hand_over.aim({})
+            self._out.do(effects.Register())
+            return
+        before = self._view.members
+        if before is not None:
+            self._out.cause = _difference(before, event.members)
+        choice = choose(event.members, self._registration.strategies)
+        self._view.members, self._view.strategy = event.members, choice.strategy
+        if choice.strategy.name != self._strategy_told:
+            self._strategy_told = choice.strategy.name
+            self._out.note(events.StrategyChosen, choice.strategy.name, choice.warning, cause=choice.why)
+        self._view_changed = True
+
+    @_handle.register
+    def _partitions_read(self, event: inputs.PartitionsRead) -> None:
+        if event.wanted != self._view.wanted:
+            return  # what was wanted before
+        before, self._view.partitions = self._view.partitions, event.partitions
+        if before is not None:
+            changed = [topic for topic, numbers in sorted(event.partitions.items()) if before.get(topic) != numbers]
+            self._out.cause = f"partitions of {', '.join(changed) or 'topics'} changed"
+        self._view_changed = True
+
+    @_handle.register
+    def _brokers_read(self, event: inputs.BrokersRead) -> None:
+        before, self._view.broker_ids = self._view.broker_ids, event.broker_ids
+        if before is not None:
+            self._out.cause = f"brokers changed from {sorted(before)} to {sorted(event.broker_ids)}"
+        self._view_changed = True
+
+    @_handle.register
+    def _assignment_read(self, event: inputs.AssignmentRead) -> None:
+        self._view.assignment, self._view.assignment_version = event.assignment, event.version
+        if self._view.generation:
+            self._out.cause = f"generation {self._view.generation}"
+        self._view_changed = True
+
+    @_handle.register
+    def _assignment_settled(self, event: inputs.AssignmentSettled) -> None:
+        proposal = self._leadership.settled(refused=event.stands is None)
+        if event.stands is None:
+            self._problem(event.error)
+            return
+        if event.written:
+            written = proposal.assignment
+            self._out.note(events.GenerationWritten, written.generation, written.strategy, proposal.moved)
+        self._assignment_read(event.stands)
+
+    @_handle.register
+    def _owners_read(self, event: inputs.OwnersRead) -> None:
+        self._leadership.owners_read(event.owners)
+        self._view_changed = True
+
+    # -- what happened to partitions --
+
+    @_handle.register
+    def _claim_settled(self, event: inputs.ClaimSettled) -> None:
+        self._hand_over.claim_settled(event.outcomes)
+
+    @_handle.register
+    def _owners_gone(self, event: inputs.OwnersGone) -> None:
+        self._hand_over.owners_gone(event.partitions)
+
+    @_handle.register
+    def _delivery_stopped(self, event: inputs.DeliveryStopped) -> None:
+        self._hand_over.delivery_stopped(event.stop_id, event.offsets)
+
+    @_handle.register
+    def _release_settled(self, event: inputs.ReleaseSettled) -> None:
+        self._hand_over.release_settled(event.outcomes)
+
+    @_handle.register
+    def _ownership_lost(self, event: inputs.OwnershipLost) -> None:
+        self._hand_over.lost(event.partitions, "a commit was refused")
+
+    # -- own business --
+
+    def _look_at_the_view(self) -> None:
+        """The group changed: what should be owned now, and for a leader, what is to be written."""
+        if self._phase is Phase.LEAVING:
+            return
+        try:
+            self._watch_topics()
+            for effect in self._leadership.work(self._view, self._out.now_ms, self._out.cause):
+                self._out.do(effect)
+            target = self._view.target()
+        except InvalidTopicFilter as error:
+            self._problem(str(error))
+            return
+        self._problem_told = ""
+        if target is not None and self._view.strategy is not None:
+            self._hand_over.aim(target, self._view.strategy.name, self._view.generation, self._view.basis())
+
+    def _watch_topics(self) -> None:
+        wanted = self._view.topics_to_watch()
+        wanted.check()
+        if wanted != self._view.wanted:
+            self._view.wanted, self._view.partitions = wanted, None
+            self._out.do(effects.WatchTopics(wanted))
+
+    def _start_over(self) -> None:
+        """Nothing that was known in a former session counts."""
+        self._view = GroupView(self.consumer_id, self._registration, self._config.exclude_internal_topics)
+        self._leadership = Leadership()
+        self._view_changed = False
+        self._unregistering = False
+
+    def _resume(self, cause: str) -> None:
+        if self._suspended:
+            self._suspended = False
+            self._out.note(events.DeliveryResumed, cause=cause)
+            self._out.do(effects.ResumeDelivery())
+
+    def _finish(self) -> None:
+        self._phase = Phase.LEFT
+        self._out.note(events.MemberLeft)
+        self._out.do(effects.Finish())
+
+    def _problem(self, cause: str) -> None:
+        if cause != self._problem_told:
+            self._problem_told = cause
+            self._out.note(events.GroupNotUnderstood, cause=cause)
+
+
+def _difference(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    came, went = sorted(after.keys() - before.keys()), sorted(before.keys() - after.keys())
+    words = [*(f"{name} came" for name in came), *(f"{name} went" for name in went)]
+    return ", ".join(words) or "a member was replaced"

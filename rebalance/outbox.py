@@ -1,0 +1,27 @@
+"""Where the parts of ``GroupMember`` put their effects, in order, with the cause that observers are told. Pure."""
+
+from rebalance.effects import Effect, Note
+from rebalance.events import RebalanceEvent
+
+
+class Outbox:
+    """The effects of one step. ``cause`` is what last happened to the group, ``now_ms`` the time of the step."""
+
+    def __init__(self, actor: str) -> None:
+        self.actor = actor
+        self.cause = "started"
+        self.now_ms = 0.0
+        self._effects: list[Effect] = []
+
+    def do(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    def note(self, kind: type[RebalanceEvent], *fields: object, cause: str | None = None, zxid: int = 0) -> None:
+        """Tell the observers; ``fields`` are those after the four that all events have."""
+        told = self.cause if cause is None else cause
+        self.do(Note(kind(int(self.now_ms), self.actor, told, zxid, *fields)))
+
+    def take(self) -> list[Effect]:
+        """All since the last call."""
+        taken, self._effects = self._effects, []
+        return taken

@@ -1,0 +1,37 @@
+"""From when to when a member rebalances, as its observers see it. Pure."""
+
+from collections.abc import Iterable
+
+from rebalance.events import RebalanceFinished
+from storage.types import TopicPartition
+
+
+class RoundReport:
+    """What happened since what a member owns began to differ from what it should own."""
+
+    def __init__(self, owned: Iterable[TopicPartition], cause: str, now_ms: float) -> None:
+        self._before = frozenset(owned)
+        self._stopped: set[TopicPartition] = set()
+        self._started: set[TopicPartition] = set()
+        self._cause = cause
+        self._began_ms = now_ms
+
+    def stopped(self, partitions: Iterable[TopicPartition]) -> None:
+        self._stopped.update(partitions)
+
+    def started(self, partitions: Iterable[TopicPartition]) -> None:
+        self._started.update(partitions)
+
+    def finished(self, owned: Iterable[TopicPartition], actor: str, now_ms: float) -> RebalanceFinished:
+        """The member owns what it should: ``owned``."""
+        now_owned = set(owned)
+        return RebalanceFinished(
+            int(now_ms),
+            actor,
+            self._cause,
+            0,
+            int(now_ms - self._began_ms),
+            tuple(sorted(self._before - self._stopped)),
+            tuple(sorted(self._before & self._stopped)),
+            tuple(sorted(now_owned & self._started)),
+        )
