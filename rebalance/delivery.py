@@ -43,3 +43,9 @@ class Delivery(Protocol):
 
     def resume(self) -> None:
         """The session survived; what was dropped meanwhile was told by ``drop`` before."""
+
+    def failed(self, error: Exception) -> None:
+        """The member cannot go on (its id was taken over, ZooKeeper forbids something); all was dropped before.
+
+        Close the client; nothing more is called.
+        """

@@ -1,21 +1,40 @@
-"""The driver of one group member: runs the effects of ``GroupMember`` with the registries, watches and a clock."""
+"""The driver of one group member: runs the effects of ``GroupMember`` with the registries, watches and a clock.
 
-from collections.abc import Mapping
-from typing import NamedTuple
+Everything happens on the reactor's thread. Inputs are taken one at a time and in order; what ZooKeeper is asked is sent
+at once and its answer becomes the next input. An answer that belongs to a former session is dropped (``_epoch``).
+Tests: ``tests/rebalance/test_driver.py`` and the campaigns beside it.
+"""
 
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from functools import partial, singledispatchmethod
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from rebalance import effects, events, inputs
 from rebalance.config import GroupConfig
 from rebalance.delivery import Delivery
+from rebalance.effects import Effect
 from rebalance.events import Observe, ignore
-from registry.client import RegistryClient
-from registry.session import Clock
+from rebalance.inputs import Input
+from rebalance.member import GroupMember
+from rebalance.ownership import IN_DOUBT, Ownership
+from rebalance.reporter import Reporter
+from rebalance.watches import GroupWatches
+from registry.client import RegistryClient, SessionState
+from registry.consumers import ConsumerRegistry
+from registry.errors import BadVersion, ConnectionLoss, RequestTooLarge, SessionLost
+from registry.group_assignments import GroupAssignmentRegistry
+from registry.offsets import Refused
+from registry.session import Clock, until_answered
 from registry.znodes.consumers import ConsumerRegistration
 from storage.types import TopicPartition
 
-
-class Refused(NamedTuple):
-    """Why a commit was not written; moves to ``registry.offsets``."""
-
-    reason: str
+_log = Logger()
 
 
 class GroupDriver:
@@ -42,28 +61,335 @@ class GroupDriver:
     ) -> None:
         self.group = group
         self.consumer_id = consumer_id
+        self._client = client
+        self._clock = clock
+        self._registration = registration
+        self._delivery = delivery
+        self._config = config or GroupConfig()
+        self._observe = observe
+        self._reporter = Reporter(observe, consumer_id, clock)
+        self._member = GroupMember(consumer_id, registration, self._config)
+        self._consumers = ConsumerRegistry(client, group, clock, observe, consumer_id)
+        self._ownership = Ownership(client, group, observe, consumer_id)
+        self._assignments = GroupAssignmentRegistry(client, group, observe, consumer_id)
+        self._watches: GroupWatches | None = None
+        self._timers: dict[str, Any] = {}
+        self._gone: set[TopicPartition] = set()  # owner znodes that went in this turn of the reactor
+        self._waiting: deque[Input] = deque()
+        self._stepping = False
+        self._sessions: list[int] = []  # all that this process held
+        self._session: int | None = None
+        self._epoch = 0
+        self._in_doubt = False
+        self._lease_told = False
+        self._registered: Deferred[None] = Deferred()
+        self._left: Deferred[None] = Deferred()
+        self._leaving = False
+        self._remove_listener: Callable[[], None] = lambda: None
+
+    # -- for the consumer --
 
     async def start(self) -> None:
         """Register and take part from then on. Returns when registered; ownership comes as ``Delivery.start``.
 
-        Raises: FencedInstanceId or DuplicateConsumerId if a live holder of the id stays; InvalidTopicFilter.
+        Raises: FencedInstanceId or DuplicateConsumerId if a live holder of the id stays; SessionLost if ``leave`` was
+            faster.
         """
-        raise NotImplementedError
+        patience_ms, session_timeout_ms = self._config.patience_ms, self._client.session_timeout_ms
+        if patience_ms <= session_timeout_ms:
+            cause = (
+                f"rebalance.max.retries x rebalance.backoff.ms ({patience_ms} ms) is not above the session timeout"
+                f" ({session_timeout_ms} ms): Kafka's consumers would give up before a dead owner is gone"
+            )
+            self._reporter.event(events.SettingsDoubtful, cause)
+        self._remove_listener = self._client.add_session_listener(self._session_changed)
+        if self._client.state is SessionState.CONNECTED:
+            self._open_session()
+        await self._registered
 
     async def leave(self) -> None:
         """Stop delivery, commit, release and unregister. Returns when done, or when the session ended instead."""
-        raise NotImplementedError
+        if not self._leaving:
+            self._leaving = True
+            self._take(inputs.LeaveRequested())
+        if not self._left.called:
+            done: Deferred[None] = Deferred()
+            self._left.chainDeferred(done)
+            await done
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Refused | None]:
-        """Write the next offsets to consume. None: written. Refused: this member does not own it, or is not certain to
-        (connection in doubt, lease ended): then try again after ``resume``, unless it was dropped."""
-        raise NotImplementedError
+        """Write the next offsets to consume. None: written.
+
+        Refused with IN_DOUBT: try again after ``resume``, unless it was dropped. Refused with anything else: this
+        member does not own it; if it did, ``Delivery.drop`` has told so.
+        """
+        epoch = self._epoch
+        outcomes = await self._ownership.commit(offsets, self.may_act)
+        lost = {tp for tp, refused in outcomes.items() if refused is not None and refused != IN_DOUBT}
+        if epoch == self._epoch and lost:
+            self._take(inputs.OwnershipLost(frozenset(lost)))
+        self._reporter.commits("commit", offsets, outcomes)
+        return outcomes
 
     def may_act(self) -> bool:
         """Whether a record may be handed out now: the session is certain to be alive, the connection not in doubt."""
-        raise NotImplementedError
+        if self._in_doubt:
+            return False
+        held = self._client.lease_held()
+        if held == self._lease_told:
+            self._lease_told = not held
+            if not held:
+                self._reporter.event(events.LeaseEnded, "ZooKeeper has not answered")
+        return held
 
     @property
     def owned(self) -> Mapping[TopicPartition, int]:
         """Partition -> thread number, of all that are delivered now."""
-        raise NotImplementedError
+        return self._member.owned
+
+    # -- the session --
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST:
+            self._end_session()
+        elif state is SessionState.SUSPENDED:
+            if self._session is not None:
+                self._in_doubt = True
+                self._take(inputs.Suspended())
+        elif self._client.session_id != self._session:
+            self._end_session()  # in case the server gave us another one without a word
+            self._open_session()
+        else:
+            self._spawn(self._check_ownership())
+
+    def _open_session(self) -> None:
+        self._session = self._client.session_id
+        assert self._session is not None
+        self._sessions.append(self._session)
+        self._take(inputs.SessionOpened())
+
+    def _end_session(self) -> None:
+        if self._session is None:
+            return
+        self._session = None
+        self._epoch += 1
+        self._forget()
+        self._take(inputs.SessionEnded())
+
+    def _forget(self) -> None:
+        """Watches, timers and tokens end with the session."""
+        if self._watches is not None:
+            self._watches.close()
+            self._watches = None
+        for timer in self._timers.values():
+            if timer.active():
+                timer.cancel()
+        self._timers.clear()
+        self._ownership.forget()
+        self._gone.clear()
+
+    async def _check_ownership(self) -> None:
+        """After a reconnect: whether the owner znodes are still there and of this session."""
+        try:
+            lost = await self._ownership.lost()
+        except ConnectionLoss:
+            return  # the next connection asks again
+        self._take(inputs.Connected(lost))
+
+    # -- the machine --
+
+    def _take(self, event: Input) -> None:
+        """One at a time: what effects cause at once waits until the effects before it are under way."""
+        self._waiting.append(event)
+        if self._stepping:
+            return
+        self._stepping = True
+        try:
+            while self._waiting:
+                for effect in self._member.step(self._waiting.popleft(), self._clock.seconds() * 1000):
+                    self._run(effect)
+        finally:
+            self._stepping = False
+
+    def _take_if(self, epoch: int, event: Input) -> None:
+        if epoch == self._epoch:
+            self._take(event)
+
+    def _spawn(self, work: "Coroutine[Any, Any, None]") -> None:
+        def failed(failure: Failure) -> None:
+            if failure.check(SessionLost) is None:  # SessionEnded has been or will be taken
+                _log.failure("{member} cannot go on", failure=failure, member=self.consumer_id)
+                self._clock.callLater(0, self._fail, failure)  # not in the midst of a step
+
+        ensureDeferred(work).addErrback(failed)
+
+    def _fail(self, failure: Failure) -> None:
+        """This member is of no more use; its session ends with the client that the consumer closes."""
+        self._epoch += 1
+        self._session = None
+        self._remove_listener()
+        self._forget()
+        self._take(inputs.SessionEnded())
+        if not self._registered.called:
+            self._registered.errback(failure)
+        else:
+            assert isinstance(failure.value, Exception)
+            self._delivery.failed(failure.value)
+
+    @singledispatchmethod
+    def _run(self, effect: Effect) -> None:
+        raise AssertionError(f"no such effect: {effect!r}")
+
+    # -- effects: the membership --
+
+    @_run.register
+    def _register(self, _: effects.Register) -> None:
+        self._spawn(self._registering(self._epoch))
+
+    async def _registering(self, epoch: int) -> None:
+        czxid = await self._consumers.register(self.consumer_id, self._registration, self._sessions)
+        if self._leaving:
+            await self._consumers.unregister(self.consumer_id)
+        if epoch != self._epoch or self._leaving or self._session is None:
+            return
+        self._take(inputs.Registered(self._session, czxid))
+        if self._watches is None:
+            self._watches = GroupWatches(
+                self._client, self.group, partial(self._take_if, epoch), self._observe, self.consumer_id
+            )
+        if not self._registered.called:
+            self._registered.callback(None)
+
+    @_run.register
+    def _unregister(self, _: effects.Unregister) -> None:
+        self._spawn(self._unregistering())
+
+    async def _unregistering(self) -> None:
+        with suppress(SessionLost):  # which ends the registration as well
+            await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
+        self._take(inputs.Unregistered())
+
+    @_run.register
+    def _finish(self, _: effects.Finish) -> None:
+        self._remove_listener()
+        self._forget()
+        self._epoch += 1
+        if not self._registered.called:
+            self._registered.errback(SessionLost("the member left before it was registered"))
+        self._left.callback(None)
+
+    @_run.register
+    def _watch_topics(self, effect: effects.WatchTopics) -> None:
+        if self._watches is not None:
+            self._watches.want(effect.wanted)
+
+    # -- effects: claims --
+
+    @_run.register
+    def _claim(self, effect: effects.Claim) -> None:
+        self._spawn(self._claiming(effect, self._epoch))
+
+    async def _claiming(self, effect: effects.Claim, epoch: int) -> None:
+        self._take_if(epoch, inputs.ClaimSettled(await self._ownership.claim(effect.threads)))
+
+    @_run.register
+    def _watch_owners(self, effect: effects.WatchOwners) -> None:
+        for tp in sorted(effect.partitions):
+            self._spawn(self._watching(tp, self._epoch))
+
+    async def _watching(self, tp: TopicPartition, epoch: int) -> None:
+        try:
+            owner = await self._ownership.owners.watch_gone(tp, partial(self._owner_gone, epoch, tp))
+        except ConnectionLoss:
+            return  # after the reconnect the machine asks again
+        if owner is None:
+            self._owner_gone(epoch, tp)
+
+    def _owner_gone(self, epoch: int, tp: TopicPartition) -> None:
+        """Owners often let go of many partitions at once; those are claimed together."""
+        if epoch != self._epoch:
+            return
+        if not self._gone:
+            self._clock.callLater(0, self._owners_gone, epoch)
+        self._gone.add(tp)
+
+    def _owners_gone(self, epoch: int) -> None:
+        if epoch == self._epoch and self._gone:
+            gone, self._gone = frozenset(self._gone), set()
+            self._take(inputs.OwnersGone(gone))
+
+    @_run.register
+    def _release(self, effect: effects.Release) -> None:
+        self._spawn(self._releasing(effect.offsets, self._epoch))
+
+    async def _releasing(self, offsets: Mapping[TopicPartition, int | None], epoch: int) -> None:
+        outcomes = await self._ownership.release(offsets)
+        if epoch == self._epoch:
+            committed = {tp: offset for tp, offset in offsets.items() if offset is not None and outcomes[tp]}
+            self._reporter.commits("release", committed, dict.fromkeys(committed))
+            self._take(inputs.ReleaseSettled(outcomes))
+
+    # -- effects: the leader --
+
+    @_run.register
+    def _write_assignment(self, effect: effects.WriteAssignment) -> None:
+        self._spawn(self._writing_assignment(effect, self._epoch))
+
+    async def _writing_assignment(self, effect: effects.WriteAssignment, epoch: int) -> None:
+        try:
+            version = await self._assignments.write(effect.assignment, effect.version)
+            stands = inputs.AssignmentRead(effect.assignment, version)
+            self._take_if(epoch, inputs.AssignmentSettled(stands, written=True))
+        except BadVersion:
+            stands = inputs.AssignmentRead(*await until_answered(self._client, self._assignments.read))
+            self._take_if(epoch, inputs.AssignmentSettled(stands, written=False))
+        except RequestTooLarge as error:
+            self._take_if(epoch, inputs.AssignmentSettled(None, written=False, error=str(error)))
+
+    @_run.register
+    def _read_owners(self, effect: effects.ReadOwners) -> None:
+        self._spawn(self._reading_owners(effect.topics, self._epoch))
+
+    async def _reading_owners(self, topics: frozenset[str], epoch: int) -> None:
+        owners = await until_answered(self._client, lambda: self._ownership.owners.owners(topics))
+        self._take_if(epoch, inputs.OwnersRead(owners))
+
+    # -- effects: the consumer, the clock, the observers --
+
+    @_run.register
+    def _start_delivery(self, effect: effects.StartDelivery) -> None:
+        self._delivery.start(effect.starts)
+
+    @_run.register
+    def _stop_delivery(self, effect: effects.StopDelivery) -> None:
+        self._spawn(self._stopping(effect, self._epoch))
+
+    async def _stopping(self, effect: effects.StopDelivery, epoch: int) -> None:
+        offsets = await self._delivery.stop(effect.partitions)
+        self._take_if(epoch, inputs.DeliveryStopped(effect.stop_id, {tp: offsets.get(tp) for tp in effect.partitions}))
+
+    @_run.register
+    def _drop_delivery(self, effect: effects.DropDelivery) -> None:
+        self._ownership.drop(effect.partitions)
+        self._delivery.drop(effect.partitions)
+
+    @_run.register
+    def _suspend_delivery(self, _: effects.SuspendDelivery) -> None:
+        self._delivery.suspend()
+
+    @_run.register
+    def _resume_delivery(self, _: effects.ResumeDelivery) -> None:
+        self._in_doubt = False
+        self._delivery.resume()
+
+    @_run.register
+    def _set_timer(self, effect: effects.SetTimer) -> None:
+        timer = self._timers.get(effect.name)
+        if timer is not None and timer.active():
+            timer.cancel()
+        delay = max(0.0, effect.at_ms / 1000 - self._clock.seconds())
+        self._timers[effect.name] = self._clock.callLater(delay, self._take, inputs.TimerFired(effect.name))
+
+    @_run.register
+    def _note(self, effect: effects.Note) -> None:
+        self._reporter.tell(effect.event)

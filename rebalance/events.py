@@ -162,6 +162,11 @@ class GroupNotUnderstood(RebalanceEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class SettingsDoubtful(RebalanceEvent):
+    """A warning at the start: ``cause`` names the settings."""
+
+
+@dataclass(frozen=True, slots=True)
 class MemberLeft(RebalanceEvent):
     """Everything is released and the registration is gone."""
 

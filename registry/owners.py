@@ -28,7 +28,7 @@ from registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NodeExist
 from registry.events import Observe, WatchArmed, WatchFired, ignore, wall_clock_ms
 from registry.multis import settle
 from registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
-from registry.pipeline import ensure_paths, found
+from registry.pipeline import ensure_paths, found, results
 from registry.session import connected
 from registry.znodes import consumers as znodes
 from storage.types import TopicPartition
@@ -121,6 +121,12 @@ class OwnerRegistry:
             for tp, answer in zip(partitions, answers, strict=True)
             if answer is not None
         }
+
+    async def not_ours(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those whose owner znode is not there or not of the client's session. Raises: ConnectionLoss, SessionLost."""
+        stats = await results(self._client.exists(self._path(tp)) for tp in partitions)
+        mine = self._client.session_id
+        return {tp for tp, stat in zip(partitions, stats, strict=True) if stat is None or stat.ephemeral_owner != mine}
 
     async def watch_gone(self, tp: TopicPartition, on_gone: Callable[[], None]) -> str | None:
         """Call ``on_gone`` once when the present owner has gone (or may have: claim and see).

@@ -1,0 +1,52 @@
+"""Tells observers what a driver saw, and the log what somebody should look into."""
+
+from collections.abc import Mapping
+
+from twisted.logger import Logger
+
+from rebalance.events import (
+    ClaimOverdue,
+    CommitRefused,
+    Committed,
+    GroupNotUnderstood,
+    Observe,
+    RebalanceEvent,
+    SettingsDoubtful,
+    StrategyChosen,
+)
+from registry.offsets import Refused
+from registry.session import Clock
+from storage.types import TopicPartition
+
+_log = Logger()
+
+_WARNINGS = (ClaimOverdue, GroupNotUnderstood, SettingsDoubtful)
+
+
+class Reporter:
+    """Of one member."""
+
+    def __init__(self, observe: Observe, actor: str, clock: Clock) -> None:
+        self._observe = observe
+        self._actor = actor
+        self._clock = clock
+
+    def tell(self, event: RebalanceEvent) -> None:
+        if isinstance(event, _WARNINGS) or (isinstance(event, StrategyChosen) and event.warning):
+            _log.warn("{member}: {event}", member=self._actor, event=event)
+        self._observe(event)
+
+    def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:
+        """``fields`` are those after the four that all events have."""
+        self.tell(kind(int(self._clock.seconds() * 1000), self._actor, cause, 0, *fields))
+
+    def commits(
+        self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, Refused | None]
+    ) -> None:
+        """What became of each; None: written."""
+        written = {tp: offset for tp, offset in offsets.items() if outcomes[tp] is None}
+        if written:
+            self.event(Committed, cause, written)
+        for tp, refused in outcomes.items():
+            if refused is not None:
+                self.event(CommitRefused, cause, tp, refused.reason)

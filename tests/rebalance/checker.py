@@ -1,0 +1,82 @@
+"""Checks what members of a group did, from their event streams, whatever produced them: the simulator or processes.
+
+Three promises (design, "Groups, twice"), as violations in words:
+
+* *one at a time*: a record is handed out only by who claimed its partition last, while that claim holds;
+* *no way back*: the stored offset of a partition never gets smaller;
+* *at least once*: every record below a stored offset was handed out before, and in the end every record was.
+
+Facts come in the order in which they happened; facts of several processes are sorted by time first. Tested on planted
+violations in ``test_checker.py``.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from rebalance import events
+from storage.types import TopicPartition
+
+
+class Kind(Enum):
+    CLAIMED = "claimed"  # the member owns the partition from here on
+    ENDED = "ended"  # released, or lost as the member knows now
+    HANDED_OUT = "handed out"  # the record at ``offset`` was given to the user
+    STORED = "stored"  # seen in ZooKeeper: the committed offset
+
+
+class Fact(NamedTuple):
+    """One thing that happened; ``member`` is a consumer id, "" for what was seen in ZooKeeper."""
+
+    time_ms: float
+    member: str
+    kind: Kind
+    partition: TopicPartition
+    offset: int = -1
+
+
+def facts_of(event: object) -> Iterator[Fact]:
+    """What an observer's event says about ownership."""
+    match event:
+        case events.Claimed():
+            for partition, offset in event.offsets.items():
+                yield Fact(event.time_ms, event.actor, Kind.CLAIMED, partition, offset)
+        case events.Released() | events.OwnershipLost():
+            for partition in event.partitions:
+                yield Fact(event.time_ms, event.actor, Kind.ENDED, partition)
+
+
+def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None = None) -> list[str]:
+    """Every promise that was broken, in order. ``log_ends``: partition -> its number of records, all to be delivered
+    by the end (None: not asked)."""
+    holder: dict[TopicPartition, str] = {}
+    stored: dict[TopicPartition, int] = {}
+    handed_out: defaultdict[TopicPartition, set[int]] = defaultdict(set)
+    broken: list[str] = []
+    for fact in facts:
+        partition = fact.partition
+        match fact.kind:
+            case Kind.CLAIMED:
+                holder[partition] = fact.member
+            case Kind.ENDED:
+                if holder.get(partition) == fact.member:
+                    del holder[partition]
+            case Kind.HANDED_OUT:
+                if holder.get(partition) != fact.member:
+                    whose = f"it is {holder[partition]}'s" if partition in holder else "it did not own it"
+                    broken.append(f"{fact.time_ms}: {fact.member} handed out {partition}@{fact.offset}, but {whose}")
+                handed_out[partition].add(fact.offset)
+            case Kind.STORED:
+                before = stored.get(partition, -1)
+                if fact.offset < before:
+                    broken.append(f"{fact.time_ms}: the offset of {partition} went back from {before} to {fact.offset}")
+                skipped = set(range(max(before, 0), fact.offset)) - handed_out[partition]
+                if skipped:
+                    broken.append(f"{fact.time_ms}: {partition}: {fact.offset} was committed, never seen: {skipped}")
+                stored[partition] = fact.offset
+    for partition, log_end in (log_ends or {}).items():
+        missing = set(range(log_end)) - handed_out[partition]
+        if missing:
+            broken.append(f"{partition}: {len(missing)} of {log_end} records never handed out: {sorted(missing)[:5]}")
+    return broken

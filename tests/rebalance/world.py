@@ -1,0 +1,349 @@
+"""Members of a group on the in-memory ZooKeeper: real drivers, consumers that hand out numbers instead of records.
+
+A ``Process`` is paused and killed as a whole: neither messages nor its own timers reach it. What was due meanwhile
+comes when it goes on, its own timers first, so that a zombie acts before it is told that its session is over.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.base import DelayedCall
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from rebalance.config import GroupConfig
+from rebalance.delivery import Start
+from rebalance.driver import GroupDriver
+from rebalance.events import GroupEvent, RebalanceEvent
+from registry.offsets import Refused
+from registry.paths import ensure_persistent_paths
+from registry.topics import TopicRegistry
+from registry.watches import DataWatcher
+from registry.znodes import consumers as znodes
+from registry.znodes.consumers import ConsumerRegistration
+from registry.znodes.group_assignment import GroupAssignment, assignment_path, decode
+from storage.types import TopicPartition
+from tests.rebalance.checker import Fact, Kind, facts_of, violations
+from tests.rebalance.old_consumer import GROUP, OldConsumer
+from tests.sim.scheduler import Scheduler
+from tests.sim.zookeeper import SimZooKeeper
+from tests.sim.zookeeper_client import SimClient
+
+COOPERATIVE = ("cooperative-sticky", "range")
+TICK_S = 0.1
+COMMIT_EVERY_TICKS = 5
+STOP_MS = 30
+
+
+class ProcessClock:
+    """The clock as one process sees it: while it is paused its calls wait."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._held_back: list[Callable[[], None]] | None = None
+
+    def seconds(self) -> float:
+        return self._clock.seconds()
+
+    def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> DelayedCall:
+        def due() -> None:
+            if self._held_back is None:
+                call(*args)
+            else:
+                self._held_back.append(lambda: call(*args))
+
+        return self._clock.callLater(delay, due)
+
+    def pause(self) -> None:
+        self._held_back = self._held_back or []
+
+    def resume(self) -> None:
+        held_back, self._held_back = self._held_back or [], None
+        for call in held_back:
+            call()
+
+
+class Process:
+    """One member: a ZooKeeper client, a driver, and a consumer that hands out the next numbers at every tick."""
+
+    def __init__(
+        self, group: "Group", consumer_id: str, registration: ConsumerRegistration, config: GroupConfig | None = None
+    ) -> None:
+        self.group = group
+        self.consumer_id = consumer_id
+        self.client: SimClient = group.zookeeper.client(consumer_id, session_timeout_ms=group.session_timeout_ms)
+        self.clock = ProcessClock(group.scheduler.clock)
+        self.events: list[Any] = []
+        self.positions: dict[TopicPartition, int] = {}  # of what is delivered: the next number
+        self.threads: dict[TopicPartition, int] = {}
+        self.suspended = False
+        self.alive = True
+        self.leaving = False
+        self.failure: BaseException | None = None
+        self.refusals: list[Refused] = []
+        self.stop_ms: float = STOP_MS
+        self._ticks = 0
+        self.driver = GroupDriver(
+            self.client, self.clock, GROUP, consumer_id, registration, self, config, self._observed
+        )
+        self.started = ensureDeferred(self.driver.start())
+        self.started.addErrback(lambda failure: self.failed(failure.value))
+        self.clock.callLater(TICK_S * group.scheduler.random.random(), self._tick)
+
+    # Delivery
+
+    def start(self, starts: Mapping[TopicPartition, Start]) -> None:
+        for tp, start in starts.items():
+            assert tp not in self.positions, f"{tp} is started twice"
+            self.positions[tp] = max(0, start.offset)
+            self.threads[tp] = start.thread
+        self._commit({tp: 0 for tp, start in starts.items() if start.offset < 0})
+
+    def stop(self, partitions: frozenset[TopicPartition]) -> Awaitable[Mapping[TopicPartition, int | None]]:
+        offsets = {tp: self.positions.pop(tp) for tp in sorted(partitions)}
+        stopped: Deferred[Mapping[TopicPartition, int | None]] = Deferred()
+        self.clock.callLater(self.group.scheduler.random.uniform(0, self.stop_ms) / 1000, stopped.callback, offsets)
+        return stopped
+
+    def drop(self, partitions: frozenset[TopicPartition]) -> None:
+        for tp in partitions:
+            self.positions.pop(tp, None)
+
+    def suspend(self) -> None:
+        self.suspended = True
+
+    def resume(self) -> None:
+        self.suspended = False
+
+    def failed(self, error: BaseException) -> None:
+        self.failure = error
+
+    # Faults and the like
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.clock.pause()
+        self.client.pause()
+
+    def wake(self) -> None:
+        """SIGCONT."""
+        self.clock.resume()
+        self.client.resume()
+
+    def kill(self) -> None:
+        """kill -9: silence for ever."""
+        self.pause()
+        self.alive = False
+
+    def leave(self) -> "Deferred[None]":
+        self.leaving = True
+        return ensureDeferred(self._leave())
+
+    async def _leave(self) -> None:
+        await self.driver.leave()
+        await self.client.close()
+        self.alive = False
+
+    # What the tests ask
+
+    @property
+    def owned(self) -> list[TopicPartition]:
+        return sorted(self.positions)
+
+    def named(self, kind: type[RebalanceEvent]) -> list[Any]:
+        """The events of a kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> "Deferred[Mapping[TopicPartition, Refused | None]]":
+        return ensureDeferred(self.driver.commit(offsets))
+
+    # Own business
+
+    def _observed(self, event: GroupEvent) -> None:
+        self.events.append(event)
+        self.group.facts.extend(facts_of(event))
+
+    def _tick(self) -> None:
+        if not self.alive:
+            return
+        self._ticks += 1
+        for tp in sorted(self.positions):
+            self._hand_out(tp)
+        if self._ticks % COMMIT_EVERY_TICKS == 0 and not self.leaving:
+            self._commit(dict(self.positions))
+        self.clock.callLater(TICK_S, self._tick)
+
+    def _hand_out(self, tp: TopicPartition) -> None:
+        for _ in range(self.group.records_per_tick):
+            if self.suspended or self.positions[tp] >= self.group.log_ends[tp] or not self.driver.may_act():
+                return
+            self.group.handed_out(self, tp, self.positions[tp])
+            self.positions[tp] += 1
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        def settled(outcomes: Mapping[TopicPartition, Refused | None]) -> None:
+            self.refusals.extend(refused for refused in outcomes.values() if refused is not None)
+
+        if offsets:
+            self.commit(offsets).addCallback(settled)
+
+
+class Group:
+    """Topics, members, and everything that was seen of them."""
+
+    def __init__(
+        self,
+        partitions: Mapping[str, int] | None = None,
+        seed: int = 0,
+        *,
+        session_timeout_ms: int = 6000,
+        brokers: int = 1,
+    ) -> None:
+        self.scheduler = Scheduler(seed)
+        self.random = self.scheduler.random
+        self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
+        self.session_timeout_ms = session_timeout_ms
+        self.tool: SimClient = self.zookeeper.client("tool", session_timeout_ms=60_000)
+        self.scheduler.run(ensure_persistent_paths(self.tool))
+        self.topics = TopicRegistry(self.tool)
+        self.log_ends: dict[TopicPartition, int] = {}
+        self.records_per_tick = 3
+        self.facts: list[Fact] = []
+        self.seen: list[str] = []  # violations found on the spot, with ZooKeeper as the witness
+        self.processes: list[Process] = []
+        self.old_consumers: list[OldConsumer] = []
+        self._brokers: dict[int, SimClient] = {}
+        for topic, count in (partitions or {"t": 4}).items():
+            self.create_topic(topic, count)
+        for broker_id in range(brokers):
+            self.start_broker(broker_id)
+
+    # Members
+
+    def join(
+        self,
+        name: str,
+        strategies: Sequence[str] = COOPERATIVE,
+        *,
+        subscription: Mapping[str, int] | None = None,
+        pattern: str = znodes.STATIC,
+        instance_timeout_ms: int | None = None,
+        config: GroupConfig | None = None,
+    ) -> Process:
+        """A member begins to start; ``instance_timeout_ms`` makes it a static one."""
+        registration = ConsumerRegistration(
+            subscription or {tp.topic: 1 for tp in self.log_ends},
+            pattern,
+            1,
+            tuple(strategies),
+            name if instance_timeout_ms is not None else None,
+            instance_timeout_ms,
+        )
+        process = Process(self, f"{GROUP}_{name}", registration, config)
+        self.processes.append(process)
+        return process
+
+    def join_all(self, names: str, strategies: Sequence[str] = COOPERATIVE, **options: Any) -> list[Process]:
+        """One member per letter, one after the other; returns when all is settled."""
+        joined = []
+        for name in names:
+            joined.append(self.join(name, strategies, **options))
+            self.settle()
+        return joined
+
+    def join_old(self, name: str) -> OldConsumer:
+        """A consumer of Kafka 0.10."""
+        old = OldConsumer(self, name)
+        self.old_consumers.append(old)
+        return old
+
+    @property
+    def live(self) -> list[Process]:
+        return [process for process in self.processes if process.alive and not process.leaving]
+
+    # The rest of the world
+
+    def create_topic(self, topic: str, count: int) -> None:
+        self.scheduler.run(self.topics.create_topic(topic, {number: [0] for number in range(count)}, None, {}))
+        self._know(topic, range(count))
+
+    def grow_topic(self, topic: str, added: int) -> None:
+        first = sum(tp.topic == topic for tp in self.log_ends)
+        numbers = range(first, first + added)
+        self.scheduler.run(self.topics.add_partitions(topic, {number: [0] for number in numbers}))
+        self._know(topic, numbers)
+
+    def produce(self, count: int = 1) -> None:
+        """That many records into each partition."""
+        for tp in self.log_ends:
+            self.log_ends[tp] += count
+
+    def start_broker(self, broker_id: int) -> None:
+        client = self._brokers[broker_id] = self.zookeeper.client(f"broker-{broker_id}")
+        self.scheduler.run(client.create(f"/brokers/ids/{broker_id}", b"{}", ephemeral=True))
+
+    def stop_broker(self, broker_id: int) -> None:
+        self.scheduler.run(self._brokers.pop(broker_id).close())
+
+    # What is seen
+
+    def handed_out(self, process: Process, tp: TopicPartition, offset: int) -> None:
+        self.facts.append(Fact(self.scheduler.now_ms, process.consumer_id, Kind.HANDED_OUT, tp, offset))
+        owner = self.owner(tp)
+        if owner is None or owner.rpartition("-")[0] != process.consumer_id:
+            self.seen.append(f"{self.scheduler.now_ms}: {process.consumer_id} handed out {tp}, the owner is {owner}")
+
+    def owner(self, tp: TopicPartition) -> str | None:
+        """The owner znode as it stands in this instant."""
+        path = znodes.owner_path(GROUP, *tp)
+        return None if self.zookeeper.tree.exists(path) is None else self.zookeeper.tree.get(path)[0].decode()
+
+    def owners(self) -> dict[TopicPartition, str | None]:
+        """Of every partition, the consumer id."""
+        owners = {tp: self.owner(tp) for tp in sorted(self.log_ends)}
+        return {tp: None if owner is None else owner.rpartition("-")[0] for tp, owner in owners.items()}
+
+    def offset(self, tp: TopicPartition) -> int:
+        """The stored one."""
+        path = znodes.offset_path(GROUP, *tp)
+        return int(self.zookeeper.tree.get(path)[0]) if self.zookeeper.tree.exists(path) is not None else -1
+
+    def assignment(self) -> GroupAssignment | None:
+        """What the leader wrote last."""
+        path = assignment_path(GROUP)
+        return decode(path, self.zookeeper.tree.get(path)[0]) if self.zookeeper.tree.exists(path) is not None else None
+
+    def violations(self, *, all_delivered: bool = True) -> list[str]:
+        return self.seen + violations(self.facts, self.log_ends if all_delivered else None)
+
+    def settle(self, duration_ms: float = 1000) -> None:
+        """Let that much time pass."""
+        self.scheduler.run_for(duration_ms)
+
+    def is_served(self) -> bool:
+        """Every partition is delivered by its owner."""
+        consumers = [*self.live, *(old for old in self.old_consumers if old.alive)]
+        return {tp: consumer.consumer_id for consumer in consumers for tp in consumer.positions} == self.owners()
+
+    @property
+    def counts(self) -> list[int]:
+        """How many partitions each live member has."""
+        return [len(process.positions) for process in self.live]
+
+    def until_served(self, limit_ms: float = 60_000) -> None:
+        """Raises Stuck if it takes longer."""
+        self.scheduler.run_until(self.is_served, limit_ms)
+
+    def until_consumed(self, limit_ms: float = 60_000) -> None:
+        """Until all records are delivered and committed."""
+        self.scheduler.run_until(lambda: all(self.offset(tp) == end for tp, end in self.log_ends.items()), limit_ms)
+
+    def _know(self, topic: str, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            tp = TopicPartition(topic, number)
+            self.log_ends[tp] = 0
+            DataWatcher(self.tool, znodes.offset_path(GROUP, *tp), lambda data, stat, tp=tp: self._stored(tp, data))
+
+    def _stored(self, tp: TopicPartition, data: bytes | None) -> None:
+        if data is not None:
+            self.facts.append(Fact(self.scheduler.now_ms, "", Kind.STORED, tp, int(data)))
