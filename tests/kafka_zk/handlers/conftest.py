@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -177,45 +178,46 @@ def _decoded(parts: list[Any] | None, api_key: ApiKey, version: int) -> Any:
     return codec.decode_response(api_key, version, frame[response_body_position(frame, api_key, version) :])
 
 
+def build_harness(folder: Path, **properties: str) -> Harness:
+    """Services whose logs lie in ``folder``; ``properties`` are configuration keys of the broker, ``_`` for ``.``."""
+    keys = {key.replace("_", "."): value for key, value in properties.items()}
+    config, _ = KafkaConfig.from_properties(
+        {"zookeeper.connect": "none:1", "broker.id": "0", "log.dirs": str(folder), **keys}
+    )
+    clock = Clock()
+    logs = LogManager(
+        config.log_directories, config.topic_defaults, broker_id=0, cluster_id="cluster",
+        clock_ms=lambda: 1_700_000_000_000,
+        on_directory_failure=lambda directory, error, lost: replicas.directory_failed(lost),
+    )  # fmt: skip
+    logs.start({})
+    purgatory = Purgatory(clock)
+
+    def run_now(work: Callable[[], None]) -> "Deferred[None]":
+        return succeed(work())
+
+    metadata = MetadataCache()
+    replicas = ReplicaManager(
+        0, logs, config.topic_defaults, purgatory, run_now, metadata, len(config.log_directories)
+    )
+    configs, topics = FakeConfigs(), FakeTopics()
+
+    async def block() -> range:
+        return range(5000, 6000)
+
+    services = Services(
+        0, "cluster", config, clock, AllowAll(), metadata, replicas,
+        purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
+        FakeController(), topics, configs, ProducerIdManager(block), lambda: 1,  # type: ignore[arg-type]
+        DynamicBrokerConfig(config.properties),
+    )  # fmt: skip
+    return Harness(services, clock, configs, topics)
+
+
 @pytest.fixture
 def harness(tmp_path: Path) -> Callable[..., Harness]:
     """A factory: ``harness(key=value, …)`` with configuration keys of the broker."""
-
-    def make(**properties: str) -> Harness:
-        keys = {key.replace("_", "."): value for key, value in properties.items()}
-        config, _ = KafkaConfig.from_properties(
-            {"zookeeper.connect": "none:1", "broker.id": "0", "log.dirs": str(tmp_path), **keys}
-        )
-        clock = Clock()
-        logs = LogManager(
-            config.log_directories, config.topic_defaults, broker_id=0, cluster_id="cluster",
-            clock_ms=lambda: 1_700_000_000_000,
-            on_directory_failure=lambda directory, error, lost: replicas.directory_failed(lost),
-        )  # fmt: skip
-        logs.start({})
-        purgatory = Purgatory(clock)
-
-        def run_now(work: Callable[[], None]) -> "Deferred[None]":
-            return succeed(work())
-
-        metadata = MetadataCache()
-        replicas = ReplicaManager(
-            0, logs, config.topic_defaults, purgatory, run_now, metadata, len(config.log_directories)
-        )
-        configs, topics = FakeConfigs(), FakeTopics()
-
-        async def block() -> range:
-            return range(5000, 6000)
-
-        services = Services(
-            0, "cluster", config, clock, AllowAll(), metadata, replicas,
-            purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
-            FakeController(), topics, configs, ProducerIdManager(block), lambda: 1,  # type: ignore[arg-type]
-            DynamicBrokerConfig(config.properties),
-        )  # fmt: skip
-        return Harness(services, clock, configs, topics)
-
-    return make
+    return partial(build_harness, tmp_path)
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

@@ -1,0 +1,351 @@
+"""What one request costs a broker, without a clock: `python -m tests.bench.request_cost`.
+
+A Produce or Fetch request goes through everything that ours runs for it, from the reactor's turn to the answer on the
+socket, with real sockets and a real log. Counted are
+
+- opcodes of Python, of which each run of the same code has exactly as many;
+- system calls, by name, as Python makes them;
+- the peak of the memory that the turn allocates: a copy of the records shows there.
+
+`request_cost.json` holds what they were when somebody last looked, for each Python from 3.11 on (opcodes are a matter
+of the Python version); test_request_cost.py, a part of `make test`, fails at 10 % more. `--record` writes the file.
+`--valgrind` adds machine instructions, which depend on how Python was compiled and are therefore not compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.network.connection import ConnectionSettings
+from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.listener import Listener, ListenerSettings
+from kafka_zk.network.reactor import BrokerReactor
+from kafka_zk.network.read_ahead import ReadAhead
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
+from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
+from kafka_zk.protocol.request import request_header
+from tests.kafka_zk.handlers.conftest import batch, build_harness
+from tests.kafka_zk.network.harness import LocalReactor
+from tests.peers.processes import wait_until
+
+BASELINE = Path(__file__).with_name("request_cost.json")
+TOLERANCE = 0.10
+KINDS = ("produce 1 KB", "produce 64 KB", "fetch 64 KB")
+
+_PRODUCE_VERSION, _FETCH_VERSION = 11, 17  # what clients of Kafka 3.9 use
+_TOPIC = "measured"
+_WARM_UP = 40  # turns; the interpreter has specialised its code by then
+_MEASURED = 20
+_TIMEOUT_S = 30
+_BUFFER_BYTES = 1024 * 1024  # a whole request or answer fits, so that how many turns it takes is no matter of luck
+_INSTRUCTION_RUNS = (100, 200)
+
+
+class Cost(NamedTuple):
+    """Of one request. ``system_calls``: name -> how often."""
+
+    opcodes: int
+    system_calls: dict[str, int]
+    peak_bytes: int
+
+
+class _Reactor(LocalReactor):
+    doPoll = BrokerReactor.doPoll
+    doIteration = BrokerReactor.doPoll
+
+
+class OneBroker:
+    """A listener with all handlers behind it, and one client."""
+
+    def __init__(self, folder: Path) -> None:
+        harness = build_harness(folder)
+        self._topic_id = harness.lead(_TOPIC).bytes
+        self._dispatcher = Dispatcher(harness.services)
+        self._reactor = _Reactor()
+        settings = ConnectionSettings(
+            self._reactor, "PLAINTEXT", self._dispatch, versions=OFFERED_VERSIONS, read_ahead=ReadAhead(_no_thread)
+        )
+        where = ListenerSettings(
+            "127.0.0.1", 0, send_buffer_size_bytes=_BUFFER_BYTES, receive_buffer_size_bytes=_BUFFER_BYTES
+        )
+        listener = Listener(self._reactor, where, settings, ConnectionQuotas())
+        port = listener.bind()
+        listener.start_accepting()
+        self._client = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
+        self._client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        self._reactor.until(lambda: listener.connections)
+        transport: Any = listener.connections[0].transport
+        self._broker_socket: socket.socket = transport.socket
+        self.extra: Callable[[memoryview], object] = lambda body: None
+        self._requests = {
+            "produce 1 KB": self._produce(1_000),
+            "produce 64 KB": self._produce(64_000),
+            "fetch 64 KB": self._fetch(1),
+        }
+        for _ in range(3):
+            self.turn("produce 64 KB")
+        self._requests["first fetch"] = self._fetch(0)
+        self.turn("first fetch")  # where it ends the next one begins, as for any consumer that reads along
+
+    def _dispatch(self, context: Any, header: Any, body: memoryview) -> Any:
+        self.extra(body)
+        return self._dispatcher.dispatch(context, header, body)
+
+    def _produce(self, size_bytes: int) -> bytes:
+        topics = [TopicData(_TOPIC, [PartitionData(0, batch(b"x" * size_bytes))])]
+        parts = write_produce_request(_PRODUCE_VERSION, ProduceRequest(None, -1, 30_000, topics))
+        return _framed(ApiKey.PRODUCE, _PRODUCE_VERSION, b"".join(bytes(part) for part in parts))
+
+    def _fetch(self, offset: int) -> bytes:
+        """One batch of 64 KB."""
+        topics = [FetchTopic(None, self._topic_id, [FetchPartition(0, offset, 65_000, 0)])]
+        return _framed(ApiKey.FETCH, _FETCH_VERSION, write_fetch_request(_FETCH_VERSION, FetchRequest(500, 1, topics)))
+
+    def turn(self, kind: str) -> None:
+        """One request in, one answer out."""
+        self._send(kind)
+        self._reactor.doIteration(_TIMEOUT_S)
+        self._receive()
+
+    def _send(self, kind: str) -> None:
+        """Returns when the whole request waits in the broker's socket, so that one turn takes it."""
+        request = self._requests[kind]
+        self._client.sendall(request)
+        wait_until(lambda: _waiting_bytes(self._broker_socket) == len(request), _TIMEOUT_S, "the request")
+
+    def _receive(self) -> None:
+        (size_bytes,) = struct.unpack(">i", self._received(4))
+        self._received(size_bytes)
+
+    def _received(self, size_bytes: int) -> bytes:
+        data = b""
+        while len(data) < size_bytes:
+            more = self._client.recv(size_bytes - len(data))
+            assert more, "the broker closed the connection"
+            data += more
+        return data
+
+    def cost(self, kind: str) -> Cost:
+        """Each figure by requests of its own, because tracing costs memory and profiling costs opcodes. Of opcodes the
+        mean, because every few KB an append adds to the index."""
+        for _ in range(_WARM_UP):
+            self.turn(kind)
+        opcodes = [self._measured(kind, _opcodes) for _ in range(_MEASURED)]
+        return Cost(
+            round(sum(opcodes) / _MEASURED), self._measured(kind, _system_calls), self._measured(kind, _peak_bytes)
+        )
+
+    def _measured(self, kind: str, measure: Callable[[Callable[[], object]], Any]) -> Any:
+        self._send(kind)
+        result = measure(lambda: self._reactor.doIteration(_TIMEOUT_S))
+        self._receive()
+        return result
+
+    def close(self) -> None:
+        self._client.close()
+        self._reactor.close()
+
+
+def _no_thread(work: Callable[[], None]) -> Any:
+    raise AssertionError("what was just written is in the page cache")
+
+
+def _waiting_bytes(connected: socket.socket) -> int:
+    (count,) = struct.unpack("i", fcntl.ioctl(connected, termios.FIONREAD, b"\0" * 4))
+    return int(count)
+
+
+def _framed(api_key: ApiKey, version: int, body: bytes) -> bytes:
+    frame = request_header(api_key, version, 7, "client") + body
+    return struct.pack(">i", len(frame)) + frame
+
+
+def _opcodes(work: Callable[[], object]) -> int:
+    return _opcodes_by_monitoring(work) if sys.version_info >= (3, 12) else _opcodes_by_tracing(work)
+
+
+def _opcodes_by_tracing(work: Callable[[], object]) -> int:
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "opcode":
+            count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def _opcodes_by_monitoring(work: Callable[[], object]) -> int:
+    """From Python 3.12 on; tracing opcodes is unreliable there."""
+    count = 0
+
+    def instruction(code: object, offset: int) -> None:
+        nonlocal count
+        count += 1
+
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+    tool, events = monitoring.PROFILER_ID, monitoring.events
+    monitoring.use_tool_id(tool, __name__)
+    try:
+        monitoring.register_callback(tool, events.INSTRUCTION, instruction)
+        monitoring.set_events(tool, events.INSTRUCTION)
+        work()
+        monitoring.set_events(tool, events.NO_EVENTS)
+    finally:
+        monitoring.free_tool_id(tool)
+    return count
+
+
+def _system_calls(work: Callable[[], object]) -> dict[str, int]:
+    calls: Counter[str] = Counter()
+
+    def profile(frame: FrameType, event: str, function: Any) -> None:
+        if event == "c_call" and (
+            isinstance(getattr(function, "__self__", None), socket.socket | select.epoll)
+            or getattr(function, "__module__", None) == "posix"
+        ):
+            calls[function.__name__] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    del calls["fileno"]  # asks the object, not the kernel
+    return dict(sorted(calls.items()))
+
+
+def _peak_bytes(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        work()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+def complaints(kind: str, measured: Cost, recorded: Cost) -> list[str]:
+    """What is more than TOLERANCE above the record, or a system call more; empty if nothing is."""
+    found = []
+    for what, now, then in (
+        ("Python opcodes", measured.opcodes, recorded.opcodes),
+        ("bytes of memory at the peak", measured.peak_bytes, recorded.peak_bytes),
+    ):
+        if now > then * (1 + TOLERANCE):
+            found.append(f"{kind}: {now:,} {what}, {now / then - 1:.0%} more than the {then:,} on record")
+    calls = Counter(measured.system_calls) - Counter(recorded.system_calls)
+    if calls:
+        found.append(f"{kind}: system calls that were not made before: {dict(calls)}")
+    return found
+
+
+def python_version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def recorded() -> dict[str, Cost]:
+    """The record for this Python, by kind; empty if there is none."""
+    entries = json.loads(BASELINE.read_text()).get(python_version(), {}) if BASELINE.exists() else {}
+    return {kind: Cost(**cost) for kind, cost in entries.items()}
+
+
+def newest_recorded() -> dict[str, Cost]:
+    """The record of the newest Python that has one."""
+    entries = json.loads(BASELINE.read_text())
+    newest = max(entries, key=lambda version: tuple(map(int, version.split("."))))
+    return {kind: Cost(**cost) for kind, cost in entries[newest].items()}
+
+
+def _record(costs: dict[str, Cost]) -> None:
+    entries = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    entries[python_version()] = {kind: cost._asdict() for kind, cost in costs.items()}
+    BASELINE.write_text(json.dumps(entries, indent=2, sort_keys=True) + "\n")
+
+
+def measure_all() -> dict[str, Cost]:
+    """The cost of each kind, in a broker of its own."""
+    with tempfile.TemporaryDirectory(prefix="kafka-zk-request-cost-") as folder:
+        broker = OneBroker(Path(folder))
+        try:
+            return {kind: broker.cost(kind) for kind in KINDS}
+        finally:
+            broker.close()
+
+
+def machine_instructions(kind: str) -> int:
+    """Per request, the client's part included: the difference of two runs under valgrind. Needs valgrind."""
+    counts = []
+    for turns in _INSTRUCTION_RUNS:
+        command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", sys.executable]
+        command += ["-m", "tests.bench.request_cost", "--turns", str(turns), "--kind", kind]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": "0"}
+        )
+        found = re.search(r"I\s+refs:\s+([\d,]+)", done.stderr)
+        assert found is not None, done.stderr
+        counts.append(int(found[1].replace(",", "")))
+    return (counts[1] - counts[0]) // (_INSTRUCTION_RUNS[1] - _INSTRUCTION_RUNS[0])
+
+
+def _only_turns(kind: str, turns: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="kafka-zk-request-cost-") as folder:
+        broker = OneBroker(Path(folder))
+        for _ in range(turns):
+            broker.turn(kind)
+        broker.close()
+
+
+def main() -> None:
+    """Print a table; with --record, note it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--record", action="store_true", help="write the figures of this Python to request_cost.json")
+    parser.add_argument("--valgrind", action="store_true", help="count machine instructions, too (a minute)")
+    parser.add_argument("--turns", type=int, help="only handle so many requests of --kind, for a profiler")
+    parser.add_argument("--kind", choices=KINDS, default=KINDS[0])
+    options = parser.parse_args()
+    if options.turns is not None:
+        _only_turns(options.kind, options.turns)
+        return
+    costs = measure_all()
+    print(f"{'one request':14} {'opcodes':>8} {'peak bytes':>11}  system calls")
+    for kind, cost in costs.items():
+        calls = ", ".join(name if count == 1 else f"{count} {name}" for name, count in cost.system_calls.items())
+        print(f"{kind:14} {cost.opcodes:8,} {cost.peak_bytes:11,}  {calls}")
+        if options.valgrind:
+            print(f"{'':14} {machine_instructions(kind):8,} machine instructions, the client's part included")
+    if options.record:
+        _record(costs)
+
+
+if __name__ == "__main__":
+    main()
