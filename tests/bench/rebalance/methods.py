@@ -1,0 +1,97 @@
+"""How groups that are compared are run: which process hosts their members, with which configuration.
+
+All use the same broker, Apache Kafka 3.9.1 in ZooKeeper mode, the same ZooKeeper, topics, session timeout and commit
+interval; everything else is as each consumer has it by default.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.rebalance.membership import BrokerMembership, Membership, ZooKeeperMembership
+from tests.peers import jars, java
+from tests.peers.targets import Target
+
+SESSION_TIMEOUT_MS = 6000
+COMMIT_INTERVAL_MS = 5000
+#: Enough heap for a hundred members in one JVM; small stacks, for each has a dozen threads.
+_JVM_FLAGS = ("-Xmx768M", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a member process must know. ``folder`` None: records are not written."""
+
+    name: str
+    topic: str
+    cluster: Target
+    folder: Path | None
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
+    commit_interval_ms: int = COMMIT_INTERVAL_MS
+
+
+@dataclass(frozen=True)
+class Method:
+    """One kind of group."""
+
+    name: str
+    title: str
+    command: Callable[[Group], Sequence[str]]
+    membership: Callable[[Group], Membership]
+    uses_zookeeper: bool = True
+
+
+def scala_command(group: Group, settings: Mapping[str, str] | None = None) -> Sequence[str]:
+    """Members of Kafka's ZooKeeper consumer of 0.10.2.2 (tests/peers/java/legacy/GroupMember.java)."""
+    config = {
+        "zookeeper.connect": group.cluster.zookeeper,
+        "group.id": group.name,
+        "zookeeper.session.timeout.ms": group.session_timeout_ms,
+        "auto.commit.interval.ms": group.commit_interval_ms,
+        **(settings or {}),
+    }
+    arguments = [group.topic, str(group.folder or ""), *(f"{key}={value}" for key, value in config.items())]
+    return java.driver_command(jars.MAGIC_1_VERSION, "GroupMember", arguments, _JVM_FLAGS)
+
+
+def _kafka_python_command(strategy: str) -> Callable[[Group], Sequence[str]]:
+    def command(group: Group) -> Sequence[str]:
+        config = {
+            "bootstrap_servers": group.cluster.bootstrap,
+            "group_id": group.name,
+            "session_timeout_ms": group.session_timeout_ms,
+            "auto_commit_interval_ms": group.commit_interval_ms,
+            "partition_assignment_strategy": strategy,
+        }
+        module = "tests.bench.rebalance.members.kafka_python"
+        return [sys.executable, "-m", module, group.topic, str(group.folder), json.dumps(config)]
+
+    return command
+
+
+def _in_zookeeper(group: Group) -> Membership:
+    return ZooKeeperMembership(group.cluster.zookeeper, group.name)
+
+
+def _in_the_broker(group: Group) -> Membership:
+    return BrokerMembership(group.cluster.bootstrap, group.name)
+
+
+METHODS: Mapping[str, Method] = {
+    method.name: method
+    for method in (
+        Method("scala-range", "Kafka 0.10.2.2, range", scala_command, _in_zookeeper),
+        Method(
+            "kafka-python-range", "kafka-python, range", _kafka_python_command("range"), _in_the_broker,
+            uses_zookeeper=False,
+        ),
+        Method(
+            "kafka-python-cooperative", "kafka-python, cooperative", _kafka_python_command("cooperative"),
+            _in_the_broker, uses_zookeeper=False,
+        ),
+    )
+}  # fmt: skip

@@ -1,0 +1,33 @@
+"""A steady producer, as a process: the same count of records a second into every partition, evenly spread over time.
+
+Arguments: bootstrap servers, topic, count of partitions, records a second and partition. Ends when its input does.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+from confluent_kafka import Producer
+
+_TICK_S = 0.001
+_VALUE = b"x" * 20
+
+
+def main(bootstrap: str, topic: str, partition_count: int, rate: int) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "1", "linger.ms": 2, "log_level": 3})
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    started, sent = time.monotonic(), 0
+    while not ended.wait(_TICK_S):
+        due = int((time.monotonic() - started) * rate * partition_count)
+        for number in range(sent, due):
+            producer.produce(topic, _VALUE, partition=number % partition_count)
+        sent = due
+        producer.poll(0)
+    producer.flush(10)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,38 @@
+"""ZooKeeper's own count of what it was asked and whom it notified, by its four-letter word ``mntr`` (3.6 or later)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kafka_zk.embedded.ports import four_letter_word
+
+_NOTIFICATIONS = tuple(f"zk_sum_node_{kind}_watch_count" for kind in ("created", "deleted", "changed", "children"))
+
+
+class Counters(NamedTuple):
+    """Since the server started. ``requests`` include pings, new and closed sessions; ``writes`` are part of them."""
+
+    requests: int
+    writes: int
+    notifications: int
+
+    def since(self, earlier: Counters) -> Counters:
+        return Counters(*(now - before for now, before in zip(self, earlier, strict=True)))
+
+
+class CountersRefused(Exception):
+    """The server does not answer ``mntr``: it is down, or the word is not on its list."""
+
+
+def read(port: int) -> Counters:
+    """Raises: CountersRefused."""
+    lines = (line.split("\t", 1) for line in four_letter_word("mntr", port).splitlines() if "\t" in line)
+    values = dict(lines)
+    try:
+        return Counters(
+            int(values["zk_prep_processor_request_queued"]),
+            int(values["zk_cnt_updatelatency"]),
+            sum(int(values[name]) for name in _NOTIFICATIONS),
+        )
+    except KeyError as missing:
+        raise CountersRefused(f"mntr of the ZooKeeper at port {port} has no {missing}") from missing
