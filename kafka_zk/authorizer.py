@@ -31,6 +31,10 @@ class Resource(NamedTuple):
 CLUSTER = Resource("Cluster", "kafka-cluster")
 
 
+def group(name: str) -> Resource:
+    return Resource("Group", name)
+
+
 def topic(name: str) -> Resource:
     return Resource("Topic", name)
 

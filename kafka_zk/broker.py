@@ -43,6 +43,7 @@ from registry.brokers import BrokerRegistry
 from registry.client import RegistryClient, SessionState
 from registry.config import ConfigChangeWatcher, ConfigRegistry
 from registry.errors import RegistryError
+from registry.offsets import OffsetRegistry
 from registry.session import until_answered
 from registry.topics import TopicRegistry
 from registry.znodes.brokers import BrokerInfo, EndPoint
@@ -210,6 +211,7 @@ class Broker:
             producer_ids=ProducerIdManager(self._allocate_producer_ids),
             broker_epoch=lambda: self.broker_epoch,
             dynamic_config=self._dynamic_config,
+            group_offsets=lambda group: OffsetRegistry(self._client, group),
         )
 
     async def _allocate_producer_ids(self) -> range:

@@ -107,6 +107,7 @@ class KafkaConfig:
     request_timeout_ms: int = _key(_INT, 30_000, 1)
     controller_socket_timeout_ms: int = _key(_INT, 30_000, 1)
     producer_id_expiration_ms: int = _key(_INT, 86_400_000, 1)
+    offset_metadata_max_bytes: int = _key(_INT, 4096, 0)
 
     zookeeper_security: Security = NO_SECURITY
     topic_defaults: LogConfig = field(default_factory=LogConfig)

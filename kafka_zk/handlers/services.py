@@ -15,6 +15,7 @@ from kafka_zk.producer_ids import ProducerIdManager
 from kafka_zk.purgatory import Purgatory
 from kafka_zk.replica.manager import ReplicaManager
 from registry.config import ConfigRegistry
+from registry.offsets import OffsetRegistry
 from registry.topics import TopicRegistry
 from storage.types import TopicPartition
 
@@ -35,7 +36,7 @@ class Services:
     """One broker's parts.
 
     ``config`` is replaced when the dynamic configuration changes: read it anew each time. ``broker_epoch`` is the czxid
-    of the broker's registration, -1 while it is not registered.
+    of the broker's registration, -1 while it is not registered. ``group_offsets`` gives the offset registry of a group.
     """
 
     broker_id: int
@@ -54,3 +55,4 @@ class Services:
     producer_ids: ProducerIdManager
     broker_epoch: Callable[[], int]
     dynamic_config: DynamicBrokerConfig
+    group_offsets: Callable[[str], OffsetRegistry]

@@ -53,6 +53,11 @@ class ConsumerRegistration:
         return self.pattern in (WHITE_LIST, BLACK_LIST) and bool(self.subscription)
 
 
+def is_group_name(group: str) -> bool:
+    """Whether a group of that name can have znodes."""
+    return group not in ("", ".", "..") and "/" not in group and "\0" not in group
+
+
 def group_path(group: str) -> str:
     return f"{CONSUMERS}/{group}"
 

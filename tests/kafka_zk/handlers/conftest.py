@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
@@ -26,6 +26,8 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
 from kafka_zk.purgatory import Purgatory
 from kafka_zk.replica.manager import ReplicaManager
+from registry.errors import RegistryError
+from registry.offsets import StoredOffset
 from registry.znodes.topics import TopicAssignment
 from storage.log_manager import LogManager
 from storage.record_batch import RecordBatchBuilder
@@ -87,6 +89,26 @@ class FakeTopics:
     async def add_partitions(self, name: str, added: dict[int, list[int]]) -> None:
         before = self.assigned[name]
         self.assigned[name] = TopicAssignment({**before.partitions, **added}, before.topic_id)
+
+
+class FakeOffsets:
+    """A group's offset registry without ZooKeeper."""
+
+    stored: ClassVar[dict[str, dict[TopicPartition, int]]] = {}
+    failure: ClassVar[RegistryError | None] = None
+
+    def __init__(self, group: str) -> None:
+        self._stored = self.stored.setdefault(group, {})
+
+    async def store(self, offsets: dict[TopicPartition, int]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self._stored.update(offsets)
+
+    async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StoredOffset]:
+        if self.failure is not None:
+            raise self.failure
+        return {tp: StoredOffset(self._stored[tp], 0) for tp in partitions if tp in self._stored}
 
 
 @dataclass
@@ -209,8 +231,9 @@ def build_harness(folder: Path, **properties: str) -> Harness:
         0, "cluster", config, clock, AllowAll(), metadata, replicas,
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
         FakeController(), topics, configs, ProducerIdManager(block), lambda: 1,  # type: ignore[arg-type]
-        DynamicBrokerConfig(config.properties),
+        DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
     )  # fmt: skip
+    FakeOffsets.stored.clear()
     return Harness(services, clock, configs, topics)
 
 

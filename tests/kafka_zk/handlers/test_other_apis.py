@@ -92,15 +92,6 @@ def test_producer_ids_come_once_each(harness: Make) -> None:
     assert transactional.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.parametrize("version", [0, 3, 4, 6])
-def test_there_is_no_coordinator_yet(harness: Make, version: int) -> None:
-    """With the fields of a node that is none, which old clients read whatever the error says."""
-    request = codec.request(ApiKey.FIND_COORDINATOR)
-    answer = harness().ask(ApiKey.FIND_COORDINATOR, version, request(key="g", key_type=0, coordinator_keys=["g"]))
-    found = answer.coordinators[0] if version >= 4 else answer
-    assert (found.error_code, found.node_id, found.host, found.port) == (15, -1, "", -1)
-
-
 def test_describe_cluster(broker: Harness) -> None:
     """The brokers, the controller, and no authorized operations unless asked for."""
     request = codec.request(ApiKey.DESCRIBE_CLUSTER)
