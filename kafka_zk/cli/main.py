@@ -32,6 +32,7 @@ COMMANDS = {
     "produce": _Entry("produce", "Write lines of stdin or a file to a topic."),
     "consume": _Entry("consume", "Read records of a topic's partitions."),
     "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time."),
+    "groups": _Entry("groups", "Consumer groups in ZooKeeper: show, reset, remove, export, import."),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners."),
     "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked."),

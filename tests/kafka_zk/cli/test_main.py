@@ -16,7 +16,7 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     assert run([name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: kafka-zk {name}")
-    assert "--json" in shown or name in ("broker", "zookeeper", "topics")
+    assert "--json" in shown or name in ("broker", "zookeeper", "topics", "groups")
 
 
 def test_help_imports_neither_twisted_nor_kazoo_nor_rich() -> None:

@@ -1,0 +1,78 @@
+"""Which offsets a reset gives to a group: Kafka's kafka-consumer-groups --reset-offsets, for groups in ZooKeeper.
+
+Source: ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange@3.9.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.output import note
+from storage.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafka_zk.client.blocking_admin import BlockingAdmin
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class Target(NamedTuple):
+    """Where to reset to: exactly one field is set."""
+
+    earliest: bool = False
+    latest: bool = False
+    time_ms: int | None = None
+    shift_by: int | None = None
+    offset: int | None = None
+
+    def given(self) -> int:
+        """How many fields are set."""
+        return sum(each is not None and each is not False for each in self)
+
+
+def parse_topics(wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int]]) -> list[TopicPartition]:
+    """``topic`` or ``topic:0,1`` as partitions, sorted. Raises: CommandFailed for one that does not exist."""
+    chosen: set[TopicPartition] = set()
+    for text in wanted:
+        topic, colon, numbers = text.partition(":")
+        known = set(partitions_of.get(topic, ()))
+        listed = {int(number) for number in numbers.split(",") if number.isdigit()} if colon else known
+        if not known or not listed or (colon and len(listed) != len(numbers.split(","))) or listed - known:
+            raise CommandFailed(f"{text}: no such topic, or no such partition of it")
+        chosen |= {TopicPartition(topic, number) for number in listed}
+    return sorted(chosen)
+
+
+def new_offsets(
+    admin: "BlockingAdmin", partitions: list[TopicPartition], current: Offsets, target: Target
+) -> dict[TopicPartition, int]:
+    """The offset to store for each partition, within what its log holds. Raises: CommandFailed, KafkaError."""
+    from kafka_zk.client.list_offsets import EARLIEST, LATEST
+
+    earliest, latest = (
+        {tp: found.offset for tp, found in admin.list_offsets(dict.fromkeys(partitions, spec)).items()}
+        for spec in (EARLIEST, LATEST)
+    )
+    if target.earliest:
+        return earliest
+    if target.latest:
+        return latest
+    if target.time_ms is not None:
+        at_time = admin.list_offsets(dict.fromkeys(partitions, target.time_ms))
+        return {tp: latest[tp] if found.offset < 0 else found.offset for tp, found in at_time.items()}
+    return {tp: _within(tp, _wished(tp, current, target), earliest[tp], latest[tp]) for tp in partitions}
+
+
+def _wished(tp: TopicPartition, current: Offsets, target: Target) -> int:
+    if target.offset is not None:
+        return target.offset
+    assert target.shift_by is not None
+    if tp not in current:
+        raise CommandFailed(f"the offset of {tp} cannot be shifted: none is stored")
+    return current[tp] + target.shift_by
+
+
+def _within(tp: TopicPartition, wished: int, earliest: int, latest: int) -> int:
+    if not earliest <= wished <= latest:
+        note(f"{tp}: offset {wished} is outside of the log, {earliest} to {latest}; the nearer end is taken.")
+    return max(earliest, min(wished, latest))
