@@ -88,6 +88,7 @@ class Broker:
         self._dynamic_config = DynamicBrokerConfig(config.properties)
         self._listeners: list[Listener] = []
         self._periodic: list[Periodic] = []
+        self._checkpointed: dict[TopicPartition, int] = {}
         self._config_watcher: ConfigChangeWatcher | None = None
         self._sessions: list[int] = []
         self._stopping = False
@@ -309,11 +310,18 @@ class Broker:
             ),
             (config.log_retention_check_interval_ms, lambda: self._logs.delete_due(_now_ms())),
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
-            (HIGH_WATERMARK_CHECKPOINT_MS, lambda: self._logs.write_high_watermarks(self._high_watermarks())),
+            (HIGH_WATERMARK_CHECKPOINT_MS, self._checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(_now_ms())),
         ]
         self._periodic = [Periodic(self._reactor, interval_ms, task) for interval_ms, task in work]
+
+    def _checkpoint_high_watermarks(self) -> None:
+        """Unless nothing was appended since the last time."""
+        offsets = self._high_watermarks()
+        if offsets != self._checkpointed:
+            self._checkpointed = offsets
+            self._logs.write_high_watermarks(offsets)
 
     def _high_watermarks(self) -> dict[TopicPartition, int]:
         partitions = self.services.replicas.partitions

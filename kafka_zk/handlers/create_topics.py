@@ -4,20 +4,24 @@ Source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, Delaye
 """
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 from kafka_zk import topic_creation, uuids
 from kafka_zk.authorizer import CLUSTER, Operation, topic
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
 from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.side_by_side import side_by_side
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.slices import in_slices
 from kafka_zk.topic_creation import NewTopic
 from storage.log_config import TOPIC_CONFIGS
 
 _DEFAULTS_SINCE = 4  # KIP-464: -1 partitions or replicas
+_CONFIGS_SINCE = 5  # KIP-525: the result shows the topic's configuration
 _TOPIC_CONFIG_SOURCE = 1
 _DEFAULT_CONFIG_SOURCE = 5
 
@@ -29,27 +33,38 @@ Config = Result.CreatableTopicConfigs
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """One result per topic of the request, in its order."""
     names = Counter(wanted.name for wanted in request.topics)
-    results = []
-    created: list[NewTopic] = []
-    for name in names:
-        wanted = next(entry for entry in request.topics if entry.name == name)
-        try:
-            if names[name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "Create topics request contains duplicate topics.")
-            planned = _plan(services, context, header, wanted)
-            if not request.validate_only:
-                await topic_creation.create(planned, services.topics)
-                created.append(planned)
-            results.append(_success(planned))
-        except EXPECTED as error:
-            results.append(_failure(name, error))
+    wanted_topics = {wanted.name: wanted for wanted in request.topics}
+    plans = await in_slices(
+        services.clock,
+        (_checked(services, context, header, wanted, names[name]) for name, wanted in wanted_topics.items()),
+    )
+    created = [] if request.validate_only else [plan for plan in plans if isinstance(plan, NewTopic)]
+    outcomes = await side_by_side([topic_creation.create(planned, services.topics) for planned in created])
+    failed = {planned.name: o for planned, o in zip(created, outcomes, strict=True) if isinstance(o, Exception)}
+    plans = [failed.get(name, plan) for name, plan in zip(wanted_topics, plans, strict=True)]
+    created = [planned for planned in created if planned.name not in failed]
     if request.timeout_ms > 0 and created:
         await _wait_for_leaders(services, created, request.timeout_ms)
     timed_out = {planned.name for planned in created if not _has_leaders(services, planned)}
-    for result in results:
-        if result.name in timed_out:
-            result.error_code, result.error_message = ErrorCode.REQUEST_TIMED_OUT, None
-    return Response(throttle_time_ms=0, topics=results)
+    return Response(
+        throttle_time_ms=0,
+        topics=await in_slices(
+            services.clock,
+            (_result(header, name, plan, timed_out) for name, plan in zip(wanted_topics, plans, strict=True)),
+        ),
+    )
+
+
+def _checked(
+    services: Services, context: RequestContext, header: RequestHeader, wanted: Any, times: int
+) -> NewTopic | Exception:
+    """The topic as it will be, or why it will not."""
+    try:
+        if times > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Create topics request contains duplicate topics.")
+        return _plan(services, context, header, wanted)
+    except EXPECTED as error:
+        return error
 
 
 def _plan(services: Services, context: RequestContext, header: RequestHeader, wanted: Any) -> NewTopic:
@@ -83,7 +98,16 @@ def _refuse_defaults(wanted: Any) -> None:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
 
 
-def _success(planned: NewTopic) -> Any:
+def _result(header: RequestHeader, name: str, outcome: NewTopic | Exception, timed_out: Collection[str]) -> Any:
+    if isinstance(outcome, Exception):
+        return _failure(name, outcome)
+    result = _success(outcome, with_configs=header.api_version >= _CONFIGS_SINCE)
+    if name in timed_out:
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
+    return result
+
+
+def _success(planned: NewTopic, *, with_configs: bool) -> Any:
     return Result(
         name=planned.name,
         topic_id=uuids.from_text(planned.topic_id),
@@ -100,7 +124,7 @@ def _success(planned: NewTopic) -> Any:
                 config_source=_TOPIC_CONFIG_SOURCE if key in planned.properties else _DEFAULT_CONFIG_SOURCE,
                 is_sensitive=False,
             )
-            for key in TOPIC_CONFIGS
+            for key in (TOPIC_CONFIGS if with_configs else ())
         ],
     )
 

@@ -7,8 +7,9 @@ from typing import Any
 
 from kafka_zk import uuids
 from kafka_zk.authorizer import Operation, topic
-from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.error_map import error_code, error_message
 from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.side_by_side import side_by_side
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -27,19 +28,18 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         wanted = [(state.name, state.topic_id or uuids.ZERO) for state in request.topics]
     else:
         wanted = [(name, uuids.ZERO) for name in request.topic_names]
+    names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
+    ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before the controller forgets
+    outcomes = await side_by_side([_delete(services, context, header.api_version, name) for name in names])
     results = []
     deleted = []
-    for name, topic_id in wanted:
-        try:
-            known = name or services.metadata.topic_names.get(topic_id)
-            known_id = services.metadata.topic_ids.get(known or "", uuids.ZERO)  # before the controller forgets it
-            await _delete(services, context, header.api_version, known)
-            deleted.append(known)
-            results.append(Result(name=known, topic_id=known_id, error_code=0))
-        except EXPECTED as error:
-            results.append(
-                Result(name=name, topic_id=topic_id, error_code=error_code(error), error_message=error_message(error))
-            )
+    for (asked_name, asked_id), name, topic_id, error in zip(wanted, names, ids, outcomes, strict=True):
+        if error is None:
+            deleted.append(name)
+            results.append(Result(name=name, topic_id=topic_id, error_code=0))
+        else:
+            code, message = error_code(error), error_message(error)
+            results.append(Result(name=asked_name, topic_id=asked_id, error_code=code, error_message=message))
     await _wait_until_gone(services, deleted, request.timeout_ms)
     for result in results:
         if result.error_code == 0 and result.name in services.metadata.topics:

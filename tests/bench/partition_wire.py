@@ -29,8 +29,8 @@ class Refused(Exception):
 class Wire:
     """A connection; every method is one request and its answer."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
+    def __init__(self, port: int, timeout_s: float = _TIMEOUT_S) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
 
@@ -90,13 +90,18 @@ class Wire:
         answer = codec.decode_response(ApiKey.DELETE_TOPICS, 1, self.receive())
         _require({result.name: result.error_code for result in answer.responses})
 
-    def unanswered(self, topic: str, partitions: Sequence[int]) -> list[int]:
-        """Those of the partitions that do not answer ListOffsets (v1, latest) yet."""
+    def end_offsets(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """ListOffsets v1: the log ends of those partitions that answer without an error."""
         asked = b"".join(struct.pack(">iq", partition, _LATEST) for partition in partitions)
         body = struct.pack(">ii", -1, 1) + _text(topic) + struct.pack(">i", len(partitions)) + asked
         self.send(ApiKey.LIST_OFFSETS, 1, body)
         found = memoryview(self.receive())[4 + len(_text(topic)) + 4 :]
-        return [partition for partition, error, _, _ in _LISTED.iter_unpack(found) if error]
+        return {partition: offset for partition, error, _, offset in _LISTED.iter_unpack(found) if not error}
+
+    def unanswered(self, topic: str, partitions: Sequence[int]) -> list[int]:
+        """Those of the partitions that do not answer ListOffsets yet."""
+        answered = self.end_offsets(topic, partitions)
+        return [partition for partition in partitions if partition not in answered]
 
     def metadata(self, topics: Sequence[str] | None = None) -> bytes:
         """Metadata v5 of some topics, or of all, as the bytes of the answer."""

@@ -1,0 +1,113 @@
+"""Requests about many partitions or topics: others get their turn, and nothing older overwrites what is newer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk import uuids
+from kafka_zk.handlers.side_by_side import AT_ONCE, side_by_side
+from kafka_zk.live_config import LiveConfig
+from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.slices import SLICE_S
+from tests.kafka_zk.handlers.conftest import Harness, leader_and_isr
+
+Make = Callable[..., Harness]
+COUNT = 6
+FIELDS = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0]}
+
+
+@pytest.fixture
+def seen() -> list[int]:
+    """How many partitions somebody else saw led, who asked as often as a log was made."""
+    return []
+
+
+@pytest.fixture
+def slow(harness: Make, seen: list[int]) -> Harness:
+    """A broker that needs more than half a slice for each new log."""
+    broker = harness()
+    replicas = broker.services.replicas
+    make = replicas.logs.get_or_create
+
+    def slowly(*arguments: Any) -> Any:
+        broker.clock.rightNow += SLICE_S * 0.6
+        broker.clock.callLater(0, lambda: seen.append(len(replicas.partitions)))
+        return make(*arguments)
+
+    replicas.logs.get_or_create = slowly  # type: ignore[method-assign]
+    return broker
+
+
+def lead_all(broker: Harness) -> "Deferred[Any]":
+    return broker.start(ApiKey.LEADER_AND_ISR, 7, leader_and_isr("t", uuids.random_topic_id(), COUNT, FIELDS))
+
+
+def stop_all(broker: Harness) -> "Deferred[Any]":
+    request = codec.request(ApiKey.STOP_REPLICA)
+    states = request.StopReplicaTopicState
+    stopped = [
+        states.StopReplicaPartitionState(partition_index=number, leader_epoch=-2, delete_partition=True)
+        for number in range(COUNT)
+    ]
+    topic_states = [states(topic_name="t", partition_states=stopped)]
+    message = request(controller_id=0, controller_epoch=1, broker_epoch=1, topic_states=topic_states)
+    return broker.start(ApiKey.STOP_REPLICA, 4, message)
+
+
+def test_partitions_are_taken_over_in_slices(slow: Harness, seen: list[int]) -> None:
+    """Those that are led already serve while the next ones are made."""
+    led = lead_all(slow)
+    assert not led.called
+    slow.clock.advance(0)
+    assert seen == [2, 2, 4, 4, 6, 6]
+    assert [error.error_code for error in led.result.topics[0].partition_errors] == [0] * COUNT
+
+
+def test_changes_of_partitions_wait_for_each_other(slow: Harness) -> None:
+    """Or a StopReplica would miss what an older LeaderAndIsr is still to make."""
+    led, stopped = lead_all(slow), stop_all(slow)
+    assert not led.called and not stopped.called
+    slow.clock.advance(0)
+    assert [error.error_code for error in stopped.result.partition_errors] == [0] * COUNT
+    assert slow.services.replicas.partitions == {}
+    assert slow.services.replicas.logs.all_logs() == []
+
+
+def test_a_configuration_that_changes_meanwhile_reaches_all(slow: Harness) -> None:
+    """Also the logs that are made with the older one after the change was announced."""
+    lead_all(slow)
+    slow.configs.topics["t"] = {"retention.bytes": "99"}
+    changed = ensureDeferred(LiveConfig(slow.services, ConnectionQuotas()).changed("topics", "t"))
+    assert not changed.called
+    slow.clock.advance(0)
+    assert changed.called
+    logs = slow.services.replicas.logs.all_logs()
+    assert [log.config.retention_bytes for log in logs] == [99] * COUNT
+
+
+def test_topics_of_one_request_are_written_side_by_side() -> None:
+    """AT_ONCE of them; a failure stands in its own place."""
+    under_way: list[Deferred[int]] = []
+
+    async def write(number: int) -> int:
+        waiting: Deferred[int] = Deferred()
+        under_way.append(waiting)
+        if number == 1:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS)
+        return await waiting
+
+    done = ensureDeferred(side_by_side([write(number) for number in range(AT_ONCE + 3)]))
+    assert len(under_way) == AT_ONCE
+    for number, waiting in enumerate(list(under_way)):
+        waiting.callback(number)
+    assert len(under_way) == AT_ONCE + 3
+    for number in range(AT_ONCE, AT_ONCE + 3):
+        under_way[number].callback(number)
+    first, second, *others = done.result
+    assert (first, others) == (0, list(range(2, AT_ONCE + 3)))
+    assert isinstance(second, ApiError) and second.code is ErrorCode.TOPIC_ALREADY_EXISTS
