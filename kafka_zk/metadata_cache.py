@@ -6,7 +6,7 @@ Source: ZkMetadataCache.scala@3.9.
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from kafka_zk import uuids
@@ -40,7 +40,11 @@ class PartitionInfo(NamedTuple):
 
 
 class MetadataCache:
-    """The cluster as of the last UpdateMetadata."""
+    """The cluster as of the last UpdateMetadata.
+
+    ``encoded`` is for readers: topics as they answer with them, by whatever the bytes depend on beside this state. Each
+    update empties it.
+    """
 
     def __init__(self) -> None:
         self.controller_id = -1
@@ -48,6 +52,7 @@ class MetadataCache:
         self.topics: dict[str, dict[int, PartitionInfo]] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.topic_names: dict[uuid.UUID, str] = {}
+        self.encoded: dict[Hashable, bytes] = {}
         self._broker_epoch = -1
 
     def update(self, request: Any) -> None:
@@ -60,6 +65,7 @@ class MetadataCache:
             self._broker_epoch = request.broker_epoch
             for known in (self.topics, self.topic_ids, self.topic_names):
                 known.clear()
+        self.encoded.clear()
         self.controller_id = request.controller_id
         self.brokers = {broker.id: _alive_broker(broker) for broker in request.live_brokers}
         for topic, topic_id, partition in _partition_states(request):

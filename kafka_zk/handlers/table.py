@@ -1,7 +1,7 @@
 """Which coroutine answers which API, and the one function that dispatches a request to it.
 
 Handlers of the hot path (Produce, Fetch) read and write bytes themselves; all others take a decoded request and return
-a message.
+a message, or the bytes of its body.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
@@ -38,7 +38,7 @@ from kafka_zk.handlers.services import Services
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
-from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.request import RequestContext, RequestHeader, response_header
 
 Response = list[Part] | None
 RawHandler = Callable[[Services, RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
@@ -103,4 +103,6 @@ class Dispatcher:
     async def _answer(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
         request = codec.decode_request(header.api_key, header.api_version, body)
         response = await MESSAGE_HANDLERS[header.api_key](self._services, context, header, request)
+        if isinstance(response, bytes):
+            return [response_header(header.api_key, header.api_version, header.correlation_id), response]
         return [codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)]

@@ -90,6 +90,26 @@ def test_a_configuration_that_changes_meanwhile_reaches_all(slow: Harness) -> No
     assert [log.config.retention_bytes for log in logs] == [99] * COUNT
 
 
+def test_a_topic_is_encoded_once_until_there_is_news(harness: Make) -> None:
+    """For all who ask in the same version over the same listener."""
+    broker = harness()
+    request = codec.request(ApiKey.METADATA)(topics=None, allow_auto_topic_creation=False)
+
+    def partition_counts() -> dict[str, int]:
+        answer = broker.ask(ApiKey.METADATA, 12, request)
+        return {topic.name: len(topic.partitions) for topic in answer.topics}
+
+    broker.lead("t", 2)
+    broker.lead("u", 1)
+    assert partition_counts() == {"t": 2, "u": 1}
+    (first, second) = broker.services.metadata.encoded.values()
+    assert partition_counts() == {"t": 2, "u": 1}
+    assert {id(first), id(second)} == set(map(id, broker.services.metadata.encoded.values()))
+    broker.lead("u", 3)
+    assert broker.services.metadata.encoded == {}
+    assert partition_counts() == {"t": 2, "u": 3}
+
+
 def test_topics_of_one_request_are_written_side_by_side() -> None:
     """AT_ONCE of them; a failure stands in its own place."""
     under_way: list[Deferred[int]] = []

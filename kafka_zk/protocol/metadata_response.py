@@ -1,0 +1,53 @@
+"""A Metadata response put together from topics that were encoded before: with thousands of partitions, they are it.
+
+Source: MetadataResponse.json@3.9 (where the array of topics begins and what follows it).
+Tests: tests/kafka_zk/protocol/test_metadata_response.py.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey, is_flexible
+from kafka_zk.protocol.primitives import length
+
+Response = codec.response(ApiKey.METADATA)
+
+_CLUSTER_OPERATIONS_VERSIONS = range(8, 11)
+
+
+def encode_topic(topic: Any, version: int) -> bytes:
+    """One topic as it stands in a response."""
+    front_size, tail_size = _sizes_without_brokers(version)
+    body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
+    return bytes(body[front_size : len(body) - tail_size])
+
+
+def encode_response(response: Any, topics: Sequence[bytes], version: int) -> bytes:
+    """The body of a response whose own array of topics is empty, with encoded topics in it."""
+    before, after = _around_topics(response, version)
+    return b"".join((before, _count(len(topics), version), *topics, after))
+
+
+@cache
+def _sizes_without_brokers(version: int) -> tuple[int, int]:
+    before, after = _around_topics(_response([]), version)
+    return len(before) + len(_count(1, version)), len(after)
+
+
+def _around_topics(response: Any, version: int) -> tuple[bytes, bytes]:
+    """What comes before the array of topics, and what after it."""
+    body = bytes(codec.encode_body(response, ApiKey.METADATA, version))
+    operations_size = 4 if version in _CLUSTER_OPERATIONS_VERSIONS else 0
+    tags_size = 1 if is_flexible(ApiKey.METADATA, version) else 0
+    end = len(body) - operations_size - tags_size
+    return body[: end - len(_count(0, version))], body[end:]
+
+
+def _count(count: int, version: int) -> bytes:
+    return length(count, is_flexible(ApiKey.METADATA, version))
+
+
+def _response(topics: list[Any]) -> Any:
+    return Response(throttle_time_ms=0, brokers=[], cluster_id=None, controller_id=-1, topics=topics)
