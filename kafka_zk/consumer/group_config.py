@@ -13,7 +13,7 @@ from typing import Any, Self
 from kafka_zk.client.config import CheckedConfig, option
 from kafka_zk.client.errors import ConfigError
 from kafka_zk.consumer.config import ReaderConfig
-from kafka_zk.serialization.serdes import SERDES, Deserializer
+from kafka_zk.serialization.serdes import Deserializer, serde_named
 from kafka_zk.zookeeper_security import KEYS as SECURITY_KEYS
 from kafka_zk.zookeeper_security import zookeeper_security
 from rebalance.config import DEFAULT_RETRIES, GroupConfig
@@ -192,6 +192,4 @@ def _strategies(given: str | tuple[str, ...]) -> tuple[str, ...]:
 def _deserializer(name: str, given: str | Deserializer | None) -> Deserializer | None:
     if not isinstance(given, str):
         return given
-    if given not in SERDES:
-        raise ConfigError(f"{name.replace('_', '.')}: {given!r} is not one of {', '.join(sorted(SERDES))}")
-    return None if given == "bytes" else SERDES[given].deserializer
+    return None if given == "bytes" else serde_named(name.replace("_", "."), given).deserializer

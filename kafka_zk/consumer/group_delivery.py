@@ -53,6 +53,7 @@ class GroupDelivery:
         check: raises when the consumer is closed or has failed.
         on_start: called with the start that ``auto.offset.reset`` chose for a partition.
         on_resume: called when the connection to ZooKeeper is good again.
+        on_failed: called when this member cannot go on.
         call_listener: how the listener's methods are called.
         call_from_user: how a user's thread calls something on the reactor's.
     """
@@ -67,7 +68,8 @@ class GroupDelivery:
         may_act: Callable[[], bool],
         check: Callable[[], None],
         on_start: Callable[[TopicPartition, int], None],
-        on_resume: Callable[[], None] = lambda: None,
+        on_resume: Callable[[], None],
+        on_failed: Callable[[Exception], None],
         listener: RebalanceListener | None = None,
         call_listener: CallListener = lambda method, *arguments: method(*arguments),
         call_from_user: Callable[[Callable[[], None]], None] = lambda function: function(),
@@ -81,6 +83,7 @@ class GroupDelivery:
         self._call_listener = call_listener
         self._consumer_id = consumer_id
         self._on_resume = on_resume
+        self._on_failed = on_failed
         self._suspended = False
         self._claims: dict[TopicPartition, _Claim] = {}
         self._asked = Signal(reactor)
@@ -135,6 +138,10 @@ class GroupDelivery:
         self._suspended = False
         self._on_resume()
         self.fetcher.arrived.fire()
+
+    def failed(self, error: Exception) -> None:
+        self._on_failed(error)
+        self.wake()
 
     # --- the way in ---
 

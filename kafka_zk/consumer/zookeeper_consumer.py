@@ -7,14 +7,17 @@ It joins the group with a registration in ZooKeeper; which partitions are its ow
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import ClientClosed, KafkaError, NoBrokersAvailable
-from kafka_zk.client.waiting import Reactor
+from kafka_zk.client.waiting import Reactor, run
 from kafka_zk.consumer.group_commits import GroupCommits
 from kafka_zk.consumer.group_config import ZookeeperConsumerConfig
 from kafka_zk.consumer.group_delivery import CallListener, GroupDelivery
@@ -32,6 +35,8 @@ from registry.errors import RegistryError
 from registry.kazoo_twisted import KazooTwistedClient
 from registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
 from storage.types import TopicPartition
+
+_log = Logger()
 
 
 class ZookeeperConsumer:
@@ -87,6 +92,7 @@ class ZookeeperConsumer:
         self._delivery: GroupDelivery | None = None
         self._commits: GroupCommits | None = None
         self._started = False
+        self._failure: Exception | None = None
         self._closed = False
         self._left = False
 
@@ -149,6 +155,7 @@ class ZookeeperConsumer:
             check=self._check,
             on_start=lambda tp, offset: commits.start_found(tp, offset),
             on_resume=lambda: commits.commit_starts(),
+            on_failed=self._failed,
             listener=self._listener,
             call_listener=self._call_listener,
             call_from_user=self._call_from_user,
@@ -253,8 +260,10 @@ class ZookeeperConsumer:
         if self._delivery is not None:
             self._delivery.wake()
         try:
-            if self._driver is not None:
-                await self._driver.leave()
+            if self._driver is not None and self._client is not None and self._failure is None:
+                # Without ZooKeeper nothing can be given back; after this time it is taken from us anyway.
+                patience_ms = self.config.backoff_ms + self._client.session_timeout_ms
+                await _within(self._reactor, patience_ms / 1000, self._driver.leave())
         finally:
             await self._close_connections()
 
@@ -274,6 +283,11 @@ class ZookeeperConsumer:
     def _check(self) -> None:
         if self._closed:
             raise ClientClosed("the consumer was closed")
+        if self._failure is not None:
+            raise self._failure
+
+    def _failed(self, error: Exception) -> None:
+        self._failure = error
 
     def _joined(self) -> tuple[GroupDelivery, GroupCommits]:
         if self._delivery is None or self._commits is None:
@@ -313,6 +327,19 @@ class ZookeeperConsumer:
         await self._cluster.close()
         if self._client is not None:
             await self._client.close()
+
+
+async def _within(reactor: Reactor, seconds: float, coroutine: Coroutine[Any, Any, None]) -> None:
+    """Wait for it, but not for ever."""
+    work = run(coroutine)
+    timer = reactor.callLater(seconds, work.cancel)
+    try:
+        await work
+    except CancelledError:
+        _log.warn("the group was not left in an orderly way: ZooKeeper did not answer for {seconds} s", seconds=seconds)
+    finally:
+        if timer.active():
+            timer.cancel()
 
 
 def _consumer_id(config: ZookeeperConsumerConfig) -> str:

@@ -42,8 +42,8 @@ class BlockingProducer:
     def send(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: Any,
+        key: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),

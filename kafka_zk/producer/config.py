@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kafka_zk.client.config import ClientConfig, option
 from kafka_zk.client.errors import ConfigError
 from kafka_zk.producer.partitioners import UserPartitioner
+from kafka_zk.serialization.serdes import Serializer, serde_named
 
 _IDEMPOTENT_IN_FLIGHT_MAX = 5  # a broker remembers the last five batches of a producer in a partition
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
@@ -18,6 +19,8 @@ class ProducerConfig(ClientConfig):
     """Kafka's producer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
     ``partitioner`` is ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
+    ``key_serializer``, ``value_serializer``: a name of ``serialization.serdes.SERDES``, an object with ``serialize``,
+    or None: bytes are given.
     ``enable_idempotence`` left at None means: on, unless acks, retries or in-flight requests forbid it (as Kafka).
 
     Raises: ConfigError naming the key and what is allowed.
@@ -36,6 +39,8 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = option(1_048_576, 1)
     partitioner: str | UserPartitioner = option("roundrobin", choices=("roundrobin", "sticky"))  # noqa: RUF009
     retries: int = option(2_147_483_647, 0)
+    key_serializer: str | Serializer | None = None
+    value_serializer: str | Serializer | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,6 +49,10 @@ class ProducerConfig(ClientConfig):
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError("delivery.timeout.ms must be at least linger.ms + request.timeout.ms")
         object.__setattr__(self, "enable_idempotence", self._decide_idempotence())
+        for name in ("key_serializer", "value_serializer"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                object.__setattr__(self, name, serde_named(name.replace("_", "."), given).serializer)
 
     def _decide_idempotence(self) -> bool:
         wanted = self.enable_idempotence
@@ -62,6 +71,13 @@ class ProducerConfig(ClientConfig):
             raise ConfigError(f"enable.idempotence: true needs {refusal}")
         # Java raises for too many requests in flight even when idempotence is only a default; we rather keep the order.
         return refusal is None if wanted is None else wanted
+
+    @property
+    def serializers(self) -> tuple[Serializer | None, Serializer | None]:
+        """Of keys and of values; None: bytes are given."""
+        key, value = self.key_serializer, self.value_serializer
+        assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
+        return key, value
 
     @property
     def required_acks(self) -> int:

@@ -6,6 +6,7 @@ This is the producer's hot path: it does no I/O, takes one lock and makes one sm
 from collections.abc import Sequence
 from enum import Enum
 from time import time
+from typing import Any
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.errors import KafkaError, broker_error
@@ -34,26 +35,33 @@ class RecordIntake:
         self._cluster = cluster
         self._accumulator = accumulator
         self._partitioner = make_partitioner(config.partitioner, config.batch_size)
+        self._key_serializer, self._value_serializer = config.serializers
         self.refusal: KafkaError | None = None
 
     def offer(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None,
+        value: Any,
+        key: Any,
         partition: int | None,
         timestamp_ms: int | None,
         headers: Sequence[Header],
     ) -> RecordFuture | Missing:
         """Take a record, or say what is missing; a record that is not taken leaves no trace.
 
-        Raises: KafkaError (closed, no such partition, too large), TypeError, ValueError for what is no record.
+        Args: ``value``, ``key``: what the serializers take; bytes or None without any.
+        Raises: KafkaError (closed, no such partition, too large), TypeError, ValueError for what is no record,
+        SerializationError.
         """
         if self.refusal is not None:
             raise self.refusal
         known = self._cluster.metadata.topics.get(topic)
         if known is None or not known.partitions:
             return Missing.METADATA
+        if self._key_serializer is not None:
+            key = self._key_serializer.serialize(topic, key, headers)
+        if self._value_serializer is not None:
+            value = self._value_serializer.serialize(topic, value, headers)
         if value is not None and type(value) is not bytes:
             value = _to_bytes("value", value)
         if key is not None and type(key) is not bytes:

@@ -27,8 +27,8 @@ _TURN_S = 0.01  # how long send_all keeps the reactor to itself
 class ProducerRecord(NamedTuple):
     """One record for ``send_all``; the partitioner chooses a missing ``partition``, ``timestamp_ms`` None is now."""
 
-    value: bytes | None
-    key: bytes | None = None
+    value: Any
+    key: Any = None
     partition: int | None = None
     timestamp_ms: int | None = None
     headers: Sequence[Header] = ()
@@ -89,8 +89,8 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: Any,
+        key: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
@@ -117,8 +117,8 @@ class Producer:
     def send_nowait(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: Any,
+        key: Any = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),

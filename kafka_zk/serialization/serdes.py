@@ -18,6 +18,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from kafka_zk.client.errors import ConfigError
 from storage.record_batch import Header
 
 _INT_RANGES = {"i": 31, "q": 63}
@@ -146,3 +147,10 @@ SERDES: dict[str, Serde] = {
     **{name: Serde(number, number) for name, number in _NUMBERS.items()},
 }
 """By the names that a configuration or a command line uses."""
+
+
+def serde_named(key: str, name: str) -> Serde:
+    """The format of that name. Raises: ConfigError naming the configuration ``key`` and the names there are."""
+    if name not in SERDES:
+        raise ConfigError(f"{key}: {name!r} is not one of {', '.join(sorted(SERDES))}")
+    return SERDES[name]

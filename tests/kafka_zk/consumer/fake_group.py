@@ -82,6 +82,8 @@ class FakeGroup:
 
 
 class _NoZooKeeper:
+    session_timeout_ms = 6_000
+
     def close(self) -> "Deferred[None]":
         return succeed(None)
 

@@ -455,6 +455,35 @@ def test_leaving_the_block_says_whether_the_last_records_are_processed(
     assert group.committed == {A: committed}
 
 
+def test_a_member_that_cannot_go_on_says_why(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
+    """Its id was taken over, say: the call that waits raises it, and so does every other one."""
+    consumer = joined(clock, brokers, group)
+    waiting = run(consumer.poll(60_000))
+    group.delivery.failed(KafkaError("fenced"))
+    for each in (waiting, run(consumer.poll(0))):
+        with pytest.raises(KafkaError, match="fenced"):
+            finish(clock, each, 0.1)
+    finish(clock, run(consumer.close()), 0.1)
+
+
+def test_close_does_not_wait_for_a_zookeeper_that_is_gone(
+    clock: Clock, brokers: FakeCluster, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the session timeout the partitions are taken from us anyway."""
+    consumer = joined(clock, brokers, group, rebalance_backoff_ms=100)
+    hanging: Deferred[None] = Deferred()
+
+    async def leave() -> None:
+        await hanging
+
+    monkeypatch.setattr(group, "leave", leave)
+    closed = run(consumer.close())
+    advance(clock, 6.0)
+    assert not closed.called
+    advance(clock, 0.2)
+    assert closed.called
+
+
 def test_what_comes_too_early_or_too_late_is_said(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
     """One sentence each."""
     fresh = ZookeeperConsumer(clock, group_id="g")

@@ -9,6 +9,7 @@ from twisted.internet.task import Clock
 from kafka_zk.client.errors import (
     BufferExhausted,
     ClientClosed,
+    ConfigError,
     KafkaError,
     KafkaTimeoutError,
     RecordTooLargeError,
@@ -17,6 +18,7 @@ from kafka_zk.client.waiting import run
 from kafka_zk.producer.producer import Producer, ProducerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.serialization.serdes import SerializationError
 from storage.types import TopicPartition
 from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
 
@@ -41,6 +43,18 @@ def test_send_tells_where_the_record_went(clock: Clock, brokers: FakeCluster) ->
     written = finish(clock, producer.send("t", b"v", key=b"abc", timestamp_ms=5))
     assert written == ("t", (479470107 & 0x7FFFFFFF) % 3, 0, 5)
     assert brokers.model.logs == {TopicPartition("t", written.partition): [b"v"]}
+
+
+def test_keys_and_values_are_serialized(clock: Clock, brokers: FakeCluster) -> None:
+    """By name or by an object; what does not fit is the caller's to hear of."""
+    producer = producer_for(clock, brokers, key_serializer="string", value_serializer="long")
+    written = finish(clock, producer.send("t", 7, key="abc"))
+    assert brokers.model.logs == {TopicPartition("t", written.partition): [b"\0\0\0\0\0\0\0\7"]}
+    assert written.partition == (479470107 & 0x7FFFFFFF) % 3, "the partitioner sees the bytes"
+    with pytest.raises(SerializationError, match="a number"):
+        finish(clock, producer.send("t", "seven"))
+    with pytest.raises(ConfigError, match=r"value\.serializer: 'xml' is not one of"):
+        producer_for(clock, brokers, value_serializer="xml")
 
 
 def test_sends_before_the_first_metadata_keep_their_order(clock: Clock, brokers: FakeCluster) -> None:
