@@ -1,6 +1,7 @@
 """The consumer for plain threads: ``ZookeeperConsumer`` run in the process's reactor thread, with iterators."""
 
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
@@ -50,8 +51,16 @@ class BlockingStream:
                 raise StopIteration from None
 
     def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """As ``Stream.poll``."""
-        return self._thread.call(self._stream.poll, timeout_ms)
+        """As ``Stream.poll``; the hand-out is this thread's."""
+        handout = self._stream.handout
+        handout.done()
+        deadline_s = time.monotonic() + timeout_ms / 1000
+        left_ms = timeout_ms
+        while self._thread.call(self._stream.wait, left_ms):
+            if records := handout.rest():
+                return records
+            left_ms = max(0, int((deadline_s - time.monotonic()) * 1000))  # they were taken away meanwhile
+        return []
 
 
 class BlockingZookeeperConsumer:

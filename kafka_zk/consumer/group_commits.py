@@ -33,6 +33,7 @@ class GroupCommits:
         self._write = write
         self._turn = DeferredLock()
         self._starts: dict[TopicPartition, int] = {}  # chosen by auto.offset.reset, not written yet
+        self._committing_starts = False
         self._timer: Any = None
 
     def start(self) -> None:
@@ -67,14 +68,22 @@ class GroupCommits:
 
     def commit_starts(self) -> None:
         """Write the starts that were not written yet."""
-        self._in_background(self._commit_starts())
+        if not self._committing_starts:
+            self._committing_starts = True
+            self._in_background(self._commit_starts())
 
     async def _commit_starts(self) -> None:
-        owned = set(self._delivery.assignment)
-        starts, self._starts = {tp: offset for tp, offset in self._starts.items() if tp in owned}, {}
-        for tp, reason in (await self._commit(starts)).items():
-            _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
-            self._starts.setdefault(tp, starts[tp])  # again at the next occasion, if it is still ours
+        refused: dict[TopicPartition, int] = {}
+        try:
+            while self._starts:  # more may be found while these are written
+                owned = set(self._delivery.assignment)
+                starts, self._starts = {tp: offset for tp, offset in self._starts.items() if tp in owned}, {}
+                for tp, reason in (await self._commit(starts)).items():
+                    _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
+                    refused[tp] = starts[tp]
+        finally:
+            self._committing_starts = False
+            self._starts = refused | self._starts  # again at the next occasion, if it is still ours
 
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
         if not offsets:
