@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
@@ -210,6 +212,26 @@ def test_release_waits_no_longer_than_the_backoff(clock: Clock, brokers: FakeClu
     assert not released.called
     advance(clock, 0.02)
     assert released.called and group.committed == {A: 10}
+
+
+@given(backoff_ms=st.integers(0, 50), user_ms=st.integers(0, 50))
+@settings(max_examples=60, deadline=None)
+def test_two_timeouts_that_race_have_one_outcome(backoff_ms: int, user_ms: int) -> None:
+    """Complaint 8: the user comes back before, after or exactly when the backoff ends: the release happens once, by
+    then, and its offset says whether he was in time. Nothing is skipped."""
+    clock = Clock()
+    cluster = FakeCluster(clock, {"t": [0, 1]})
+    write(cluster, A, 0, 40)
+    group = FakeGroup(clock)
+    consumer = joined(clock, cluster, group, max_poll_records=10, rebalance_backoff_ms=backoff_ms)
+    group.assign(A)
+    poll(clock, consumer)
+    released = group.revoke(A)
+    back: list[Deferred[list[ConsumerRecord]]] = []
+    clock.callLater(user_ms / 1000, lambda: back.append(run(consumer.poll(0))))
+    advance(clock, max(backoff_ms, user_ms) / 1000 + 0.002)
+    assert released.called and back[0].called
+    assert group.committed[A] in ({10} if user_ms < backoff_ms else {0} if user_ms > backoff_ms else {0, 10})
 
 
 def test_without_automatic_commits_the_release_writes_nothing(
