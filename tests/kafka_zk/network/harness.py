@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.internet.epollreactor import EPollReactor
 
-DEADLINE_S = 5.0
+DEADLINE_S = 60.0
 
 
 class LocalReactor(EPollReactor):
