@@ -2,20 +2,55 @@
 
 ``import kafka.protocol`` runs the ``__init__`` of kafka-python, which imports all of its clients: 6 MB and 60 ms of a
 broker's start for nothing. Twisted's TCP imports TLS, and with it OpenSSL's bindings, wherever those are installed:
-another 14 MB, for listeners that no broker has yet.
+another 14 MB. Twisted's Deferreds import asyncio for three names, its compatibility module a jar for cookies, kazoo
+``ssl`` and ``hashlib`` for what most clusters do not ask of it: 7 MB, most of them for OpenSSL. Those come when
+somebody uses them.
 """
 
+import importlib
 import importlib.util
+import inspect
 import sys
 import types
+from typing import Any
 
 
 def import_lean() -> None:
-    """Call before anything imports ``kafka`` or ``twisted``, and only in a process of our own: kafka-python's clients
-    and pyOpenSSL are out of reach then."""
+    """Call first, before anything imports ``kafka``, ``twisted`` or ``ssl``, and only in a process of our own:
+    kafka-python's clients and pyOpenSSL are out of reach then."""
     if "kafka" not in sys.modules:
         sys.modules["kafka"] = _without_its_init("kafka")
     sys.modules.setdefault("OpenSSL", None)  # type: ignore[arg-type]  # Python's own mark for "not to be found"
+    for name in ("ssl", "hashlib", "hmac", "http.cookiejar"):
+        if name not in sys.modules:
+            sys.modules[name] = stand_in = _OnUse(name)
+            parent, _, child = name.rpartition(".")
+            if parent:
+                setattr(importlib.import_module(parent), child, stand_in)
+    if "asyncio" not in sys.modules:
+        _import_deferreds_without_asyncio()
+
+
+class _OnUse(types.ModuleType):
+    """Stands for a module until somebody asks for something of it; then the real one takes its place."""
+
+    def __getattr__(self, attribute: str) -> Any:
+        name = self.__name__
+        if sys.modules.get(name) is self:
+            del sys.modules[name]
+        return getattr(importlib.import_module(name), attribute)
+
+
+def _import_deferreds_without_asyncio() -> None:
+    """Two of the three names are for annotations only, the third is inspect's."""
+    stand_in: Any = types.ModuleType("asyncio")
+    stand_in.AbstractEventLoop = stand_in.Future = object
+    stand_in.iscoroutine = inspect.iscoroutine
+    sys.modules["asyncio"] = stand_in
+    try:
+        importlib.import_module("twisted.internet.defer")
+    finally:
+        del sys.modules["asyncio"]
 
 
 def _without_its_init(name: str) -> types.ModuleType:

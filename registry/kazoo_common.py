@@ -14,6 +14,8 @@ kazoo is used as a connection only: no recipe, no retry of commands, no chroot, 
 - Its own TLS wrapping knows neither versions nor a trust store without the system's, so connections are wrapped here.
 """
 
+from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/lean_imports.py
+
 import logging
 import socket
 import ssl
@@ -237,8 +239,8 @@ class KazooSession:
         self,
         hosts: str,
         session_timeout_ms: int,
-        on_state: Callable[["KazooSession", SessionState], None],
-        on_refused: Callable[["KazooSession", errors.AuthenticationFailed], None],
+        on_state: Callable[[KazooSession, SessionState], None],
+        on_refused: Callable[[KazooSession, errors.AuthenticationFailed], None],
         security: Security,
         tls_context: ssl.SSLContext | None,
     ) -> None:

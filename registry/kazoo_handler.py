@@ -1,5 +1,7 @@
 """How kazoo waits and connects, on its connection thread: poll, sockets that read ahead, TLS of our own settings."""
 
+from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/lean_imports.py
+
 import select
 import socket
 import ssl
@@ -30,9 +32,6 @@ class _BufferedSocket(socket.socket):
         return self._ahead[start : self._position]
 
 
-_ReadAhead = _BufferedSocket | ssl.SSLSocket
-
-
 class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """Runs every callback on kazoo's connection thread, in the order of the wire; they only post."""
 
@@ -54,7 +53,7 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
     def select(self, readers: Any, writers: Any, _: Any, timeout: float | None = None) -> Any:
         """As select.select, without its limit on descriptors; kazoo's own makes an epoll each time."""
         poll = select.poll()
-        ahead = [reader for reader in readers if isinstance(reader, _ReadAhead) and reader.pending()]
+        ahead = [reader for reader in readers if hasattr(reader, "pending") and reader.pending()]
         for reader in readers:
             poll.register(reader, select.POLLIN)
         for writer in writers:

@@ -1,11 +1,13 @@
 """TLS contexts for ZooKeeper connections, and what a failed handshake means to a person."""
 
+from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/lean_imports.py
+
 import ssl
 
 from registry.errors import InvalidSecurity
 from registry.security import Tls
 
-_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 _UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
 _NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 
@@ -19,7 +21,7 @@ def client_context(tls: Tls) -> ssl.SSLContext:
     context.check_hostname = tls.check_hostname
     if unknown := [name for name in tls.protocols if name not in _VERSIONS]:
         raise InvalidSecurity(f"{unknown[0]} is not a TLS version that can be used; these can: {', '.join(_VERSIONS)}")
-    versions = sorted(_VERSIONS[name] for name in tls.protocols or _VERSIONS)
+    versions = sorted(ssl.TLSVersion[_VERSIONS[name]] for name in tls.protocols or _VERSIONS)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     if tls.cipher_suites:
         try:

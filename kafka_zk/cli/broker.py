@@ -36,6 +36,9 @@ def command(
       log.dirs=/var/lib/kafka-zk
       zookeeper.connect=127.0.0.1:2181
     """
+    from kafka_zk.lean_imports import import_lean
+
+    import_lean()
     from kafka_zk.config import KafkaConfig
 
     config, warnings = KafkaConfig.from_properties(read_properties(properties_file), dict(overrides))
@@ -43,9 +46,6 @@ def command(
         note(f"warning: {warning}")
 
     from kafka_zk import logs
-    from kafka_zk.lean_imports import import_lean
-
-    import_lean()
     from kafka_zk.server import run_broker
 
     logs.configure(level=log_level, as_json=log_format == "json")
