@@ -113,10 +113,12 @@ class EmbeddedCluster:
 
     def _add_broker(self, port: int) -> BrokerProcess:
         broker_id = len(self.brokers)
-        folder = self.data_dir / f"broker-{broker_id}"
-        broker = BrokerProcess(folder, broker_id, port, self.zookeeper_connect, self._properties)
+        broker = self._new_broker(self.data_dir / f"broker-{broker_id}", broker_id, port)
         self.brokers.append(broker)
         return broker
+
+    def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
+        return BrokerProcess(folder, broker_id, port, self.zookeeper_connect, self._properties)
 
     def _choose_ports(self) -> Sequence[int]:
         if not self._port:
@@ -137,26 +139,7 @@ class EmbeddedCluster:
             on_registered: called once for each broker, when the first of the others or itself knows it.
         Raises: ProcessFailed when a broker ends meanwhile or the time is over.
         """
-        waiting = [broker for broker in self.brokers if broker.process.exit_code is None]
-        expected = {broker.broker_id for broker in waiting}
-        seen: set[int] = set()
-        deadline = time.monotonic() + timeout_s
-        while True:
-            views = [broker.view() for broker in waiting]
-            known = set().union(*(view.broker_ids for view in views if view))
-            for broker in waiting:
-                if broker.broker_id in known - seen and on_registered:
-                    on_registered(broker)
-            seen |= known
-            ready = [bool(view and expected <= view.broker_ids and view.controller_id >= 0) for view in views]
-            if all(ready):
-                return
-            for broker in waiting:
-                broker.process.check_alive()
-            if time.monotonic() > deadline:
-                late = waiting[ready.index(False)].process
-                raise ProcessFailed(f"{late.name} was not ready within {timeout_s:g} s{late.last_words()}")
-            time.sleep(POLL_INTERVAL_S)
+        wait_ready(self.brokers, timeout_s, on_registered)
 
     def restart_broker(self, broker_id: int) -> None:
         """Start a broker that ended, on its port and data, and wait until all know it."""
@@ -217,3 +200,31 @@ class EmbeddedCluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def wait_ready(
+    brokers: Sequence[BrokerProcess],
+    timeout_s: float = START_TIMEOUT_S,
+    on_registered: Callable[[BrokerProcess], None] | None = None,
+) -> None:
+    """``EmbeddedCluster.wait_ready`` for any brokers."""
+    waiting = [broker for broker in brokers if broker.process.exit_code is None]
+    expected = {broker.broker_id for broker in waiting}
+    seen: set[int] = set()
+    deadline = time.monotonic() + timeout_s
+    while True:
+        views = [broker.view() for broker in waiting]
+        known = set().union(*(view.broker_ids for view in views if view))
+        for broker in waiting:
+            if broker.broker_id in known - seen and on_registered:
+                on_registered(broker)
+        seen |= known
+        ready = [bool(view and expected <= view.broker_ids and view.controller_id >= 0) for view in views]
+        if all(ready):
+            return
+        for broker in waiting:
+            broker.process.check_alive()
+        if time.monotonic() > deadline:
+            late = waiting[ready.index(False)].process
+            raise ProcessFailed(f"{late.name} was not ready within {timeout_s:g} s{late.last_words()}")
+        time.sleep(POLL_INTERVAL_S)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Self
 
 from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.health import Health, probe
 from kafka_zk.embedded.jars import find_zookeeper_jars
 from kafka_zk.embedded.java import find_java
-from kafka_zk.embedded.ports import LOCALHOST, can_listen, four_letter_word, free_port
+from kafka_zk.embedded.ports import LOCALHOST, can_listen, free_port
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.server_security import ServerSecurity
 
@@ -155,8 +156,8 @@ class EmbeddedZooKeeper:
         }
 
     def serving(self) -> bool:
-        """Whether it answers ``srvr`` as a server that takes requests."""
-        return "Mode:" in four_letter_word("srvr", self.port)
+        """Whether it takes requests."""
+        return probe(self.port).health is Health.SERVING
 
     def stop(self) -> int:
         """End it cleanly; returns the exit code (Java ends with 143 on SIGTERM)."""

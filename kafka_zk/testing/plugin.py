@@ -9,6 +9,9 @@ shared server), ``zk_client``. Factories, whose products end with the test: ``ma
 ``make_zk_client``, ``make_topic``, ``make_proxy``. ``expire_session`` ends any session. Everything listens on free
 ports of 127.0.0.1; logs lie in pytest's temporary folder. ZooKeepers tick every 200 ms, so sessions last up to 4 s.
 
+With ``--containers`` the same fixtures run ZooKeepers and brokers in containers (see ``containers``): nothing else
+changes for a test. A test is skipped, with the reason, where no Docker engine answers.
+
 Only pytest is imported here: a run that uses none of the fixtures does not pay for them.
 """
 
@@ -22,6 +25,7 @@ import pytest
 if TYPE_CHECKING:
     from kafka_zk.embedded.cluster import EmbeddedCluster
     from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+    from kafka_zk.testing.backend import Backend
     from kafka_zk.testing.proxy import TcpProxy
     from kafka_zk.testing.variants import Variant
     from kafka_zk.testing.zookeeper import Chroot
@@ -61,15 +65,41 @@ class MakeTopic(Protocol):
     ) -> str: ...
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kafka-zk")
+    group.addoption("--containers", action="store_true", help="run ZooKeepers and brokers in containers")
+    group.addoption("--zookeeper-image", metavar="IMAGE", help="of ZooKeeper 3.4 to 3.9, for --containers")
+    group.addoption("--broker-image", metavar="IMAGE", help="made by docker/Dockerfile, for --containers")
+
+
+@pytest.fixture(scope="session")
+def kafka_zk_backend(request: pytest.FixtureRequest) -> "Iterator[Backend]":
+    """What the other fixtures make servers with: processes, or with ``--containers`` containers."""
+    from kafka_zk.testing.backend import Processes
+
+    if not request.config.getoption("containers"):
+        yield Processes()
+        return
+    try:
+        from kafka_zk.testing.containers import Containers, why_no_engine
+    except ImportError as error:
+        pytest.skip(f"--containers: {error.name} is not installed; pip install 'kafka-zk[containers]'")
+    if reason := why_no_engine():
+        pytest.skip(f"--containers: {reason}")
+    images = {name: request.config.getoption(name) for name in ("zookeeper_image", "broker_image")}
+    with Containers(**{name: image for name, image in images.items() if image}) as containers:
+        yield containers
+
+
 # --- ZooKeeper --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
-def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[EmbeddedZooKeeper]":
+def zookeeper_server(
+    kafka_zk_backend: "Backend", tmp_path_factory: pytest.TempPathFactory
+) -> "Iterator[EmbeddedZooKeeper]":
     """One real ZooKeeper for all tests of this process."""
-    from kafka_zk.testing.zookeeper import quick_zookeeper
-
-    with quick_zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+    with kafka_zk_backend.zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server
 
 
@@ -82,15 +112,15 @@ def zookeeper(zookeeper_server: "EmbeddedZooKeeper") -> "Chroot":
 
 
 @pytest.fixture
-def make_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeZooKeeper]:
+def make_zookeeper(
+    kafka_zk_backend: "Backend", tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MakeZooKeeper]:
     """``make_zookeeper(variant="open")``: a server of the test's own, to stop, kill, pause and restart. The variants
     digest, sasl, tls and mtls secure it; a cluster made with it, or its ``client_properties``, are let in."""
-    from kafka_zk.testing.zookeeper import quick_zookeeper
-
     with ExitStack() as servers:
 
         def make(variant: "Variant" = "open") -> "EmbeddedZooKeeper":
-            return servers.enter_context(quick_zookeeper(tmp_path_factory.mktemp("zookeeper"), variant))
+            return servers.enter_context(kafka_zk_backend.zookeeper(tmp_path_factory.mktemp("zookeeper"), variant))
 
         yield make
 
@@ -131,23 +161,23 @@ def expire_session(zookeeper_server: "EmbeddedZooKeeper") -> Callable[[int], Non
 
 @pytest.fixture(scope="session")
 def kafka_zk_cluster(
-    zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
+    kafka_zk_backend: "Backend", zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
 ) -> "Iterator[EmbeddedCluster]":
     """Three brokers shared by all tests of this process: leave them as they were; take ``make_cluster`` for faults."""
-    from kafka_zk.testing.zookeeper import Chroot, quick_cluster
+    from kafka_zk.testing.zookeeper import Chroot
 
     chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")
-    with quick_cluster(tmp_path_factory.mktemp("cluster"), 3, chroot.connect_string) as cluster:
+    with kafka_zk_backend.cluster(tmp_path_factory.mktemp("cluster"), 3, chroot.connect_string) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def make_cluster(
-    zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
+    kafka_zk_backend: "Backend", zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MakeCluster]:
     """``make_cluster(broker_count=1, properties=None, zookeeper=None)``: a cluster of the test's own, by default on a
     fresh chroot of the shared ZooKeeper."""
-    from kafka_zk.testing.zookeeper import Chroot, quick_cluster
+    from kafka_zk.testing.zookeeper import Chroot
 
     with ExitStack() as clusters:
 
@@ -158,7 +188,7 @@ def make_cluster(
         ) -> "EmbeddedCluster":
             where = zookeeper or Chroot(zookeeper_server, f"/cluster-{next(_numbers)}").connect_string
             folder = tmp_path_factory.mktemp("cluster")
-            return clusters.enter_context(quick_cluster(folder, broker_count, where, properties))
+            return clusters.enter_context(kafka_zk_backend.cluster(folder, broker_count, where, properties))
 
         yield make
 

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Entry point of the broker's image: the environment becomes ``server.properties``, as the known Kafka images do it.
+
+``KAFKA_LOG_RETENTION_HOURS=1`` is ``log.retention.hours=1``: the prefix goes, ``_`` becomes ``.``, ``__`` becomes
+``_``, ``___`` becomes ``-``. Keys of a mounted ``/etc/kafka/server.properties`` are kept unless the environment says
+otherwise. ``-D`` options in ``KAFKA_OPTS`` are taken over where they secure the connection to ZooKeeper. Without
+``KAFKA_LISTENERS`` the broker listens on the ports that it advertises, or on 9092.
+
+    entrypoint.py                run the broker
+    entrypoint.py healthcheck    exit code 0 if it serves and knows the controller
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from kafka_zk.broker_config_table import BROKER_CONFIGS
+from kafka_zk.zookeeper_security import KEYS as SECURITY_KEYS
+
+MOUNTED = Path("/etc/kafka/server.properties")
+WRITTEN = Path("/tmp/server.properties")  # whoever the container runs as may write there
+DATA = "/var/lib/kafka/data"
+DEFAULT_PORT = 9092
+
+NOT_KEYS = re.compile(r"KAFKA_(ZK_.*|OPTS|HEAP_OPTS|JVM_.*|GC_.*|JMX_.*|LOG4J_.*|VERSION|HOME|DEBUG|METRICS_PORT)")
+SPELLINGS = {key.lower(): key for key in (*BROKER_CONFIGS, *SECURITY_KEYS)}
+"""Kafka has keys with capital letters; the environment has nothing else."""
+
+
+def main() -> int:
+    from kafka_zk.cli.properties import read_properties
+
+    if sys.argv[1:] == ["healthcheck"]:
+        return healthcheck(read_properties(WRITTEN))
+    mounted = read_properties(MOUNTED) if MOUNTED.exists() else {}
+    properties = server_properties(os.environ, mounted)
+    if not properties.get("zookeeper.connect"):
+        print("Error: set KAFKA_ZOOKEEPER_CONNECT, for example to zookeeper:2181", file=sys.stderr)
+        return 1
+    WRITTEN.write_text("".join(f"{key}={escape(value)}\n" for key, value in properties.items()))
+    metrics_port = os.environ.get("KAFKA_METRICS_PORT")
+    metrics = ["--metrics-port", metrics_port] if metrics_port else []
+    os.execvp("kafka-zk", ["kafka-zk", "broker", str(WRITTEN), *metrics])
+
+
+def server_properties(environ: Mapping[str, str], mounted: Mapping[str, str]) -> dict[str, str]:
+    """All keys of the broker: defaults of the image, the mounted file, ``KAFKA_OPTS``, the environment; later wins."""
+    properties = {"log.dirs": DATA, **mounted, **options(environ.get("KAFKA_OPTS", ""))}
+    for name, value in sorted(environ.items()):
+        if name.startswith("KAFKA_") and not NOT_KEYS.fullmatch(name):
+            properties[key_of(name)] = value
+    if "listeners" not in properties:
+        properties["listeners"] = listeners(properties.get("advertised.listeners", ""))
+    return properties
+
+
+def key_of(name: str) -> str:
+    """The configuration key that an environment variable stands for."""
+    signs = {1: ".", 2: "_", 3: "-"}
+    key = re.sub("_{1,3}", lambda match: signs[len(match[0])], name.removeprefix("KAFKA_").lower())
+    return SPELLINGS.get(key) or SPELLINGS.get(key.replace(".", "")) or key
+
+
+def options(opts: str) -> dict[str, str]:
+    """``-Dkey=value`` options that secure the connection to ZooKeeper."""
+    found = (option[2:].partition("=") for option in opts.split() if option.startswith("-D"))
+    return {key: value for key, _, value in found if key in SECURITY_KEYS}
+
+
+def listeners(advertised: str) -> str:
+    """Where to listen, on all interfaces, for what is advertised."""
+    entries = [entry.strip().partition("://") for entry in advertised.split(",") if entry.strip()]
+    listening = [f"{name}://0.0.0.0:{address.rpartition(':')[2]}" for name, _, address in entries]
+    return ",".join(listening) or f"PLAINTEXT://0.0.0.0:{DEFAULT_PORT}"
+
+
+def escape(value: str) -> str:
+    """A value as a properties file wants it."""
+    return value.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def healthcheck(properties: Mapping[str, str]) -> int:
+    from kafka_zk.embedded.probe import ask_broker
+
+    port = properties["listeners"].partition(",")[0].rpartition(":")[2]
+    view = ask_broker("127.0.0.1", int(port))
+    return 0 if view is not None and view.controller_id >= 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

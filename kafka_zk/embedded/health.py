@@ -1,0 +1,71 @@
+"""Whether a ZooKeeper server serves, told apart from a server that does not allow to ask.
+
+Since 3.5.3 a server answers only those four-letter words that ``4lw.commands.whitelist`` names, by default ``srvr``
+alone. A probe that takes the refusal for silence reports dead servers that are well, or is switched off because of
+that. Here a refusal is a state of its own, and whether the server serves is then found out by opening a session.
+
+Source: ZooKeeper Administrator's Guide 3.9, "The Four Letter Words"; ZooKeeperServer and FourLetterCommands@3.9.
+"""
+
+import enum
+import socket
+import struct
+from typing import NamedTuple
+
+from kafka_zk.embedded.ports import LOCALHOST, four_letter_word
+
+WORD = "srvr"
+_NOT_ALLOWED = "is not executed because it is not in the whitelist"
+_NOT_SERVING = "not currently serving requests"
+_MODE = "Mode: "
+
+_CONNECT_REQUEST = struct.Struct(">iqiqi16s?")  # protocol version, last zxid, timeout, session id, size, password, ro
+_CONNECT_RESPONSE = struct.Struct(">iiq")  # protocol version, timeout, session id; then the password
+_CLOSE_SESSION = struct.pack(">iii", 8, 1, -11)  # size, xid, operation
+_SESSION_TIMEOUT_MS = 4_000
+
+
+class Health(enum.Enum):
+    """``SERVING`` takes requests. ``NOT_SERVING`` runs but has no quorum, or is still starting. ``DOWN``: nothing
+    answers."""
+
+    SERVING = "serving"
+    NOT_SERVING = "not serving"
+    DOWN = "down"
+
+
+class Report(NamedTuple):
+    """``mode`` is leader, follower, observer or standalone; None where it is not serving or does not allow to ask."""
+
+    health: Health
+    mode: str | None
+    allowed: bool
+
+
+def probe(port: int, host: str = LOCALHOST, timeout_s: float = 2) -> Report:
+    """Ask a server by ``srvr``, or, where that is not allowed, by opening and closing a session."""
+    answer = four_letter_word(WORD, port, host, timeout_s)
+    if _NOT_ALLOWED in answer:
+        return Report(_by_session(host, port, timeout_s), None, allowed=False)
+    if _MODE in answer:
+        return Report(Health.SERVING, answer.partition(_MODE)[2].split()[0], allowed=True)
+    return Report(Health.NOT_SERVING if _NOT_SERVING in answer else Health.DOWN, None, allowed=True)
+
+
+def _by_session(host: str, port: int, timeout_s: float) -> Health:
+    request = _CONNECT_REQUEST.pack(0, 0, _SESSION_TIMEOUT_MS, 0, 16, bytes(16), False)
+    try:
+        with socket.create_connection((host, port), timeout_s) as connection:
+            connection.settimeout(timeout_s)
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = b""
+            while len(answer) < 4 + _CONNECT_RESPONSE.size:
+                chunk = connection.recv(4096)
+                if not chunk:  # what a server without a quorum does
+                    return Health.NOT_SERVING
+                answer += chunk
+            _, granted_ms, session_id = _CONNECT_RESPONSE.unpack_from(answer, 4)
+            connection.sendall(_CLOSE_SESSION)
+    except OSError:
+        return Health.NOT_SERVING  # it answered a moment ago
+    return Health.SERVING if granted_ms > 0 and session_id else Health.NOT_SERVING

@@ -1,0 +1,41 @@
+"""Where the fixtures' servers run: as processes here; ``containers`` has the other way."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.testing.variants import Variant
+from kafka_zk.testing.zookeeper import quick_cluster, quick_zookeeper
+
+
+class Backend(Protocol):
+    """Makes servers, not yet started, that end with their ``with`` blocks."""
+
+    def zookeeper(self, data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper: ...
+
+    def cluster(
+        self,
+        data_dir: Path,
+        broker_count: int,
+        zookeeper: str | EmbeddedZooKeeper,
+        properties: Mapping[str, str] | None = None,
+    ) -> EmbeddedCluster:
+        """``zookeeper``: a server that this backend made, or a connection string."""
+
+
+class Processes:
+    """Servers as child processes of the tests."""
+
+    def zookeeper(self, data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
+        return quick_zookeeper(data_dir, variant)
+
+    def cluster(
+        self,
+        data_dir: Path,
+        broker_count: int,
+        zookeeper: str | EmbeddedZooKeeper,
+        properties: Mapping[str, str] | None = None,
+    ) -> EmbeddedCluster:
+        return quick_cluster(data_dir, broker_count, zookeeper, properties)

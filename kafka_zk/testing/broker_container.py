@@ -1,0 +1,311 @@
+"""A broker, or a cluster of them, in containers, for testcontainers.
+
+    with KafkaZkContainer() as kafka:
+        connect(kafka.bootstrap)
+
+The image is that of ``docker/Dockerfile``. The interfaces are those of ``BrokerProcess`` and ``EmbeddedCluster``: a
+broker that was stopped, killed or restarted has the same port and data. Needs ``pip install 'kafka-zk[containers]'``
+and a Docker engine.
+"""
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self, cast
+
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+
+from kafka_zk import __version__
+from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.cluster import EmbeddedCluster, wait_ready
+from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.ports import free_port
+from kafka_zk.embedded.probe import ClusterView, ask_broker
+from kafka_zk.embedded.zookeeper import zoo_cfg_text
+from kafka_zk.testing import zookeeper_container
+from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS
+from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble, published_at
+
+IMAGE = f"kafka-zk:{__version__}"
+INTERNAL_PORT, PUBLISHED_PORT = 9092, 19092
+CONFIGURATION, DATA = "/etc/kafka", "/var/lib/kafka/data"
+QUOTED_LOG_CHARACTERS = 500
+_clusters = itertools.count(1)
+
+
+class ContainerProcess:
+    """The process in a container as ``ChildProcess`` shows one: whether it runs, how it ended, what it said."""
+
+    def __init__(self, container: DockerContainer, name: str) -> None:
+        self._container = container
+        self.name = name
+
+    @property
+    def alive(self) -> bool:
+        return self._state().get("Running", False) is True
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs or before it was started."""
+        state = self._state()
+        return int(state["ExitCode"]) if state.get("Status") == "exited" else None
+
+    def check_alive(self) -> None:
+        """Raises: ProcessFailed when it has ended."""
+        if not self.alive:
+            raise ProcessFailed(self.describe_end())
+
+    def describe_end(self) -> str:
+        return f"{self.name} ended with exit code {self.exit_code}{self.last_words()}"
+
+    def last_words(self) -> str:
+        return f", saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}"
+
+    def output(self) -> str:
+        """What it wrote in all its lives."""
+        return bytes(self._container.get_wrapped_container().logs()).decode(errors="replace")
+
+    def terminate(self) -> None:
+        """Ask it to end, without waiting."""
+        self._container.get_wrapped_container().kill("SIGTERM")
+
+    def _state(self) -> dict[str, Any]:
+        container = self._container._container
+        if container is None:
+            return {}
+        container.reload()
+        state: dict[str, Any] = container.attrs["State"]
+        return state
+
+
+class KafkaZkContainer(DockerContainer):
+    """One broker in a container.
+
+    Args:
+        image: made by ``docker/Dockerfile``.
+        zookeeper: a container or an ensemble in ``network``, or the connection string as the broker in its container
+            can reach it. None makes a ZooKeeperContainer of ``zookeeper_image``, which ends with the broker.
+        broker_id: its number.
+        properties: Kafka's keys; they win over ours. A value that names a file on this machine is copied into the
+            container and named as it is called there.
+        network: of the brokers and of ZooKeeper; None makes one.
+        alias: its name in the network; ``kafka-`` and its number by default.
+        port: of this machine, to be published at; 0 takes a free one.
+        chroot: in ``zookeeper``, when that is a container or an ensemble.
+        data_dir: a folder of this machine for the log; in the container by default.
+
+    ``stop`` ends the broker and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
+    ``stop(force=True)`` removes the container.
+    """
+
+    def __init__(
+        self,
+        image: str = IMAGE,
+        *,
+        zookeeper: ZooKeeperContainer | ZooKeeperEnsemble | str | None = None,
+        zookeeper_image: str = zookeeper_container.IMAGE,
+        broker_id: int = 0,
+        properties: Mapping[str, str] | None = None,
+        network: Network | None = None,
+        alias: str | None = None,
+        port: int = 0,
+        chroot: str = "",
+        data_dir: Path | None = None,
+    ) -> None:
+        super().__init__(image)
+        self.broker_id = broker_id
+        self.alias = alias or f"kafka-{broker_id}"
+        self.port = port or free_port()
+        self.process = ContainerProcess(self, f"broker {broker_id}")
+        self._own_network = Network() if network is None else None
+        self._network_used = self._own_network or network
+        self._own_zookeeper: ZooKeeperContainer | None = None
+        if zookeeper is None:
+            zookeeper = self._own_zookeeper = ZooKeeperContainer(zookeeper_image, network=self._network_used)
+        self._zookeeper = zookeeper
+        self._chroot = chroot
+        self._properties = dict(properties or {})
+        assert self._network_used is not None
+        self.with_network(self._network_used).with_network_aliases(self.alias)
+        self.with_bind_ports(PUBLISHED_PORT, self.port)
+        self.data_dir = data_dir
+        if data_dir is not None:
+            data_dir.mkdir(parents=True, exist_ok=True)
+            self.with_volume_mapping(data_dir.resolve(), DATA, "rw")
+            self.with_kwargs(user=f"{os.getuid()}:{os.getgid()}")
+
+    @property
+    def bootstrap(self) -> str:
+        """For processes outside of containers; others use ``internal_bootstrap``."""
+        return f"{published_at(self, self.port)}:{self.port}"
+
+    @property
+    def internal_bootstrap(self) -> str:
+        return f"{self.alias}:{INTERNAL_PORT}"
+
+    @property
+    def alive(self) -> bool:
+        return self.process.alive
+
+    @property
+    def log_dir(self) -> Path | None:
+        """The folder of this machine with the log, if there is one."""
+        return self.data_dir
+
+    def start(self) -> Self:
+        """Start it; a broker that was made without a ``zookeeper`` is waited for as well (``EmbeddedCluster`` waits for
+        the others together). Raises: ProcessFailed, docker's errors."""
+        if self._container is not None:
+            self._container.start()
+            return self
+        if self._own_network:
+            self._own_network.create()
+        if self._own_zookeeper:
+            self._own_zookeeper.start()
+        self._write_properties()
+        super().start()
+        return self
+
+    def view(self) -> ClusterView | None:
+        """Whom it believes to be in the cluster; None while it does not answer."""
+        host, _, port = self.bootstrap.rpartition(":")
+        return ask_broker(host, int(port))
+
+    def stop(self, timeout_s: float = 30, *, force: bool = False, delete_volume: bool = False) -> int:  # type: ignore[override]
+        """End it cleanly and keep its data; returns the exit code. ``force`` or ``delete_volume`` removes it."""
+        if force or delete_volume:
+            self.remove()
+            return 0
+        if self._container is not None:
+            self._container.stop(timeout=int(timeout_s))
+        return self.process.exit_code or 0
+
+    def remove(self) -> None:
+        """End it at once and remove everything that was made for it."""
+        if self._container is not None:
+            self._container.remove(force=True, v=True)
+            self._container = None
+        if self._own_zookeeper:
+            self._own_zookeeper.remove()
+        if self._own_network and self._own_network._network is not None:
+            self._own_network.remove()
+            self._own_network._network = None
+
+    def kill(self) -> None:
+        """SIGKILL; data and port stay for the next ``start``."""
+        if self.alive:
+            self.get_wrapped_container().kill()
+
+    def pause(self) -> None:
+        self.get_wrapped_container().pause()
+
+    def resume(self) -> None:
+        self.get_wrapped_container().unpause()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Paused within the block."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            wait_ready([as_process(self)])
+            return self
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+        self.get_docker_client().client.close()
+
+    def _write_properties(self) -> None:
+        properties = {
+            "broker.id": str(self.broker_id),
+            "listeners": f"PLAINTEXT://0.0.0.0:{INTERNAL_PORT},PUBLISHED://0.0.0.0:{PUBLISHED_PORT}",
+            "advertised.listeners": f"PLAINTEXT://{self.alias}:{INTERNAL_PORT},PUBLISHED://127.0.0.1:{self.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PUBLISHED:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": DATA,
+            "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+        }
+        if isinstance(self._zookeeper, str):
+            properties["zookeeper.connect"] = self._zookeeper
+        else:
+            properties["zookeeper.connect"] = self._zookeeper.internal_connect_string + self._chroot
+            properties |= self._zookeeper.client_properties
+        properties |= self._properties
+        for key, value in properties.items():
+            if value.startswith("/") and Path(value).is_file():
+                properties[key] = f"{CONFIGURATION}/{Path(value).name}"
+                self.with_copy_into_container(Path(value), properties[key])
+        self.with_copy_into_container(zoo_cfg_text(properties).encode(), f"{CONFIGURATION}/server.properties")
+
+
+def as_process(container: KafkaZkContainer) -> BrokerProcess:
+    """A broker in a container where one in a process is expected: it has what an ``EmbeddedCluster`` uses of it."""
+    return cast(BrokerProcess, container)
+
+
+class ContainerCluster(EmbeddedCluster):
+    """Brokers with ids from 0, each in a container, on a ZooKeeper in a container of the same network.
+
+    Args as of EmbeddedCluster; the logs lie in ``data_dir``. ``chroot`` is within ``container``.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        image: str,
+        network: Network,
+        container: ZooKeeperContainer | ZooKeeperEnsemble,
+        chroot: str = "",
+        broker_count: int = 3,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            data_dir,
+            broker_count=broker_count,
+            zookeeper=container.connect_string + chroot,
+            properties={**container.client_properties, **(properties or {})},
+        )
+        self._image = image
+        self._network = network
+        self._container = container
+        self._chroot = chroot
+        self._name = f"kafka-{next(_clusters)}"
+
+    def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
+        broker = KafkaZkContainer(
+            self._image,
+            zookeeper=self._container,
+            broker_id=broker_id,
+            properties=self._properties,
+            network=self._network,
+            alias=f"{self._name}-{broker_id}",
+            port=port,
+            chroot=self._chroot,
+            data_dir=folder / "data",
+        )
+        return as_process(broker)
+
+    def kill(self) -> None:
+        super().kill()
+        self._remove()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._remove()
+
+    def _remove(self) -> None:
+        for broker in self.brokers:
+            cast(KafkaZkContainer, broker).remove()

@@ -1,0 +1,83 @@
+"""The fixtures' servers in containers: ``pytest --containers``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self, cast
+
+from testcontainers.core.network import Network
+
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.testing import broker_container, zookeeper_container
+from kafka_zk.testing.variants import Variant
+from kafka_zk.testing.zookeeper import quick_cluster
+
+
+def why_no_engine() -> str | None:
+    """Why there are no containers here, in one sentence; None if there can be."""
+    try:
+        import docker
+        import testcontainers  # noqa: F401
+    except ImportError as error:
+        return f"{error.name} is not installed: pip install 'kafka-zk[containers]'"
+    try:
+        docker.from_env().ping()
+    except docker.errors.DockerException as error:
+        return f"no Docker engine answers ({str(error).splitlines()[0]})"
+    return None
+
+
+class Containers:
+    """Servers in containers of one network, which is removed at the end of the ``with`` block.
+
+    ``zookeeper_image`` and ``broker_image`` are as of ZooKeeperContainer and KafkaZkContainer.
+    """
+
+    def __init__(
+        self, zookeeper_image: str = zookeeper_container.IMAGE, broker_image: str = broker_container.IMAGE
+    ) -> None:
+        self._zookeeper_image = zookeeper_image
+        self._broker_image = broker_image
+        self._network = Network()
+        self._servers: list[zookeeper_container.ZooKeeperContainer] = []
+
+    def zookeeper(self, data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
+        server = zookeeper_container.ZooKeeperContainer(
+            self._zookeeper_image,
+            variant=variant,
+            network=self._network,
+            alias=f"zookeeper-{len(self._servers)}",
+        )
+        self._servers.append(server)
+        return cast(EmbeddedZooKeeper, server)  # the same interface, but for the process
+
+    def cluster(
+        self,
+        data_dir: Path,
+        broker_count: int,
+        zookeeper: str | EmbeddedZooKeeper,
+        properties: Mapping[str, str] | None = None,
+    ) -> EmbeddedCluster:
+        """In containers if ``zookeeper`` is one of ours; what else a connection string names (a proxy, say) need not be
+        in reach of a container, so the brokers are processes then."""
+        connect = zookeeper if isinstance(zookeeper, str) else zookeeper.connect_string
+        servers, slash, path = connect.partition("/")
+        ours = next((server for server in self._servers if server.alive and server.connect_string == servers), None)
+        if ours is None:
+            return quick_cluster(data_dir, broker_count, zookeeper, properties)
+        return broker_container.ContainerCluster(
+            data_dir,
+            image=self._broker_image,
+            network=self._network,
+            container=ours,
+            chroot=slash + path,
+            broker_count=broker_count,
+            properties=properties,
+        )
+
+    def __enter__(self) -> Self:
+        self._network.create()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._network.remove()

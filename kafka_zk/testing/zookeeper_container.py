@@ -1,0 +1,326 @@
+"""A real ZooKeeper in a container, alone or as an ensemble, for testcontainers.
+
+    with ZooKeeperContainer() as zookeeper:
+        connect(zookeeper.connect_string)
+
+Any image laid out as the official one will do (``/conf/zoo.cfg``, ``/data``, ``JVMFLAGS``), from 3.4 to 3.9. The
+interface is that of ``EmbeddedZooKeeper``: a server that was stopped, killed or restarted has the same port and data.
+Needs ``pip install 'kafka-zk[containers]'`` and a Docker engine.
+"""
+
+import contextlib
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Self
+
+from docker.errors import APIError
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.network import Network
+
+from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.health import Health, Report, probe
+from kafka_zk.embedded.ports import LOCALHOST, free_port
+from kafka_zk.embedded.server_security import ServerSecurity
+from kafka_zk.embedded.zookeeper import zoo_cfg_text
+from kafka_zk.testing.plugin import TICK_TIME_MS
+from kafka_zk.testing.variants import HOSTS, Variant, server_security
+
+IMAGE = "zookeeper:3.9.3"
+CLIENT_PORT, TLS_PORT, PEER_PORT, ELECTION_PORT = 2181, 2281, 2888, 3888
+CONF, DATA = PurePosixPath("/conf"), PurePosixPath("/data")
+SECURITY = CONF / "security"
+START_TIMEOUT_S = 120
+CONNECT_TO_PEER_MS = 1_000  # the address of a killed container does not even refuse
+POLL_INTERVAL_S = 0.05
+PORT_ATTEMPTS = 5
+JVM_FLAGS = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+QUOTED_LOG_CHARACTERS = 500
+
+
+def published_at(container: DockerContainer, port: int) -> str:
+    """The address at which a published port of a container is reached: this machine's own, or the engine's."""
+    with contextlib.suppress(OSError), socket.create_connection((LOCALHOST, port), 1):
+        return LOCALHOST
+    return container.get_container_host_ip()
+
+
+class ZooKeeperContainer(DockerContainer):
+    """One ZooKeeper server in a container.
+
+    Args:
+        image: of ZooKeeper 3.4 to 3.9, laid out as the official ones.
+        variant: how clients are let in; ``client_properties`` are Kafka's keys for one that is (see ``variants``).
+        tick_time_ms: sessions last between 2 and 20 ticks.
+        config: more ``zoo.cfg`` keys, which win over ours.
+        security: files of one's own instead of a ``variant``.
+        alias: its name for other containers, in ``network``.
+        server_id, peers: its number and the names of all servers by number, in an ensemble.
+
+    ``stop`` ends the server and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
+    ``stop(force=True)`` removes the container.
+    """
+
+    def __init__(
+        self,
+        image: str = IMAGE,
+        *,
+        variant: Variant = "open",
+        tick_time_ms: int = TICK_TIME_MS,
+        config: Mapping[str, str] | None = None,
+        security: ServerSecurity | None = None,
+        network: Network | None = None,
+        alias: str = "zookeeper",
+        server_id: int = 0,
+        peers: Mapping[int, str] | None = None,
+    ) -> None:
+        super().__init__(image)
+        self._files = TemporaryDirectory(prefix="kafka-zk-zookeeper-")
+        self._security = security or server_security(variant, Path(self._files.name), [*HOSTS, alias])
+        self._tick_time_ms = tick_time_ms
+        self._config = dict(config or {})
+        self._peers = dict(peers or {})
+        self._server_id = server_id
+        self.alias = alias
+        self.port = 0
+        self.tls_port = 0
+        if network is not None:
+            self.with_network(network).with_network_aliases(alias)
+        self._write_files()
+
+    # Interface of EmbeddedZooKeeper
+
+    @property
+    def host(self) -> str:
+        """Where the ports are, for processes outside of containers."""
+        return published_at(self, self.port)
+
+    @property
+    def connect_string(self) -> str:
+        return f"{self.host}:{self.tls_port or self.port}"
+
+    @property
+    def internal_connect_string(self) -> str:
+        """For containers of the same network."""
+        return f"{self.alias}:{TLS_PORT if self.tls_port else CLIENT_PORT}"
+
+    @property
+    def client_properties(self) -> Mapping[str, str]:
+        """Kafka's keys that a broker or a tool needs to be let in; files among them lie on this machine."""
+        return self._security.client_properties
+
+    @property
+    def alive(self) -> bool:
+        if self._container is None:
+            return False
+        self._container.reload()
+        return bool(self._container.status == "running")
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Start it and return once it answers requests. Raises: ProcessFailed, docker's errors."""
+        self.launch()
+        self.wait_serving(timeout_s)
+        return self
+
+    def launch(self) -> None:
+        """Start it without waiting: the servers of an ensemble serve together only."""
+        if self._container is not None:
+            self._container.start()
+            return
+        for attempt in range(PORT_ATTEMPTS):
+            self._choose_ports()
+            try:
+                super().start()
+                return
+            except APIError as error:
+                taken = "port is already allocated" in str(error) or "address already in use" in str(error)
+                self.remove()
+                if not taken or attempt == PORT_ATTEMPTS - 1:
+                    raise
+
+    def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Raises: ProcessFailed when it ends first or the time is over."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self.serving():
+            ended = not self.alive
+            if ended or time.monotonic() > deadline_s:
+                how = "ended" if ended else f"did not serve within {timeout_s:g} s ({self.report().health.value})"
+                raise ProcessFailed(f"ZooKeeper in a container {how}, saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}")
+            time.sleep(POLL_INTERVAL_S)
+
+    def report(self) -> Report:
+        """How it is, and whether it allows to ask."""
+        return probe(self.port, self.host)
+
+    def serving(self) -> bool:
+        """Whether it takes requests."""
+        return self.report().health is Health.SERVING
+
+    def stop(self, force: bool = False, delete_volume: bool = False) -> None:
+        """End it cleanly and keep its data; with ``force`` or ``delete_volume`` remove it, as testcontainers does."""
+        if force or delete_volume:
+            self.remove()
+        elif self._container is not None:
+            self._container.stop()
+
+    def remove(self) -> None:
+        """End it at once and remove the container and its data."""
+        if self._container is not None:
+            self._container.remove(force=True, v=True)
+            self._container = None
+
+    def kill(self) -> None:
+        """SIGKILL; data and port stay for the next ``start``."""
+        self.get_wrapped_container().kill()
+
+    def kill_if_started(self) -> None:
+        if self.alive:
+            self.kill()
+
+    def pause(self) -> None:
+        self.get_wrapped_container().pause()
+
+    def resume(self) -> None:
+        self.get_wrapped_container().unpause()
+
+    def restart(self) -> None:
+        """Stop it and start it again on the same port and data; sessions that are not over go on."""
+        self.stop()
+        self.start()
+
+    def output(self) -> str:
+        """What it logged."""
+        return bytes(self.get_wrapped_container().logs()).decode(errors="replace")
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+        self.get_docker_client().client.close()
+        self._files.cleanup()
+
+    # Files and ports
+
+    def _choose_ports(self) -> None:
+        """Fixed before the start: ports that the engine chooses change with every restart."""
+        self.port = free_port()
+        self.with_bind_ports(CLIENT_PORT, self.port)
+        if self._security.tls:
+            self.tls_port = free_port()
+            self.with_bind_ports(TLS_PORT, self.tls_port)
+
+    def _write_files(self) -> None:
+        flags = [JVM_FLAGS]
+        if self._security.jaas_file:
+            flags.append(f"-Djava.security.auth.login.config={SECURITY / self._security.jaas_file.name}")
+        self.with_env("JVMFLAGS", " ".join(flags))
+        self.with_copy_into_container(zoo_cfg_text(self._settings()).encode(), str(CONF / "zoo.cfg"))
+        for file in sorted(self._security.folder.iterdir()):
+            self.with_copy_into_container(file, str(SECURITY / file.name))
+        if self._peers:
+            self.with_copy_into_container(f"{self._server_id}\n".encode(), str(DATA / "myid"))
+
+    def _settings(self) -> dict[str, object]:
+        servers = {
+            f"server.{number}": f"{name}:{PEER_PORT}:{ELECTION_PORT}" for number, name in sorted(self._peers.items())
+        }
+        return {
+            "tickTime": self._tick_time_ms,
+            "initLimit": 50,
+            "syncLimit": 10,
+            "dataDir": DATA,
+            "clientPort": CLIENT_PORT,
+            "maxClientCnxns": 0,
+            "admin.enableServer": "false",
+            "forceSync": "no",
+            "cnxTimeout": CONNECT_TO_PEER_MS,
+            "4lw.commands.whitelist": "srvr",
+            **self._security.zoo_cfg(SECURITY),
+            **({"secureClientPort": TLS_PORT} if self._security.tls else {}),
+            **servers,
+            **self._config,
+        }
+
+
+class ZooKeeperEnsemble:
+    """Several ZooKeeper servers that elect a leader, in containers of one network.
+
+    Args as of ZooKeeperContainer; ``size`` servers are named zookeeper-1 and so on. ``servers`` has each of them, to
+    kill and to start again.
+    """
+
+    def __init__(
+        self,
+        image: str = IMAGE,
+        size: int = 3,
+        *,
+        variant: Variant = "open",
+        tick_time_ms: int = TICK_TIME_MS,
+        config: Mapping[str, str] | None = None,
+        network: Network | None = None,
+    ) -> None:
+        self._own_network = network is None
+        self.network = network or Network()
+        self._files = TemporaryDirectory(prefix="kafka-zk-ensemble-")
+        names = {number: f"zookeeper-{number}" for number in range(1, size + 1)}
+        self._security = server_security(variant, Path(self._files.name), [*HOSTS, *names.values()])
+        self.servers = [
+            ZooKeeperContainer(
+                image,
+                security=self._security,
+                tick_time_ms=tick_time_ms,
+                config=config,
+                network=self.network,
+                alias=name,
+                server_id=number,
+                peers=names,
+            )
+            for number, name in names.items()
+        ]
+
+    @property
+    def connect_string(self) -> str:
+        return ",".join(server.connect_string for server in self.servers)
+
+    @property
+    def client_properties(self) -> Mapping[str, str]:
+        """As of ZooKeeperContainer."""
+        return self._security.client_properties
+
+    @property
+    def internal_connect_string(self) -> str:
+        """For containers of the same network."""
+        return ",".join(server.internal_connect_string for server in self.servers)
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
+        """Start all servers and return once each of them serves. Raises: ProcessFailed, docker's errors."""
+        if self._own_network:
+            self.network.create()
+        for server in self.servers:
+            server.launch()
+        for server in self.servers:
+            server.wait_serving(timeout_s)
+        return self
+
+    def leader(self) -> ZooKeeperContainer | None:
+        """The server that leads, None while there is none."""
+        modes = [(server, server.report().mode) for server in self.servers if server.alive]
+        return next((server for server, mode in modes if mode == "leader"), None)
+
+    def remove(self) -> None:
+        """End all servers at once and remove everything."""
+        for server in self.servers:
+            server.__exit__()
+        if self._own_network:
+            self.network.remove()
+        self._files.cleanup()
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.remove()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
