@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self, cast
 
+from docker.client import DockerClient
+from docker.errors import DockerException
 from testcontainers.core.network import Network
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
@@ -16,13 +18,8 @@ from kafka_zk.testing.zookeeper import quick_cluster
 def why_no_engine() -> str | None:
     """Why there are no containers here, in one sentence; None if there can be."""
     try:
-        import docker
-        import testcontainers  # noqa: F401
-    except ImportError as error:
-        return f"{error.name} is not installed: pip install 'kafka-zk[containers]'"
-    try:
-        docker.from_env().ping()
-    except docker.errors.DockerException as error:
+        DockerClient.from_env().ping()
+    except DockerException as error:
         return f"no Docker engine answers ({str(error).splitlines()[0]})"
     return None
 
