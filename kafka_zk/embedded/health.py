@@ -1,8 +1,9 @@
 """Whether a ZooKeeper server serves, told apart from a server that does not allow to ask.
 
-Since 3.5.3 a server answers only those four-letter words that ``4lw.commands.whitelist`` names, by default ``srvr``
-alone. A probe that takes the refusal for silence reports dead servers that are well, or is switched off because of
-that. Here a refusal is a state of its own, and whether the server serves is then found out by opening a session.
+Since 3.5.3 a server answers only those four-letter words that ``4lw.commands.whitelist`` names, and ``srvr`` always;
+other servers of the protocol do not even that. A probe that takes the refusal for silence reports dead servers that
+are well, or is switched off because of that. Here a refusal is a state of its own, and whether the server serves is
+then found out by opening a session.
 
 Source: ZooKeeper Administrator's Guide 3.9, "The Four Letter Words"; ZooKeeperServer and FourLetterCommands@3.9.
 """
@@ -16,7 +17,6 @@ from kafka_zk.embedded.ports import LOCALHOST, four_letter_word
 
 WORD = "srvr"
 _NOT_ALLOWED = "is not executed because it is not in the whitelist"
-_NOT_SERVING = "not currently serving requests"
 _MODE = "Mode: "
 
 _CONNECT_REQUEST = struct.Struct(">iqiqi16s?")  # protocol version, last zxid, timeout, session id, size, password, ro
@@ -42,14 +42,35 @@ class Report(NamedTuple):
     allowed: bool
 
 
+class NotAllowed(Exception):
+    """The server runs and refuses the four-letter word; the message says which key of ``zoo.cfg`` allows it."""
+
+
+class NoAnswer(Exception):
+    """Nothing answers at the address."""
+
+
+def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> str:
+    """What a server answers to a four-letter word. Raises: NotAllowed, NoAnswer."""
+    answer = four_letter_word(word, port, host, timeout_s)
+    if _NOT_ALLOWED in answer:
+        raise NotAllowed(f"ZooKeeper at {host}:{port} runs but does not allow {word}: see 4lw.commands.whitelist")
+    if not answer:
+        raise NoAnswer(f"nothing answers {word} at {host}:{port}")
+    return answer
+
+
 def probe(port: int, host: str = LOCALHOST, timeout_s: float = 2) -> Report:
     """Ask a server by ``srvr``, or, where that is not allowed, by opening and closing a session."""
-    answer = four_letter_word(WORD, port, host, timeout_s)
-    if _NOT_ALLOWED in answer:
+    try:
+        answer = ask(WORD, port, host, timeout_s)
+    except NotAllowed:
         return Report(_by_session(host, port, timeout_s), None, allowed=False)
+    except NoAnswer:
+        return Report(Health.DOWN, None, allowed=True)
     if _MODE in answer:
         return Report(Health.SERVING, answer.partition(_MODE)[2].split()[0], allowed=True)
-    return Report(Health.NOT_SERVING if _NOT_SERVING in answer else Health.DOWN, None, allowed=True)
+    return Report(Health.NOT_SERVING, None, allowed=True)
 
 
 def _by_session(host: str, port: int, timeout_s: float) -> Health:

@@ -11,11 +11,15 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
+
+from tests.peers import jars
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "target" / "containers"
 HERE = Path(__file__).resolve().parent
 REPOSITORY = "kafka-zk-test"
+BROKER = f"{REPOSITORY}/broker:local"
 SUITE = "bookworm"
 BASE_PACKAGES = ("openjdk-17-jre-headless", "python3", "python3-venv")
 DEFAULT_ZOOKEEPER = "3.9.5"
@@ -30,7 +34,7 @@ class BuildFailed(Exception):
 def base_image() -> str:
     """Debian with Java 17 and Python 3, by debootstrap."""
     tag = f"{REPOSITORY}/base:{_digest(SUITE, *BASE_PACKAGES)}"
-    if not _exists(tag):
+    if not exists(tag):
         system = CACHE / "base"
         shutil.rmtree(system, ignore_errors=True)
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -46,16 +50,32 @@ def base_image() -> str:
 
 def zookeeper_image(version: str = DEFAULT_ZOOKEEPER) -> str:
     """A ZooKeeper server of one version."""
-    files = [HERE / "zookeeper" / name for name in ("Dockerfile", "pom.xml")]
+    files = [HERE / "zookeeper" / name for name in ("Dockerfile", "start", "pom.xml")]
     tag = f"{REPOSITORY}/zookeeper:{version}-{_digest(*(file.read_text() for file in files))}"
-    if not _exists(tag):
+    if not exists(tag):
         context = CACHE / f"zookeeper-{version}"
         shutil.rmtree(context, ignore_errors=True)
         context.mkdir(parents=True)
-        shutil.copy(files[0], context)
+        for file in files[:2]:
+            shutil.copy(file, context)
         target = [f"-Dzookeeper.version={version}", f"-DoutputDirectory={context / 'lib'}"]
-        _run(["mvn", "-q", "-B", "-f", str(files[1]), "dependency:copy-dependencies", *target])
+        _run(["mvn", "-q", "-B", "-f", str(files[2]), "dependency:copy-dependencies", *target])
         _build(tag, context, {"BASE_IMAGE": base_image()})
+        shutil.rmtree(context)
+    return tag
+
+
+def kafka_image(version: str) -> str:
+    """Apache Kafka's own broker, of the jars that the peers' tests use as well; the broker's image has to be there."""
+    files = [HERE / "kafka" / name for name in ("Dockerfile", "start.py", "log4j.properties")]
+    tag = f"{REPOSITORY}/kafka:{version}-{_digest(*(file.read_text() for file in files))}"
+    if not exists(tag):
+        context = CACHE / f"kafka-{version}"
+        shutil.rmtree(context, ignore_errors=True)
+        shutil.copytree(jars.jars(version), context / "lib")
+        for file in files:
+            shutil.copy(file, context)
+        _build(tag, context, {"BASE_IMAGE": BROKER})
         shutil.rmtree(context)
     return tag
 
@@ -65,10 +85,9 @@ def broker_image() -> str:
     wheels = CACHE / "wheels"
     shutil.rmtree(wheels, ignore_errors=True)
     _run([sys.executable, "-m", "pip", "wheel", "-q", "--wheel-dir", str(wheels), str(ROOT)])
-    tag = f"{REPOSITORY}/broker:local"
     offline = "--no-index --find-links=target/containers/wheels kafka-zk"
-    _build(tag, ROOT, {"BASE_IMAGE": base_image(), "PIP_ARGUMENTS": offline}, "docker/Dockerfile")
-    return tag
+    _build(BROKER, ROOT, {"BASE_IMAGE": base_image(), "PIP_ARGUMENTS": offline}, "docker/Dockerfile")
+    return BROKER
 
 
 def _build(tag: str, context: Path, arguments: Mapping[str, str], dockerfile: str = "Dockerfile") -> None:
@@ -76,7 +95,7 @@ def _build(tag: str, context: Path, arguments: Mapping[str, str], dockerfile: st
     _run(["docker", "build", "-q", "-t", tag, "-f", str(context / dockerfile), *build_arguments, str(context)])
 
 
-def _exists(tag: str) -> bool:
+def exists(tag: str) -> bool:
     return subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode == 0
 
 
@@ -84,14 +103,17 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def _run(command: Sequence[str], stdin: object = None) -> None:
-    done = subprocess.run(
-        command, stdin=stdin, capture_output=True, text=True, timeout=TIMEOUT_S, check=False  # type: ignore[call-overload]
-    )
+def _run(command: Sequence[str], stdin: IO[bytes] | None = None) -> None:
+    done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode != 0:
         raise BuildFailed(f"{' '.join(command)} ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
 
 
+def build_all() -> list[str]:
+    """Every image of the container tests, before they start: workers must not build the same one at once."""
+    kafkas = (jars.ORACLE_VERSION, jars.NEWEST_VERSION)
+    return [broker_image(), *map(zookeeper_image, ZOOKEEPER_VERSIONS), *map(kafka_image, kafkas)]
+
+
 if __name__ == "__main__":
-    for image in (base_image(), *map(zookeeper_image, ZOOKEEPER_VERSIONS), broker_image()):
-        print(image, flush=True)
+    print(*build_all(), sep="\n")

@@ -15,7 +15,7 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS, MakeCluster, MakeTopic, MakeZkClient
+from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS, MakeCluster, MakeTopic, MakeZkClient, MakeZooKeeper
 from registry.client import RegistryClient
 from registry.errors import ConnectionLoss, NoNode
 from registry.kazoo_blocking import run_blocking
@@ -139,6 +139,7 @@ def test_a_paused_controller_finds_itself_replaced(two: Watched, make_topic: Mak
     _write_and_read(two.cluster, make_topic(partitions=4, cluster=two.cluster), partitions=4)
 
 
+@pytest.mark.processes
 def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(one: Watched, make_topic: MakeTopic) -> None:
     first = one.cluster.brokers[0]
     topic = make_topic(cluster=one.cluster)
@@ -190,13 +191,10 @@ def test_a_second_broker_on_the_same_folder_is_refused(one: Watched, make_topic:
 
 
 def test_a_zookeeper_that_restarts_is_no_outage(
-    make_cluster: MakeCluster, make_zookeeper: Callable[[], object], watch: Callable[[EmbeddedCluster], Watched],
+    make_cluster: MakeCluster, make_zookeeper: MakeZooKeeper, watch: Callable[[EmbeddedCluster], Watched],
     make_topic: MakeTopic,
 ) -> None:  # fmt: skip
-    from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-
     zookeeper = make_zookeeper()
-    assert isinstance(zookeeper, EmbeddedZooKeeper)
     watched = watch(make_cluster(broker_count=1, zookeeper=zookeeper))
     topic = make_topic(cluster=watched.cluster)
     _write_and_read(watched.cluster, topic, partitions=1)  # the broker has producer ids in stock from here on

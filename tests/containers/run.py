@@ -1,0 +1,23 @@
+"""What ``make test-containers`` runs, with an engine: build the images, then all container tests, then the integration
+tests that take the plugin's fixtures, once more with everything in containers."""
+
+import subprocess
+import sys
+
+from tests.containers import images
+
+IN_CONTAINERS = ("tests/integration", "tests/kafka_zk/testing")
+
+
+def main() -> int:
+    images.build_all()
+    zookeeper = images.zookeeper_image()
+    pytest = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--durations", "5", *sys.argv[1:]]
+    embedded = [*pytest, "--dist", "loadgroup", "-m", "containers", "tests/containers"]
+    given = ["--containers", f"--zookeeper-image={zookeeper}", f"--broker-image={images.BROKER}"]
+    contained = [*pytest, "--dist", "loadfile", *given, "-m", "integration and not processes", *IN_CONTAINERS]
+    return max(subprocess.run(command, check=False).returncode for command in (embedded, contained))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""The entry point of the broker's image: environment variables as the known Kafka images take them."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kafka_zk import __version__
+from kafka_zk.config import KafkaConfig
+
+DOCKER = Path(__file__).parents[2] / "docker"
+
+
+@pytest.fixture(scope="module")
+def entrypoint() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("entrypoint", DOCKER / "entrypoint.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("variable", "key"),
+    [
+        ("KAFKA_BROKER_ID", "broker.id"),
+        ("KAFKA_LOG_RETENTION_HOURS", "log.retention.hours"),
+        ("KAFKA_ZOOKEEPER_CLIENTCNXNSOCKET", "zookeeper.clientCnxnSocket"),
+        ("KAFKA_ZOOKEEPER_CLIENT_CNXN_SOCKET", "zookeeper.clientCnxnSocket"),
+        ("KAFKA_A__B___C", "a_b-c"),
+    ],
+)
+def test_a_variable_names_a_key(entrypoint: ModuleType, variable: str, key: str) -> None:
+    assert entrypoint.key_of(variable) == key
+
+
+def test_it_listens_where_it_advertises_on_all_interfaces(entrypoint: ModuleType) -> None:
+    environ = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka-1:9092,OUTSIDE://127.0.0.1:19092"}
+    made = entrypoint.server_properties(environ, {})
+    assert made["listeners"] == "PLAINTEXT://0.0.0.0:9092,OUTSIDE://0.0.0.0:19092"
+    assert entrypoint.server_properties({}, {})["listeners"] == "PLAINTEXT://0.0.0.0:9092"
+    assert entrypoint.server_properties({"KAFKA_LISTENERS": "A://:1"}, {})["listeners"] == "A://:1"
+
+
+def test_the_environment_wins_over_the_mounted_file(entrypoint: ModuleType) -> None:
+    mounted = {"num.partitions": "3", "broker.id": "7"}
+    made = entrypoint.server_properties({"KAFKA_BROKER_ID": "8"}, mounted)
+    assert (made["num.partitions"], made["broker.id"]) == ("3", "8")
+
+
+def test_variables_that_are_no_keys_are_left_alone(entrypoint: ModuleType) -> None:
+    environ = {"KAFKA_HEAP_OPTS": "-Xmx1g", "KAFKA_JMX_PORT": "1", "KAFKA_ZK_DEBUG": "1", "KAFKA_METRICS_PORT": "9100"}
+    assert set(entrypoint.server_properties(environ, {})) == {"log.dirs", "listeners"}
+
+
+def test_options_of_the_jvm_that_secure_zookeeper_are_taken_over(entrypoint: ModuleType) -> None:
+    environ = {"KAFKA_OPTS": "-Djava.security.auth.login.config=/run/secrets/jaas.conf -Dother=x -ea"}
+    made = entrypoint.server_properties(environ, {})
+    assert made["java.security.auth.login.config"] == "/run/secrets/jaas.conf"
+    assert "other" not in made
+
+
+@pytest.mark.parametrize("file", sorted(DOCKER.glob("compose*.yml")), ids=lambda path: path.name)
+def test_compose_files_pin_what_they_run(file: Path) -> None:
+    """No latest, no image without a tag, and our own in the version of this tree."""
+    images = [line.partition(":-")[2].rstrip("}\n") for line in file.read_text().splitlines() if "image:" in line]
+    assert images
+    for image in images:
+        name, _, tag = image.rpartition(":")
+        assert name and tag and tag != "latest", image
+        assert name != "kafka-zk" or tag == __version__
+
+
+def test_what_compose_sets_is_known(entrypoint: ModuleType) -> None:
+    environ = {
+        "KAFKA_BROKER_ID": "1",
+        "KAFKA_ZOOKEEPER_CONNECT": "zookeeper:2181",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka-1:9092,OUTSIDE://127.0.0.1:19093",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+    }
+    config, warnings = KafkaConfig.from_properties(entrypoint.server_properties(environ, {}))
+    assert warnings == []
+    assert config.broker_id == 1
