@@ -1,12 +1,13 @@
 """``KafkaZkContainer``: by itself, and through a secured ZooKeeper."""
 
 import pytest
+from testcontainers.core.network import Network
 
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.broker_container import ContainerCluster, KafkaZkContainer
-from kafka_zk.testing.zookeeper_container import Network, ZooKeeperContainer
+from kafka_zk.testing.zookeeper_container import ZooKeeperContainer
 from storage.types import TopicPartition
 from tests.integration.acls import ALL, READ, znode_acls
 from tests.integration.processes import wait_for
@@ -46,5 +47,5 @@ def test_brokers_in_containers_are_let_in_and_protect_their_znodes(
 
 def test_a_broker_that_ends_is_told_with_its_last_words(zookeeper_image: str, broker_image: str) -> None:
     wrong = KafkaZkContainer(broker_image, zookeeper_image=zookeeper_image, properties={"num.partitions": "none"})
-    with pytest.raises(ProcessFailed, match="broker 0 ended with exit code 1.*num.partitions=none"), wrong:
+    with pytest.raises(ProcessFailed, match=r"broker 0 ended with exit code 1.*num\.partitions=none"), wrong:
         pass

@@ -1,5 +1,6 @@
 """The compose files: valid, and their services serve, started from images that were built here."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.embedded.ports import can_listen
 from kafka_zk.embedded.probe import ask_broker
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.clients import create_topic
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.containers, pytest.mark.xdist_group("compose")]
 DOCKER = images.ROOT / "docker"
 BROKERS = "127.0.0.1:19092,127.0.0.1:19093,127.0.0.1:19094"
 PORTS = (19092, 19093, 19094)
+PUBLISHED = (*PORTS, 29092, 39092)
 TIMEOUT_S = 180
 
 
@@ -59,11 +62,14 @@ def up(request: pytest.FixtureRequest, environ: dict[str, str]) -> Iterator[Comp
     """The services of the file that the test is parametrized with."""
     file, more = request.param
     compose = Compose(file, {**environ, **{name: images.kafka_image(version) for name, version in more.items()}})
-    try:
-        compose.run("up", "--detach", "--no-build")
-        yield compose
-    finally:
-        compose.run("down", "--volumes", "--timeout", "10")
+    with (images.CACHE / "compose.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wait_for(lambda: all(map(can_listen, PUBLISHED)), "the ports of the last test", TIMEOUT_S)
+        try:
+            compose.run("up", "--detach", "--no-build")
+            yield compose
+        finally:
+            compose.run("down", "--volumes", "--timeout", "10")
 
 
 @pytest.mark.parametrize("file", ["compose.yml", "compose-ensemble.yml", "compose-peers.yml"])

@@ -22,13 +22,16 @@ from tests.integration.processes import wait_for
 pytestmark = pytest.mark.containers
 SESSION_TIMEOUT_MS = 4_000
 CONNECTION_TIMEOUT_MS = 60_000
+TIMEOUT_S = 120
 
 
-def client_of(server: ZooKeeperContainer, **changed: str) -> KazooBlockingClient:
+def client_of(
+    server: ZooKeeperContainer, session_timeout_ms: int = SESSION_TIMEOUT_MS, **changed: str
+) -> KazooBlockingClient:
     """A client that is let in, but for changed keys."""
     security = zookeeper_security({**server.client_properties, **changed})
     return KazooBlockingClient(
-        server.connect_string, SESSION_TIMEOUT_MS, connection_timeout_ms=CONNECTION_TIMEOUT_MS, security=security
+        server.connect_string, session_timeout_ms, connection_timeout_ms=CONNECTION_TIMEOUT_MS, security=security
     )
 
 
@@ -52,13 +55,17 @@ def test_every_version_carries_a_broker(version: str, tmp_path: Path) -> None:
 
 
 def test_a_restart_keeps_data_port_and_sessions(zookeeper_image: str) -> None:
-    with ZooKeeperContainer(zookeeper_image) as server, client_of(server) as client:
+    with (
+        ZooKeeperContainer(zookeeper_image, tick_time_ms=3_000) as server,
+        client_of(server, session_timeout_ms=60_000) as client,  # a restart may take its time on a busy machine
+    ):
         run_blocking(create(client, "/kept", b"data"))
         port, session_id = server.port, client.session_id
         states: list[SessionState] = []
         client.add_session_listener(states.append)
         server.restart()
-        wait_for(lambda: client.process(50) or states[-1:] == [SessionState.CONNECTED], "the new connection")
+        connected = [SessionState.CONNECTED]
+        wait_for(lambda: client.process(50) or states[-1:] == connected, "the new connection", TIMEOUT_S)
         assert run_blocking(read(client, "/kept")) == b"data"
         assert (server.port, client.session_id) == (port, session_id)
 

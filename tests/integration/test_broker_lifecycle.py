@@ -139,7 +139,7 @@ def test_a_paused_controller_finds_itself_replaced(two: Watched, make_topic: Mak
     _write_and_read(two.cluster, make_topic(partitions=4, cluster=two.cluster), partitions=4)
 
 
-@pytest.mark.processes
+@pytest.mark.embedded
 def test_a_second_broker_with_the_same_id_is_refused_and_the_first_goes_on(one: Watched, make_topic: MakeTopic) -> None:
     first = one.cluster.brokers[0]
     topic = make_topic(cluster=one.cluster)
@@ -190,6 +190,7 @@ def test_a_second_broker_on_the_same_folder_is_refused(one: Watched, make_topic:
     _write_and_read(one.cluster, topic, partitions=1)
 
 
+@pytest.mark.embedded
 def test_a_zookeeper_that_restarts_is_no_outage(
     make_cluster: MakeCluster, make_zookeeper: MakeZooKeeper, watch: Callable[[EmbeddedCluster], Watched],
     make_topic: MakeTopic,

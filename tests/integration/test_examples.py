@@ -50,7 +50,7 @@ def test_with_kcat(kafka_zk_cluster: EmbeddedCluster) -> None:
     assert shown == "0 en hello source=kcat\n1 fr bonjour source=kcat\n"
 
 
-@pytest.mark.processes
+@pytest.mark.embedded
 def test_watch_brokers_sees_a_broker_leave_and_come_back(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(broker_count=1)
     command = [sys.executable, str(EXAMPLES / "watch_brokers.py"), cluster.zookeeper_connect, "60"]

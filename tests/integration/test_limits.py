@@ -20,7 +20,7 @@ from kafka_zk.protocol.produce import (
 from kafka_zk.protocol.request import request_header
 from storage.record_batch import RecordBatchBuilder
 
-pytestmark = [pytest.mark.integration, pytest.mark.processes]
+pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
 DEADLINE_S = 10.0
 
