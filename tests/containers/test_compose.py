@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.containers, pytest.mark.xdist_group("compose")]
 DOCKER = images.ROOT / "docker"
 BROKERS = "127.0.0.1:19092,127.0.0.1:19093,127.0.0.1:19094"
 PORTS = (19092, 19093, 19094)
-PUBLISHED = (*PORTS, 29092, 39092)
+PUBLISHED = (*PORTS, 29092, 29093)
 TIMEOUT_S = 180
 
 
@@ -117,8 +117,8 @@ PEERS = {"KAFKA_3_9_IMAGE": jars.ORACLE_VERSION, "KAFKA_4_IMAGE": jars.NEWEST_VE
 def test_ours_answers_beside_apache_kafka_with_zookeeper_and_with_kraft(up: Compose) -> None:
     for port in (19092, 29092):
         wait_for(lambda port=port: knows(port, {0}), f"the broker at {port}", TIMEOUT_S)
-    wait_for(lambda: ask_broker("127.0.0.1", 39092), "the KRaft broker", TIMEOUT_S)
-    for port in (19092, 29092, 39092):
+    wait_for(lambda: ask_broker("127.0.0.1", 29093), "the KRaft broker", TIMEOUT_S)
+    for port in (19092, 29092, 29093):
         bootstrap = f"127.0.0.1:{port}"
         with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
             admin.create_topic("compared", 2, 1, {})
