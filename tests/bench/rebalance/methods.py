@@ -73,6 +73,22 @@ def _kafka_python_command(strategy: str) -> Callable[[Group], Sequence[str]]:
     return command
 
 
+def _our_command(strategy: str, *, static: bool = False) -> Callable[[Group], Sequence[str]]:
+    def command(group: Group) -> Sequence[str]:
+        config = {
+            "group_id": group.name,
+            "zookeeper_connect": group.cluster.zookeeper,
+            "zookeeper_session_timeout_ms": group.session_timeout_ms,
+            "auto_commit_interval_ms": group.commit_interval_ms,
+            "partition_assignment_strategy": strategy,
+            "static": static,
+        }
+        module = "tests.bench.rebalance.members.ours"
+        return [sys.executable, "-m", module, group.topic, str(group.folder or ""), json.dumps(config)]
+
+    return command
+
+
 def _in_zookeeper(group: Group) -> Membership:
     return ZooKeeperMembership(group.cluster.zookeeper, group.name)
 
@@ -84,6 +100,10 @@ def _in_the_broker(group: Group) -> Membership:
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
+        Method("range", "ours, eager range", _our_command("range"), _in_zookeeper),
+        Method("sticky", "ours, sticky", _our_command("sticky"), _in_zookeeper),
+        Method("cooperative", "ours, cooperative", _our_command("cooperative"), _in_zookeeper),
+        Method("static", "ours, static cooperative", _our_command("cooperative", static=True), _in_zookeeper),
         Method("scala-range", "Kafka 0.10.2.2, range", scala_command, _in_zookeeper),
         Method(
             "kafka-python-range", "kafka-python, range", _kafka_python_command("range"), _in_the_broker,
