@@ -7,7 +7,7 @@
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
-#   make bench-rebalance   how groups rebalance, and what a join costs ZooKeeper
+#   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
 

@@ -34,6 +34,8 @@ _QUICK_ROUNDS, _QUICK_RECORDS, _QUICK_COMMIT_S = 1, 50_000, 1.0
 _READ_PARTITIONS = 4
 _COMMIT_PARTITIONS = (1, 100, 1000)
 _TIMEOUT_S = 300
+#: A thousand partitions are a thousand folders; a busy machine takes its time.
+_CREATE_TIMEOUT_S = 120
 _OVERRIDES = {"offsets.topic.num.partitions": "1", "auto.create.topics.enable": "false"}
 
 Rows = dict[str, dict[str, list[dict[str, float]]]]
@@ -84,7 +86,7 @@ def _with_cluster(
     rows: Rows = defaultdict(lambda: defaultdict(list))
     try:
         cluster.create_topic("read", partitions=_READ_PARTITIONS)
-        cluster.create_topic("commit", partitions=max(_COMMIT_PARTITIONS))
+        cluster.create_topic("commit", partitions=max(_COMMIT_PARTITIONS), timeout_s=_CREATE_TIMEOUT_S)
         _fill(cluster.bootstrap, "read", records)
         for number in range(rounds):
             order = clients if number % 2 == 0 else tuple(reversed(clients))

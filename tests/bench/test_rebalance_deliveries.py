@@ -50,6 +50,17 @@ def test_a_partition_that_nobody_delivers_again_is_not_settled() -> None:
         deliveries.change({0: _steady("a", 0, 1000)}, 1000 * _MS, 1000 * _MS, 2000 * _MS)
 
 
+def test_a_member_that_returns_has_not_moved_its_partitions() -> None:
+    """But they were not simply kept either: the silence of its absence is told apart."""
+    found = deliveries.change(
+        {0: _steady("a", 0, 1000) + _steady("a", 1500, 2000, 100), 1: _steady("b", 0, 2000)},
+        begun_ns=1000 * _MS, visible_ns=1000 * _MS, end_ns=1900 * _MS, restarted="a",
+    )  # fmt: skip
+    assert (found.moved, found.returned, found.stayed) == (frozenset(), {0}, {1})
+    assert found.settled_ms == pytest.approx(500)
+    assert found.longest_silence_ms(found.stayed) == pytest.approx(10)
+
+
 def test_settled_asks_every_partition_and_every_member() -> None:
     """A partition without records, a zombie, two that take turns, a member that has nothing yet: not settled."""
     both = {0: _steady("a", 0, 100), 1: _steady("b", 0, 100)}

@@ -19,7 +19,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def _sample(kind: str, round_number: int, settled_ms: float) -> Sample:
-    change = Change(settled_ms, frozenset({1}), frozenset({0}), {0: 30.0, 1: 400.0}, {0: 20.0, 1: 20.0}, 0)
+    change = Change(settled_ms, frozenset({1}), frozenset(), frozenset({0}), {0: 30.0, 1: 400.0}, {0: 20.0, 1: 20.0}, 0)
     return Sample("scala-range", 2, kind, round_number, change)
 
 

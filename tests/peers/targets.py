@@ -38,11 +38,19 @@ class Target:
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
-    def create_topic(self, topic: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+    def create_topic(
+        self,
+        topic: str,
+        *,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+        timeout_s: float = _ADMIN_TIMEOUT_S,
+    ) -> None:
         """Create a topic with replication factor 1, through librdkafka. Raises: KafkaException."""
         admin = confluent_kafka.admin.AdminClient(self._librdkafka_config())
         new = NewTopic(topic, partitions, 1, config=dict(config or {}))
-        admin.create_topics([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(2 * _ADMIN_TIMEOUT_S)
+        created = admin.create_topics([new], operation_timeout=timeout_s, request_timeout=2 * timeout_s)
+        created[topic].result(3 * timeout_s)
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic. Raises: KafkaException."""

@@ -83,9 +83,7 @@ _headers = st.lists(st.tuples(st.text(max_size=5), _blobs), max_size=3).map(tupl
 _times = st.integers(-1, 2**45)
 _rows = st.builds(Row, st.just(0), _times, _blobs, _blobs, _headers)
 _batches = st.lists(
-    st.tuples(
-        st.lists(_rows, min_size=1, max_size=8), st.sampled_from(Compression), st.booleans(), st.integers(0, 3)
-    ),
+    st.tuples(st.lists(_rows, min_size=1, max_size=8), st.sampled_from(Compression), st.booleans(), st.integers(0, 3)),
     max_size=6,
 )
 

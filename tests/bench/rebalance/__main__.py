@@ -25,6 +25,7 @@ _HERD_PARTITIONS = (12, 100, 1000)
 _HERD_MEMBERS = (3, 10, 50, 100)
 _FULL_ROUNDS = 5
 _MINIMUM_WIDTH = 140
+_CREATE_TIMEOUT_S = 120
 #: One coordinator log is enough for a group; commits of fifty would only take longer to create.
 _OVERRIDES = {"offsets.topic.num.partitions": "1", "auto.create.topics.enable": "false"}
 
@@ -36,7 +37,7 @@ _OVERRIDES = {"offsets.topic.num.partitions": "1", "auto.create.topics.enable": 
     "--partitions", "counts", type=click.IntRange(3), multiple=True, help="Only topics of so many partitions."
 )
 @click.option("--members", "sizes", type=click.IntRange(2), multiple=True, help="Only herds of so many members.")
-@click.option("--rounds", type=click.IntRange(1), help=f"Rounds of join, leave, join, kill [{_FULL_ROUNDS}].")
+@click.option("--rounds", type=click.IntRange(1), help=f"Rounds of join, leave, join, kill, restart [{_FULL_ROUNDS}].")
 @click.option("--rate", type=click.IntRange(1), default=100, show_default=True, help="Records/s and partition.")
 @click.option("--quick", is_flag=True, help="One round, 12 partitions, small herds: a smoke test, no proof.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write all numbers here.")
@@ -108,7 +109,7 @@ class _Bench:
 
     def herds(self, partitions: int, sizes: tuple[int, ...]) -> None:
         assert self._cluster is not None
-        self._cluster.create_topic(herd.topic(partitions), partitions=partitions)
+        self._cluster.create_topic(herd.topic(partitions), partitions=partitions, timeout_s=_CREATE_TIMEOUT_S)
         for members in sizes:
             for method in self._chosen:
                 if method.uses_zookeeper:
@@ -124,6 +125,7 @@ class _Bench:
             "plan": plan,
             "session_timeout_ms": methods.SESSION_TIMEOUT_MS,
             "commit_interval_ms": methods.COMMIT_INTERVAL_MS,
+            "static_absence_ms": methods.STATIC_ABSENCE_MS,
         }
         if self._samples:
             report.print_changes(self._console, self._samples)

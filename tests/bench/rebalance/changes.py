@@ -14,8 +14,9 @@ from tests.bench.rebalance.methods import Group, Method
 from tests.bench.rebalance.processes import MemberProcess, SteadyProducer
 from tests.peers.targets import Target
 
-#: The oldest member goes; there are three before and after a round.
-ROUND = ("join", "leave", "join", "kill")
+#: The oldest member goes; there are three before and after a round. Who restarts is killed and joins again at once,
+#: under its old name if the group is static: that is timed from the kill, the others from when they are visible.
+ROUND = ("join", "leave", "join", "kill", "restart")
 _MEMBERS = 3
 _POLL_INTERVAL_S = 0.25
 _RECENT_S = 2.0
@@ -83,18 +84,21 @@ class _Trial:
     def change(self, kind: str) -> Change:
         """Let one thing happen, wait until all is quiet again, and read what it did."""
         assert self._membership is not None
-        if kind == "join":
+        if kind in ("join", "restart"):
             self._spare = self._process()
         time.sleep(_QUIET_S)
+        oldest = next(iter(self._members))
+        act = {"join": self._join, "leave": self._leave, "kill": self._kill, "restart": self._restart}[kind]
         begun_ns = time.monotonic_ns()
-        pending = {"join": self._join, "leave": self._leave, "kill": self._kill}[kind]()
-        visible_ns = self._membership.changed_ns(begun_ns)
+        pending = act()
+        visible_ns = begun_ns if kind == "restart" else self._membership.changed_ns(begun_ns)
         end_ns = self._settle()
         if kind != "kill":
             pending.done(kind)
         if kind == "leave":
             pending.kill()
-        found = change(self._reader.read(), begun_ns, visible_ns, end_ns)
+        restarted = oldest if kind == "restart" else None
+        found = change(self._reader.read(), begun_ns, visible_ns, end_ns, restarted)
         self._reader.forget(end_ns)
         return found
 
@@ -105,10 +109,10 @@ class _Trial:
             if process is not None:
                 process.kill()
 
-    def _join(self) -> MemberProcess:
+    def _join(self, name: str | None = None) -> MemberProcess:
         process, self._spare = self._spare, None
         assert process is not None
-        name = f"m{next(self._numbers):03}"
+        name = name or f"m{next(self._numbers):03}"
         self._members[name] = process
         process.tell("join", [name])
         return process
@@ -122,6 +126,11 @@ class _Trial:
         _, process = self._oldest()
         process.kill()
         return process
+
+    def _restart(self) -> MemberProcess:
+        name, process = self._oldest()
+        process.kill()
+        return self._join(name if self._method.is_static else None)
 
     def _oldest(self) -> tuple[str, MemberProcess]:
         name = next(iter(self._members))

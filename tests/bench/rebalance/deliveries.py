@@ -31,11 +31,16 @@ Deliveries = Mapping[int, Sequence[Delivery]]
 
 @dataclass(frozen=True)
 class Change:
-    """One change of membership. ``moved`` and ``stayed`` are partitions; silences are in ms, by partition."""
+    """One change of membership. Silences are in ms, by partition.
+
+    ``moved``: the partitions that have another owner; ``returned``: those of a member that was restarted and has them
+    again; ``stayed``: those whose owner was there all the time.
+    """
 
     #: From the moment that the change was visible until every partition was delivered by its new owner again.
     settled_ms: float
     moved: frozenset[int]
+    returned: frozenset[int]
     stayed: frozenset[int]
     silence_ms: Mapping[int, float]
     #: The longest gap in an equal window before, in which nothing changed.
@@ -98,7 +103,7 @@ def settled(deliveries: Deliveries, partition_count: int, since_ns: int, members
     return all(len(each) == 1 for each in deliverers) and set().union(*deliverers) == members
 
 
-def change(deliveries: Deliveries, begun_ns: int, visible_ns: int, end_ns: int) -> Change:
+def change(deliveries: Deliveries, begun_ns: int, visible_ns: int, end_ns: int, restarted: str | None = None) -> Change:
     """What happened between ``begun_ns`` (the member was told, or killed) and ``end_ns``, when all is quiet again.
 
     ``visible_ns``: when the membership changed for the others to see. A silence counts whole if it ends after that;
@@ -106,17 +111,19 @@ def change(deliveries: Deliveries, begun_ns: int, visible_ns: int, end_ns: int) 
     """
     owners = {partition: _owners(each, begun_ns, end_ns) for partition, each in deliveries.items()}
     moved = frozenset(partition for partition, (before, after) in owners.items() if before != after)
-    stayed = frozenset(owners) - moved
+    returned = frozenset(partition for partition, (_, after) in owners.items() if after == restarted) - moved
+    stayed = frozenset(owners) - moved - returned
     gaps = {partition: _longest_gap(each, visible_ns, end_ns) for partition, each in deliveries.items()}
     quiet_start_ns = begun_ns - (end_ns - visible_ns)
     quiet = {partition: _longest_gap(each, quiet_start_ns, begun_ns) for partition, each in deliveries.items()}
     resumed = [visible_ns]
     for partition, gap in gaps.items():
-        if partition in moved or gap.length_ns > STOPPED_FACTOR * quiet[partition].length_ns:
+        if partition not in stayed or gap.length_ns > STOPPED_FACTOR * quiet[partition].length_ns:
             resumed.append(gap.end_ns)
     return Change(
         settled_ms=(max(resumed) - visible_ns) / _NS_PER_MS,
         moved=moved,
+        returned=returned,
         stayed=stayed,
         silence_ms={partition: gap.length_ns / _NS_PER_MS for partition, gap in gaps.items()},
         quiet_ms={partition: gap.length_ns / _NS_PER_MS for partition, gap in quiet.items()},

@@ -18,6 +18,8 @@ from tests.peers.targets import Target
 
 SESSION_TIMEOUT_MS = 6000
 COMMIT_INTERVAL_MS = 5000
+#: How long a static member may be away and keep its partitions.
+STATIC_ABSENCE_MS = 10_000
 #: Enough heap for a hundred members in one JVM; small stacks, for each has a dozen threads.
 _JVM_FLAGS = ("-Xmx768M", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -43,6 +45,7 @@ class Method:
     command: Callable[[Group], Sequence[str]]
     membership: Callable[[Group], Membership]
     uses_zookeeper: bool = True
+    is_static: bool = False
 
 
 def scala_command(group: Group, settings: Mapping[str, str] | None = None) -> Sequence[str]:
@@ -82,6 +85,7 @@ def _our_command(strategy: str, *, static: bool = False) -> Callable[[Group], Se
             "auto_commit_interval_ms": group.commit_interval_ms,
             "partition_assignment_strategy": strategy,
             "static": static,
+            "session_timeout_ms": STATIC_ABSENCE_MS,
         }
         module = "tests.bench.rebalance.members.ours"
         return [sys.executable, "-m", module, group.topic, str(group.folder or ""), json.dumps(config)]
@@ -103,7 +107,10 @@ METHODS: Mapping[str, Method] = {
         Method("range", "ours, eager range", _our_command("range"), _in_zookeeper),
         Method("sticky", "ours, sticky", _our_command("sticky"), _in_zookeeper),
         Method("cooperative", "ours, cooperative", _our_command("cooperative"), _in_zookeeper),
-        Method("static", "ours, static cooperative", _our_command("cooperative", static=True), _in_zookeeper),
+        Method(
+            "static", "ours, static cooperative", _our_command("cooperative", static=True), _in_zookeeper,
+            is_static=True,
+        ),
         Method("scala-range", "Kafka 0.10.2.2, range", scala_command, _in_zookeeper),
         Method(
             "kafka-python-range", "kafka-python, range", _kafka_python_command("range"), _in_the_broker,

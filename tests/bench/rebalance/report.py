@@ -19,7 +19,9 @@ _NOTHING = "–"
 _FIGURES = {
     "settled\nms": lambda sample: sample.change.settled_ms,
     "moved\npartitions": lambda sample: len(sample.change.moved),
-    "silence of a\nmoved one, ms": lambda sample: sample.change.longest_silence_ms(sample.change.moved),
+    "silence of a\nmoved one, ms": lambda sample: sample.change.longest_silence_ms(
+        sample.change.moved | sample.change.returned
+    ),
     "silence of one\nthat stays, ms": lambda sample: sample.change.longest_silence_ms(sample.change.stayed),
     "in gaps of\nquiet times": lambda sample: sample.change.stayed_ratio,
     "delivered\nagain": lambda sample: sample.change.repeated,
@@ -66,7 +68,7 @@ def as_json(facts: Mapping[str, Any], samples: Sequence[Sample], herds: Sequence
     }
 
 
-_SETS = ("moved", "stayed")
+_SETS = ("moved", "returned", "stayed")
 
 
 def _by_row(samples: Sequence[Sample]) -> Mapping[tuple[int, str, str], list[Sample]]:

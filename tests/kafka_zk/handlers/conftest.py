@@ -219,9 +219,7 @@ def build_harness(folder: Path, **properties: str) -> Harness:
         return succeed(work())
 
     metadata = MetadataCache()
-    replicas = ReplicaManager(
-        0, logs, config.topic_defaults, purgatory, run_now, metadata, len(config.log_directories)
-    )
+    replicas = ReplicaManager(0, logs, config.topic_defaults, purgatory, run_now, metadata, len(config.log_directories))
     configs, topics = FakeConfigs(), FakeTopics()
 
     async def block() -> range:
