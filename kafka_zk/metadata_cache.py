@@ -42,8 +42,8 @@ class PartitionInfo(NamedTuple):
 class MetadataCache:
     """The cluster as of the last UpdateMetadata.
 
-    ``encoded`` is for readers: topics as they answer with them, by whatever the bytes depend on beside this state. Each
-    update empties it.
+    ``encoded`` is for readers: by topic what they answer with, by whatever the bytes depend on beside this state. News
+    of a topic, or of the live brokers, take it away.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class MetadataCache:
         self.topics: dict[str, dict[int, PartitionInfo]] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.topic_names: dict[uuid.UUID, str] = {}
-        self.encoded: dict[Hashable, bytes] = {}
+        self.encoded: dict[str, dict[Hashable, bytes]] = {}
         self._broker_epoch = -1
 
     def update(self, request: Any) -> None:
@@ -65,10 +65,13 @@ class MetadataCache:
             self._broker_epoch = request.broker_epoch
             for known in (self.topics, self.topic_ids, self.topic_names):
                 known.clear()
-        self.encoded.clear()
         self.controller_id = request.controller_id
-        self.brokers = {broker.id: _alive_broker(broker) for broker in request.live_brokers}
+        brokers = {broker.id: _alive_broker(broker) for broker in request.live_brokers}
+        if brokers != self.brokers:
+            self.brokers = brokers
+            self.encoded.clear()
         for topic, topic_id, partition in _partition_states(request):
+            self.encoded.pop(topic, None)
             if partition.leader == LEADER_DURING_DELETE:
                 self._remove(topic, partition.partition_index)
             else:

@@ -101,8 +101,8 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
 
 def _encoded_topic(services: Services, context: RequestContext, version: int, name: str) -> bytes:
     """Encoded once for all who ask: thousands of partitions take some 5 us each."""
-    known = services.metadata.encoded
-    key = (name, version, context.listener_name)
+    known = services.metadata.encoded.setdefault(name, {})
+    key = (version, context.listener_name)
     if key not in known:
         known[key] = metadata_response.encode_topic(_topic(services, context, version, name), version)
     return known[key]

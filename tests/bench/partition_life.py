@@ -22,7 +22,6 @@ _SAMPLE_COUNT = 20
 _PAUSE_S = 0.005
 _IDLE_S = 5.0
 _TIMEOUT_S = 600.0
-_STOP_TIMEOUT_S = 120.0
 _PRODUCE_WIDTH = 500
 _TOPIC = "many"
 
@@ -128,7 +127,7 @@ class Life:
 
     def _restart(self) -> None:
         begun_s = time.monotonic()
-        self._broker.stop(_STOP_TIMEOUT_S)
+        self._broker.stop(_TIMEOUT_S)
         self._measured["stop_s"] = time.monotonic() - begun_s
         self._start()
         self._until_all_answer()
@@ -203,6 +202,7 @@ class Life:
             overrides=OVERRIDES,
             cores=self._cores,
             chroot=self._folder.name,
+            timeout_s=_TIMEOUT_S,
         )
 
     def _wire(self) -> Wire:

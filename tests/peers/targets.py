@@ -103,11 +103,12 @@ def start(
     overrides: Mapping[str, str] | None = None,
     cores: str | None = None,
     chroot: str | None = None,
+    timeout_s: float = _START_TIMEOUT_S,
 ) -> Target:
     """Start a cluster of `broker_count` brokers in its own chroot of ZooKeeper, its files under `folder`.
 
     `chroot` (the target's name by default) and `folder` of a cluster that has ended give the new one its topics.
-    Every broker answers Metadata and sees all others when this returns. Raises: ProcessFailed.
+    Every broker answers Metadata and sees all others when this returns. Raises: ProcessFailed, also after `timeout_s`.
     """
     zookeeper = f"{zookeeper}/{chroot or name}"
     ports = [free_port() for _ in range(broker_count)]
@@ -119,7 +120,7 @@ def start(
             path = apache_kafka.write_properties(log_dir.parent / "server.properties", properties)
             target.brokers.append(_launch(name, path, cores))
         for broker, port in zip(target.brokers, ports, strict=True):
-            broker.wait_ready(lambda port=port: wire_probe.is_ready(port, broker_count), _START_TIMEOUT_S)  # type: ignore[misc]
+            broker.wait_ready(lambda port=port: wire_probe.is_ready(port, broker_count), timeout_s)  # type: ignore[misc]
     except ProcessFailed:
         for broker in target.brokers:
             broker.kill()

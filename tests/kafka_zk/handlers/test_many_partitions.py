@@ -14,7 +14,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.slices import SLICE_S
-from tests.kafka_zk.handlers.conftest import Harness, leader_and_isr
+from tests.kafka_zk.handlers.conftest import Harness, leader_and_isr, update_metadata
 
 Make = Callable[..., Harness]
 COUNT = 6
@@ -102,12 +102,32 @@ def test_a_topic_is_encoded_once_until_there_is_news(harness: Make) -> None:
     broker.lead("t", 2)
     broker.lead("u", 1)
     assert partition_counts() == {"t": 2, "u": 1}
-    (first, second) = broker.services.metadata.encoded.values()
-    assert partition_counts() == {"t": 2, "u": 1}
-    assert {id(first), id(second)} == set(map(id, broker.services.metadata.encoded.values()))
+    encoded = broker.services.metadata.encoded
+    (first,) = encoded["t"].values()
     broker.lead("u", 3)
-    assert broker.services.metadata.encoded == {}
+    assert list(encoded) == ["t"]
     assert partition_counts() == {"t": 2, "u": 3}
+    (again,) = encoded["t"].values()
+    assert again is first
+
+
+def test_topics_are_encoded_anew_when_other_brokers_are_alive(harness: Make) -> None:
+    """A topic says which of its replicas are offline."""
+    broker = harness()
+    topic_id = broker.lead("t", replicas=[0, 1])
+
+    def offline() -> list[int]:
+        request = codec.request(ApiKey.METADATA)(topics=None, allow_auto_topic_creation=False)
+        return list(broker.ask(ApiKey.METADATA, 12, request).topics[0].partitions[0].offline_replicas)
+
+    assert offline() == [1]
+    update = update_metadata("t", topic_id, 0, {})
+    other = update_metadata("t", topic_id, 0, {}).live_brokers[0]
+    other.id = 1
+    update.live_brokers.append(other)
+    update.topic_states.clear()
+    broker.ask(ApiKey.UPDATE_METADATA, 8, update)
+    assert offline() == []
 
 
 def test_topics_of_one_request_are_written_side_by_side() -> None:
