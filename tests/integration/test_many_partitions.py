@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 TOPIC = "many"
 ALL = range(1000)
 WRITTEN = range(0, 1000, 50)
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 OWN_DESCRIPTORS = 40
 """A broker's without partitions: sockets, epoll, standard streams, the lock of its folder, and some to spare."""
 
