@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How fast a busy machine makes up examples says nothing about what is tested.
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
 
 DEFAULT_ROUNDS = 3
 SEED_FIXTURES = {"campaign_seed": 1, "process_campaign_seed": 10}

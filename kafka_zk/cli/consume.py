@@ -1,15 +1,16 @@
-"""``kafka-zk consume``: records of assigned partitions to stdout."""
+"""``kafka-zk consume``: records to stdout, of assigned partitions or as a member of a group."""
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafka_zk.cli import line_format
-from kafka_zk.cli.options import bootstrap_option
+from kafka_zk.cli.options import bootstrap_option, zookeeper_option
 from kafka_zk.cli.output import note
 from kafka_zk.cli.properties import KEY_VALUE
 
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 POLL_MS = 500
 
 
-@click.command("consume", short_help="Read records of a topic's partitions.")
-@click.option("--topic", required=True)
+@click.command("consume", short_help="Read records of partitions, or as a member of a group.")
+@click.option("--topic", "topics", multiple=True, help="May be repeated with --group.")
 @bootstrap_option
 @click.option("--partition", "numbers", type=click.IntRange(0), multiple=True, help="May be repeated; all by default.")
 @click.option("--offset", help="Start at: earliest, latest or an offset.  [default: latest]")
-@click.option("--from-beginning", is_flag=True, help="Start at the first record there is.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record where no offset is committed.")
 @click.option(
     "--from-timestamp", help="Start at the first record of this time: ms since the epoch, or 2026-11-21T06:00Z."
 )
@@ -38,38 +39,90 @@ POLL_MS = 500
 @click.option(
     "--consumer-property", "consumer_properties", type=KEY_VALUE, multiple=True, help="E.g. fetch.min.bytes=1."
 )
+@click.option("--group", help="Join this group through ZooKeeper, which shares partitions and keeps offsets.")
+@zookeeper_option("The group's ZooKeeper.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option("--whitelist", "white_list", help="With --group: topics whose whole name matches this Java regex.")
+@click.option("--blacklist", "black_list", help="With --group: all topics but those.")
+@click.option(
+    "--trace", type=click.Path(path_type=Path), help="With --group: append its events to this file or directory."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print each record as a JSON object on a line.")
-def command(
-    topic: str,
-    bootstrap: str,
-    numbers: tuple[int, ...],
-    offset: str | None,
-    from_beginning: bool,
-    from_timestamp: str | None,
-    max_messages: int | None,
-    timeout_ms: int | None,
-    exit_at_end: bool,
-    properties: tuple[tuple[str, str], ...],
-    consumer_properties: tuple[tuple[str, str], ...],
-    as_json: bool,
-) -> None:
-    """Print the records of a topic's partitions, in order within each, until Ctrl-C or a limit.
+def command(group: str | None, properties: tuple[tuple[str, str], ...], as_json: bool, **options: Any) -> None:
+    """Print records, in order within each partition, until Ctrl-C or a limit.
 
     --property takes the keys of Kafka's console consumer: print.key, print.timestamp, print.offset, print.partition,
     print.headers, print.value, key.separator, line.separator, headers.separator, null.literal.
+
+    With --group brokers are found through ZooKeeper, --consumer-property takes the keys of Kafka's old consumer
+    (partition.assignment.strategy=range|roundrobin|sticky|cooperative, zookeeper.session.timeout.ms, group.instance.id
+    …), and offsets are committed to ZooKeeper: every auto.commit.interval.ms, when a partition goes to another member,
+    and at the end. `kafka-zk watch` shows what the --trace of its members tells.
 
     \b
     kafka-zk consume --topic t --from-beginning --exit-at-end
     kafka-zk consume --topic t --partition 0 --offset 42 --max-messages 1 --json
     kafka-zk consume --topic t --from-timestamp 2026-11-21T06:00Z --property print.key=true
+    kafka-zk consume --group g --topic t --from-beginning
+    kafka-zk consume --group g --whitelist 'orders\\..*' --consumer-property partition.assignment.strategy=cooperative
     """
+    writer: line_format.LineWriter = line_format.from_properties(line_format.LineWriter, dict(properties))
+
+    def write(record: "ConsumerRecord") -> None:
+        if as_json:
+            line = line_format.json_line(line_format.as_document(record.topic, record.partition, record))
+        else:
+            line = writer.format(record.partition, record)
+        sys.stdout.buffer.write(line)
+
+    count = _of_partitions(write, **options) if group is None else _in_group(write, group, **options)
+    if sys.stderr.isatty():
+        note(f"{count} records")
+
+
+def _in_group(
+    write: "Callable[[ConsumerRecord], None]",
+    group: str,
+    topics: tuple[str, ...],
+    consumer_properties: tuple[tuple[str, str], ...],
+    bootstrap: str,
+    **options: Any,
+) -> int:
+    from kafka_zk.cli.consume_group import GroupOptions, consume_in_group
+
+    alone = {"numbers": "--partition", "offset": "--offset", "from_timestamp": "--from-timestamp"}
+    for name, option in {**alone, "exit_at_end": "--exit-at-end"}.items():
+        if options.pop(name):
+            raise click.UsageError(f"{option} has no meaning with --group, which says where to start")
+    if sum((bool(topics), options["white_list"] is not None, options["black_list"] is not None)) != 1:
+        raise click.UsageError("give one of --topic, --whitelist and --blacklist")
+    return consume_in_group(
+        GroupOptions(group=group, topics=topics, properties=dict(consumer_properties), **options), write
+    )
+
+
+def _of_partitions(
+    write: "Callable[[ConsumerRecord], None]",
+    topics: tuple[str, ...],
+    bootstrap: str,
+    numbers: tuple[int, ...],
+    consumer_properties: tuple[tuple[str, str], ...],
+    exit_at_end: bool,
+    max_messages: int | None,
+    timeout_ms: int | None,
+    **others: Any,
+) -> int:
     from kafka_zk.consumer.blocking_reader import BlockingReader
     from storage.types import TopicPartition
 
-    writer: line_format.LineWriter = line_format.from_properties(line_format.LineWriter, dict(properties))
-    start = _start(offset, from_beginning, from_timestamp)
-    options: dict[str, str] = {"bootstrap.servers": bootstrap, **dict(consumer_properties)}
-    with BlockingReader(None, **options) as reader:
+    for name, option in (("white_list", "--whitelist"), ("black_list", "--blacklist"), ("trace", "--trace")):
+        if others[name] is not None:
+            raise click.UsageError(f"{option} needs --group")
+    if len(topics) != 1:
+        raise click.UsageError("give one --topic; several need --group")
+    (topic,) = topics
+    start = _start(others["offset"], others["from_beginning"], others["from_timestamp"])
+    properties: dict[str, str] = {"bootstrap.servers": bootstrap, **dict(consumer_properties)}
+    with BlockingReader(None, **properties) as reader:
         known = reader.partitions_for(topic)
         for number in numbers:
             if number >= len(known.partitions):
@@ -79,15 +132,10 @@ def command(
         reader.assign(dict.fromkeys(partitions, start))
         count = 0
         for record in _limited(reader, until, max_messages, timeout_ms):
-            if as_json:
-                line = line_format.json_line(line_format.as_document(topic, record.partition, record))
-            else:
-                line = writer.format(record.partition, record)
-            sys.stdout.buffer.write(line)
+            write(record)
             count += 1
         sys.stdout.buffer.flush()
-    if sys.stderr.isatty():
-        note(f"{count} records")
+    return count
 
 
 def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None) -> "Start":

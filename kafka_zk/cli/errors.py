@@ -18,6 +18,7 @@ _SENTENCES = frozenset(
         "kafka_zk.client.errors": ("KafkaError", "ConfigError"),
         "kafka_zk.demo.errors": ("DemoFailed",),
         "kafka_zk.protocol.errors": ("ApiError", "ProtocolError"),
+        "rebalance.topic_filter": ("InvalidTopicFilter",),
         "registry.errors": ("RegistryError",),
         "storage.errors": ("StorageError",),
         "builtins": ("OSError",),

@@ -1,4 +1,4 @@
-"""The demo, step by step: a cluster, 336,776 records in, the same records out, and where they lie."""
+"""The demo, step by step: a cluster, 336,776 records in, the same records out, where they lie, and a group."""
 
 import time
 from contextlib import ExitStack
@@ -13,6 +13,7 @@ from kafka_zk.demo import whereabouts
 from kafka_zk.demo.cluster import DemoCluster
 from kafka_zk.demo.errors import DemoFailed
 from kafka_zk.demo.flights import count_flights, find_flights, read_flights
+from kafka_zk.demo.group import GROUP, SESSION_TIMEOUT_MS, DemoGroup
 from kafka_zk.demo.show import Show
 from kafka_zk.demo.tally import Tally
 from kafka_zk.producer.blocking import BlockingProducer
@@ -51,6 +52,7 @@ class Demo:
             sent = self._produce()
             self._check(sent, self._read_back(sent.count))
             self._show_whereabouts()
+            self._show_group()
             if self._keep:
                 cleanup.pop_all()
         self._finish(time.monotonic() - started_s)
@@ -205,6 +207,30 @@ class Demo:
             "partitions": [whereabouts.as_document(each) for each in files],
             "znodes": [znode_tree.as_document(node) for node in nodes],
         }
+
+    # --- step 5
+
+    def _show_group(self) -> None:
+        self._show.step(5, "A group of consumers, coordinated by nothing but znodes and watches")
+        group = DemoGroup(self._data_dir, self._cluster.zookeeper, TOPIC, PARTITIONS, self._show.fact)
+        with group.watched():
+            self._show.fact("three consumers start: anna, ben and cleo")
+            group.join("anna", "ben", "cleo")
+            self._show.fact("dora joins")
+            group.join("dora")
+            self._show.fact(f"ben is killed: his session, and his claims, last up to {SESSION_TIMEOUT_MS} ms longer")
+            group.kill("ben")
+        self._show.fact(f"with `kafka-zk watch --group {GROUP} --trace …` you follow a group like this yourself")
+        self._report["rebalances"] = [
+            {
+                "duration_ms": each.duration_ms,
+                "causes": list(each.causes),
+                "moved": len(each.moved),
+                "never_stopped": each.untouched_count,
+                "zookeeper_requests": each.requests,
+            }
+            for each in group.rebalances
+        ]
 
     # --- shared
 

@@ -1,0 +1,116 @@
+"""``kafka-zk consume --group``: the same output as ``consume``, as a member of a group in ZooKeeper."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from kafka_zk.cli.options import zookeeper_properties
+from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER
+from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.consumer.group_config import ZookeeperConsumerConfig
+from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.timeline.trace_file import TraceWriter
+from registry.counted_client import CountedClient
+from registry.kazoo_twisted import KazooTwistedClient
+
+if TYPE_CHECKING:
+    from registry.client import RegistryClient
+
+FLUSH_MS = 200
+"""Output is flushed when nothing came for so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """What the command line says about the group."""
+
+    group: str
+    topics: tuple[str, ...]
+    white_list: str | None
+    black_list: str | None
+    zookeeper: str | None
+    from_beginning: bool
+    properties: Mapping[str, str]
+    max_messages: int | None
+    timeout_ms: int | None
+    trace: Path | None
+
+
+def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
+    """Consume until a limit, Ctrl-C or SIGTERM; then leave the group in an orderly way. Returns the count of records.
+
+    What was written counts as processed. Raises: KafkaError, RegistryError, KeyboardInterrupt.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    given: dict[str, Any] = {
+        **zookeeper_properties(),
+        "group.id": options.group,
+        "zookeeper.connect": options.zookeeper or DEFAULT_ZOOKEEPER,
+        "auto.offset.reset": "smallest" if options.from_beginning else "largest",
+        **options.properties,
+        "consumer.timeout.ms": FLUSH_MS,
+    }
+    config = ZookeeperConsumerConfig.from_properties(given)
+    count = 0
+    with ExitStack() as cleanup:
+        consumer = _make(config, options.trace, cleanup)
+        consumer.subscribe(options.topics, white_list=options.white_list, black_list=options.black_list)
+        cleanup.enter_context(consumer)
+        for record in _records(consumer, options.timeout_ms):
+            write(record)
+            count += 1
+            if count == options.max_messages:
+                break
+        sys.stdout.buffer.flush()
+    return count
+
+
+def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStack) -> BlockingZookeeperConsumer:
+    """The consumer; with a trace, its requests to ZooKeeper are counted and its events written."""
+    if trace is None:
+        return BlockingZookeeperConsumer(config=config)
+    clients: list[CountedClient] = []
+
+    async def open_client() -> "RegistryClient":
+        from twisted.internet import reactor
+
+        client = KazooTwistedClient(
+            reactor,
+            config.zookeeper_connect,
+            config.zookeeper_session_timeout_ms,
+            connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+            security=config.zookeeper_security,
+        )
+        await client.start()
+        clients.append(CountedClient(client))
+        return clients[0]
+
+    writers: list[TraceWriter] = []
+    consumer = BlockingZookeeperConsumer(
+        config=config, observe=lambda event: writers[0](event), open_client=open_client
+    )
+    writers.append(TraceWriter(trace, consumer.consumer_id, lambda: clients[0].request_count if clients else 0))
+    cleanup.callback(writers[0].close)
+    return consumer
+
+
+def _records(consumer: BlockingZookeeperConsumer, timeout_ms: int | None) -> Iterator[ConsumerRecord]:
+    """Records until nothing came for ``timeout_ms``; flushes stdout whenever nothing more is there at once."""
+    quiet_since_s = time.monotonic()
+    while True:
+        for record in consumer:
+            yield record
+            quiet_since_s = time.monotonic()
+        sys.stdout.buffer.flush()
+        if timeout_ms is not None and (time.monotonic() - quiet_since_s) * 1000 >= timeout_ms:
+            return
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

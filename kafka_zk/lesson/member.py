@@ -1,0 +1,98 @@
+"""A member of a lesson's group: a consumer in this process that reads all the time and keeps what it got."""
+
+import time
+from typing import NamedTuple
+
+from kafka_zk.client.errors import ClientClosed
+from kafka_zk.client.reactor_thread import ReactorThread
+from kafka_zk.client.waiting import run
+from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.lesson.gate import Gate, GatedClient
+from kafka_zk.timeline.trace_file import Traced
+from rebalance.events import GroupEvent
+from registry.client import RegistryClient
+from registry.kazoo_twisted import KazooTwistedClient
+from storage.types import TopicPartition
+
+
+class Got(NamedTuple):
+    """A record that was handed out; both times in seconds of the wall clock."""
+
+    partition: int
+    written_s: float
+    got_s: float
+
+
+class LessonMember:
+    """Methods are for the lesson's thread; ``got`` and ``events`` only grow."""
+
+    def __init__(
+        self, thread: ReactorThread, gate: Gate, zookeeper: str, group: str, name: str, topic: str, strategy: str
+    ) -> None:
+        self.name = name
+        self.got: list[Got] = []
+        self.events: list[Traced] = []
+        self.alive = True
+        self._thread = thread
+        self._gate = gate
+        self._zookeeper = zookeeper
+        self._client: KazooTwistedClient | None = None
+        self._counted: GatedClient | None = None
+        self.consumer = ZookeeperConsumer(
+            thread.reactor,
+            open_client=self._open,
+            observe=self._observe,
+            group_id=group,
+            consumer_id=name,
+            zookeeper_connect=zookeeper,
+            partition_assignment_strategy=strategy,
+            auto_offset_reset="smallest",
+            fetch_wait_max_ms=20,
+        )
+        self.consumer.subscribe([topic])
+
+    @property
+    def owned(self) -> list[TopicPartition]:
+        return self.consumer.assignment() if self.alive else []
+
+    def join(self) -> None:
+        """Register and begin to read. Raises: RegistryError."""
+
+        async def join() -> None:
+            await self.consumer.start()
+            run(self._read())
+
+        self._thread.call(join)
+
+    def kill(self) -> None:
+        """End its session without giving anything back: what the others see of a crash once the session is over."""
+
+        async def end_session() -> None:
+            assert self._client is not None, "it has joined"
+            await self._client.close()
+
+        self.alive = False
+        self._thread.call(end_session)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.alive = False
+        self._thread.call(self.consumer.close)
+
+    async def _open(self) -> RegistryClient:
+        timeout_ms = self.consumer.config.zookeeper_session_timeout_ms
+        self._client = KazooTwistedClient(self._thread.reactor, self._zookeeper, timeout_ms)
+        await self._client.start()
+        self._counted = GatedClient(self._client, self.name, self._gate)
+        return self._counted
+
+    async def _read(self) -> None:
+        try:
+            async for records in self.consumer.batches():
+                now_s = time.time()
+                self.got.extend(Got(record.partition, record.timestamp_ms / 1000, now_s) for record in records)
+        except ClientClosed:
+            return
+
+    def _observe(self, event: GroupEvent) -> None:
+        self.events.append(Traced(event, self._counted.request_count if self._counted is not None else None))

@@ -1,0 +1,198 @@
+"""An event of a group as a sentence for people. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import singledispatchmethod
+
+from kafka_zk.timeline import events as seen
+from rebalance import events as group
+from rebalance.events import GroupEvent
+from registry.client import EventType
+from registry.events import Reread, SessionChanged, WatchArmed, WatchFired
+from registry.znodes.consumers import consumer_of
+from storage.types import TopicPartition
+
+_GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")
+
+
+def short_name(group_id: str, consumer_id: str) -> str:
+    """What tells a member from the others: the random end of a generated id, else what follows the group's name."""
+    generated = _GENERATED_ID.fullmatch(consumer_id)
+    return generated[1] if generated else consumer_id.removeprefix(f"{group_id}_")
+
+
+def listed(partitions: Iterable[TopicPartition]) -> str:
+    """``t-0,1,4 u-2``: partitions by topic, or ``nothing``."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return " ".join(f"{topic}-{','.join(map(str, numbers))}" for topic, numbers in by_topic.items()) or "nothing"
+
+
+class Narrator:
+    """Sentences about one group; ``None`` for what only repeats another event."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._root = f"/consumers/{group_id}"
+
+    def who(self, event: GroupEvent) -> str:
+        """The short name of the member that the event is about, or of the observer."""
+        return short_name(self._group_id, event.actor)
+
+    @singledispatchmethod
+    def sentence(self, event: GroupEvent) -> str | None:
+        return None
+
+    # --- watches ---
+
+    @sentence.register
+    def _(self, event: WatchFired) -> str | None:
+        if event.type is EventType.NONE:
+            return f"watch on {self._path(event.path)} dropped with the connection"
+        return f"watch on {self._path(event.path)} fired: {event.type.value}"
+
+    @sentence.register
+    def _(self, event: Reread) -> str | None:
+        changed = "" if event.changed else ", nothing new"
+        return f"read {self._path(event.path)} ({event.cause}){changed}"
+
+    @sentence.register
+    def _(self, event: WatchArmed) -> str | None:
+        return f"watch on {self._path(event.path)} set"
+
+    @sentence.register
+    def _(self, event: SessionChanged) -> str | None:
+        return f"session {event.state.value}"
+
+    # --- members about themselves ---
+
+    @sentence.register
+    def _(self, event: group.MemberRegistered) -> str | None:
+        return f"registered in session {event.session_id:#x}"
+
+    @sentence.register
+    def _(self, event: group.StrategyChosen) -> str | None:
+        return f"{'WARNING: ' if event.warning else ''}strategy {event.strategy}: {event.cause}"
+
+    @sentence.register
+    def _(self, event: group.RebalanceStarted) -> str | None:
+        return f"REBALANCE begins: {event.cause}"
+
+    @sentence.register
+    def _(self, event: group.DeliveryStopped) -> str | None:
+        return f"stops {listed(event.partitions)}"
+
+    @sentence.register
+    def _(self, event: group.Committed) -> str | None:
+        return f"commits {_offsets(event.offsets)} ({event.cause})"
+
+    @sentence.register
+    def _(self, event: group.CommitRefused) -> str | None:
+        return f"commit of {event.partition} refused: {event.reason}"
+
+    @sentence.register
+    def _(self, event: group.Released) -> str | None:
+        others = f"; {listed(event.not_ours)} was not its own any more" if event.not_ours else ""
+        return f"releases {listed(event.partitions)}{others}"
+
+    @sentence.register
+    def _(self, event: group.Claimed) -> str | None:
+        return f"claims {listed(event.offsets)}"
+
+    @sentence.register
+    def _(self, event: group.ClaimWaits) -> str | None:
+        return f"waits for {self._thread(event.owner)} to release {event.partition} (watches its owner znode)"
+
+    @sentence.register
+    def _(self, event: group.ClaimOverdue) -> str | None:
+        return f"WARNING: {event.partition} is held by {self._thread(event.owner)} for {event.waited_ms} ms"
+
+    @sentence.register
+    def _(self, event: group.DeliveryStarted) -> str | None:
+        return f"delivers {_offsets(event.offsets)}"
+
+    @sentence.register
+    def _(self, event: group.RebalanceFinished) -> str | None:
+        return (
+            f"REBALANCE done in {event.duration_ms} ms: kept {listed(event.kept)}, lost {listed(event.lost)}, "
+            f"gained {listed(event.gained)}"
+        )
+
+    @sentence.register
+    def _(self, event: group.OwnershipLost) -> str | None:
+        return f"has lost {listed(event.partitions)}: {event.cause}"
+
+    @sentence.register
+    def _(self, event: group.DeliverySuspended) -> str | None:
+        return "pauses: the connection to ZooKeeper is in doubt"
+
+    @sentence.register
+    def _(self, event: group.DeliveryResumed) -> str | None:
+        return "goes on: the session survived"
+
+    @sentence.register
+    def _(self, event: group.LeaseEnded) -> str | None:
+        return "hands out nothing: its lease ended"
+
+    @sentence.register
+    def _(self, event: group.GenerationWritten) -> str | None:
+        return f"leads: writes generation {event.generation} ({event.strategy}), {event.moved} partitions move"
+
+    @sentence.register
+    def _(self, event: group.StaticMemberAway) -> str | None:
+        return f"keeps the place of {self._member(event.consumer_id)}"
+
+    @sentence.register
+    def _(self, event: group.GroupNotUnderstood) -> str | None:
+        return f"WARNING: {event.cause}"
+
+    @sentence.register
+    def _(self, event: group.SettingsDoubtful) -> str | None:
+        return f"WARNING: {event.cause}"
+
+    @sentence.register
+    def _(self, event: group.MemberLeft) -> str | None:
+        return "has left"
+
+    # --- seen from outside ---
+
+    @sentence.register
+    def _(self, event: seen.MemberSeen) -> str | None:
+        can = f" (can {event.announces})" if event.announces else " (announces none of our strategies)"
+        return f"ids: {self._member(event.consumer_id)} is there{can}"
+
+    @sentence.register
+    def _(self, event: seen.MemberGone) -> str | None:
+        return f"ids: {self._member(event.consumer_id)} is gone"
+
+    @sentence.register
+    def _(self, event: seen.OwnerSeen) -> str | None:
+        return f"owners: {event.partition} belongs to {self._thread(event.owner)}, offset {_offset(event.offset)}"
+
+    @sentence.register
+    def _(self, event: seen.OwnerGone) -> str | None:
+        return f"owners: {event.partition} is free ({self._thread(event.owner)} had it)"
+
+    @sentence.register
+    def _(self, event: seen.AssignmentSeen) -> str | None:
+        leader = self._member(event.leader)
+        return f"assignment: generation {event.generation} by {event.strategy}, written by {leader}"
+
+    def _path(self, path: str) -> str:
+        """Paths of the group without what they have in common."""
+        return path.removeprefix(self._root + "/")
+
+    def _member(self, consumer_id: str) -> str:
+        return short_name(self._group_id, consumer_id)
+
+    def _thread(self, thread_id: str) -> str:
+        return short_name(self._group_id, consumer_of(thread_id)) + thread_id.removeprefix(consumer_of(thread_id))
+
+
+def _offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    return ", ".join(f"{tp} at {_offset(offset)}" for tp, offset in sorted(offsets.items())) or "nothing"
+
+
+def _offset(offset: int) -> str:
+    return str(offset) if offset >= 0 else "none yet"

@@ -1,0 +1,81 @@
+"""Trace files: what the members of a group tell of themselves, one JSON object a line, for others to follow."""
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from kafka_zk.timeline.event_codec import UnknownEvent, decode, encode
+from rebalance.events import GroupEvent
+
+SUFFIX = ".jsonl"
+
+
+class Traced(NamedTuple):
+    """An event and how many requests its member had sent to ZooKeeper until then (None: it was not counted)."""
+
+    event: GroupEvent
+    request_count: int | None
+
+
+class TraceWriter:
+    """Appends events to a file as they come; any thread. Usable as an observer.
+
+    Args:
+        path: a file, or a directory, in which the file is named after the member.
+        request_count: how many requests were sent to ZooKeeper so far.
+    Raises: OSError.
+    """
+
+    def __init__(self, path: Path, consumer_id: str, request_count: Callable[[], int]) -> None:
+        self._request_count = request_count
+        self._lock = threading.Lock()
+        self._file: IO[str] = (path / f"{consumer_id}{SUFFIX}" if path.is_dir() else path).open("a", encoding="utf-8")
+
+    def __call__(self, event: GroupEvent) -> None:
+        line = json.dumps({**encode(event), "requests": self._request_count()}, separators=(",", ":"))
+        with self._lock:
+            if not self._file.closed:
+                self._file.write(line + "\n")
+                self._file.flush()
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
+
+class TraceFollower:
+    """Reads what was appended to a trace file, or to all in a directory, since the last call.
+
+    Files and the directory need not be there yet. ``from_start``: also what was there when it was made.
+    """
+
+    def __init__(self, path: Path, from_start: bool = True) -> None:
+        self._path = path
+        self._positions: dict[Path, int] = {}
+        self.bad_line_count = 0
+        if not from_start:
+            self._positions = {file: file.stat().st_size for file in self._files()}
+
+    def read(self) -> list[Traced]:
+        """The new events, in the order of each file. Lines that are no events are counted and passed over."""
+        found: list[Traced] = []
+        for file in self._files():
+            with file.open("rb") as lines:
+                lines.seek(self._positions.get(file, 0))
+                data = lines.read()
+            end = data.rfind(b"\n") + 1  # a line that is still being written is left for the next call
+            self._positions[file] = self._positions.get(file, 0) + end
+            for line in data[:end].splitlines():
+                try:
+                    document = json.loads(line)
+                    found.append(Traced(decode(document), document.get("requests")))
+                except (UnknownEvent, ValueError, AttributeError):
+                    self.bad_line_count += 1
+        return found
+
+    def _files(self) -> list[Path]:
+        if self._path.is_dir():
+            return sorted(self._path.glob(f"*{SUFFIX}"))
+        return [self._path] if self._path.is_file() else []

@@ -1,0 +1,34 @@
+"""Events as JSON and back."""
+
+import json
+
+import pytest
+
+from kafka_zk.timeline.event_codec import EVENT_TYPES, UnknownEvent, decode, encode
+from rebalance.events import Claimed, GroupEvent
+from storage.types import TopicPartition
+from tests.kafka_zk.timeline.samples import every_event
+
+
+@pytest.mark.parametrize("event", every_event(), ids=lambda event: type(event).__name__)
+def test_every_kind_of_event_survives(event: GroupEvent) -> None:
+    """Through JSON text; also a new kind, which this test finds by itself."""
+    assert decode(json.loads(json.dumps(encode(event)))) == event
+
+
+def test_what_a_line_looks_like() -> None:
+    """Partitions as topic-partition, keys as in the class."""
+    event = Claimed(1_000, "g_a", "generation 2", 0, {TopicPartition("t", 0): 5})
+    assert encode(event) == {
+        "event": "Claimed", "time_ms": 1_000, "actor": "g_a", "cause": "generation 2", "zxid": 0, "offsets": {"t-0": 5},
+    }  # fmt: skip
+    assert {"WatchArmed", "WatchFired", "RebalanceFinished", "OwnerSeen"} <= EVENT_TYPES.keys()
+
+
+@pytest.mark.parametrize(
+    "document", [{}, {"event": "Nonsense"}, {"event": "Claimed"}, {"event": "Claimed", "offsets": 5}]
+)
+def test_other_lines_are_refused(document: dict[str, object]) -> None:
+    """UnknownEvent, nothing else."""
+    with pytest.raises(UnknownEvent):
+        decode(document)

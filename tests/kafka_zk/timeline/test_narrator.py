@@ -1,0 +1,29 @@
+"""Events in words."""
+
+import pytest
+
+from kafka_zk.timeline.narrator import Narrator, listed, short_name
+from rebalance.events import ClaimWaits, GroupEvent
+from storage.types import TopicPartition
+from tests.kafka_zk.timeline.samples import every_event
+
+
+@pytest.mark.parametrize("event", every_event(), ids=lambda event: type(event).__name__)
+def test_every_event_has_a_sentence(event: GroupEvent) -> None:
+    """A new kind of event must get one, too."""
+    assert Narrator("g").sentence(event)
+
+
+def test_names_are_short() -> None:
+    """What tells a member from the others."""
+    assert short_name("g", "g_host-1795231299264-4cff9582") == "4cff9582"
+    assert short_name("g", "g_anna") == "anna"
+    assert short_name("g", "observer") == "observer"
+    waits = ClaimWaits(0, "g_anna", "", 0, TopicPartition("t", 1), "g_host-1795231299264-4cff9582-0")
+    assert Narrator("g").sentence(waits) == "waits for 4cff9582-0 to release t-1 (watches its owner znode)"
+
+
+def test_partitions_are_listed_by_topic() -> None:
+    """Short, in order."""
+    tps = [TopicPartition("u", 2), TopicPartition("t", 10), TopicPartition("t", 9)]
+    assert listed(tps) == "t-9,10 u-2" and listed([]) == "nothing"

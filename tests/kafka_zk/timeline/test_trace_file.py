@@ -1,0 +1,57 @@
+"""Trace files are followed while they are written."""
+
+from pathlib import Path
+
+from kafka_zk.timeline.trace_file import TraceFollower, TraceWriter
+from rebalance.events import MemberLeft, MemberRegistered
+
+EVENTS = [MemberRegistered(1, "g_a", "started", 5, 77), MemberLeft(2, "g_a", "this member leaves", 0)]
+
+
+def test_events_come_once_from_all_files_of_a_directory(tmp_path: Path) -> None:
+    """Also from a file that was not there at the first look."""
+    follower = TraceFollower(tmp_path)
+    assert follower.read() == []
+    first = TraceWriter(tmp_path, "g_a", lambda: 3)
+    first(EVENTS[0])
+    assert follower.read() == [(EVENTS[0], 3)]
+    second = TraceWriter(tmp_path, "g_b", lambda: 0)
+    second(EVENTS[0])
+    first(EVENTS[1])
+    assert follower.read() == [(EVENTS[1], 3), (EVENTS[0], 0)]
+    for writer in (first, second):
+        writer.close()
+        writer(EVENTS[0])
+    assert follower.read() == []
+
+
+def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    """The file ends anywhere."""
+    path = tmp_path / "trace.jsonl"
+    follower = TraceFollower(path)
+    writer = TraceWriter(path, "g_a", lambda: 0)
+    writer(EVENTS[0])
+    writer(EVENTS[1])
+    writer.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    assert [event for event, _ in follower.read()] == EVENTS[:1]
+    path.write_bytes(whole)
+    assert [event for event, _ in follower.read()] == EVENTS[1:]
+
+
+def test_other_lines_are_counted_and_passed_over(tmp_path: Path) -> None:
+    """Somebody else's file in the directory."""
+    (tmp_path / "x.jsonl").write_text('nonsense\n[1]\n{"event":"Claimed"}\n')
+    follower = TraceFollower(tmp_path)
+    assert follower.read() == [] and follower.bad_line_count == 3
+
+
+def test_only_what_is_new(tmp_path: Path) -> None:
+    """When the past does not matter."""
+    writer = TraceWriter(tmp_path, "g_a", lambda: 0)
+    writer(EVENTS[0])
+    follower = TraceFollower(tmp_path, from_start=False)
+    writer(EVENTS[1])
+    assert [event for event, _ in follower.read()] == EVENTS[1:]
+    writer.close()
