@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kafka_zk.demo.errors import DemoFailed
 from kafka_zk.embedded.process import ChildProcess, python_command
-from kafka_zk.timeline.events import OwnerGone, OwnerSeen
+from kafka_zk.timeline.events import OwnersGone, OwnersSeen
 from kafka_zk.timeline.group_observer import GroupObserver
 from kafka_zk.timeline.rebalances import GroupRebalance
 from kafka_zk.timeline.timeline import Timeline
@@ -96,10 +96,11 @@ class DemoGroup:
         self._show(None)
 
     def _seen(self, event: GroupEvent) -> None:
-        if isinstance(event, OwnerSeen):
-            self._owners[event.partition] = consumer_of(event.owner)
-        elif isinstance(event, OwnerGone):
-            self._owners.pop(event.partition, None)
+        if isinstance(event, OwnersSeen):
+            self._owners |= dict.fromkeys(event.offsets, consumer_of(event.owner))
+        elif isinstance(event, OwnersGone):
+            for tp in event.partitions:
+                self._owners.pop(tp, None)
         if not isinstance(event, WatchFired):
             self._take(Traced(event, None))
 

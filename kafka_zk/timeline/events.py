@@ -3,6 +3,7 @@
 The members' own events are those of ``rebalance.events`` and ``registry.events``. Pure.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from registry.events import RegistryEvent
@@ -25,20 +26,19 @@ class MemberGone(RegistryEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerSeen(RegistryEvent):
-    """A partition has an owner; ``offset`` is what is committed for it (-1: nothing)."""
+class OwnersSeen(RegistryEvent):
+    """Partitions belong to a thread now; ``offsets`` is what is committed for each (-1: nothing)."""
 
-    partition: TopicPartition
     owner: str
-    offset: int
+    offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerGone(RegistryEvent):
-    """A partition's owner znode is gone."""
+class OwnersGone(RegistryEvent):
+    """The owner znodes of partitions are gone, which this thread had."""
 
-    partition: TopicPartition
     owner: str
+    partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)

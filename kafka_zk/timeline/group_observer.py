@@ -10,7 +10,7 @@ from functools import partial
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.timeline.events import AssignmentSeen, MemberGone, MemberSeen, OwnerGone, OwnerSeen
+from kafka_zk.timeline.events import AssignmentSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
 from rebalance.events import GroupEvent
 from registry.client import RegistryClient
 from registry.consumers import ConsumerRegistry, Members
@@ -101,13 +101,19 @@ class GroupObserver:
         for tp, answer in zip(partitions, answers, strict=True):
             if answer is not None:
                 now[tp] = (_owner(tp, answer[0]), answer[1].czxid)
+        gone: dict[str, list[TopicPartition]] = {}
         for tp in sorted(tp for tp in self._owners if tp.topic == topic and self._owners[tp] != now.get(tp)):
-            self._observe(OwnerGone(wall_clock_ms(), OBSERVER, "owners changed", 0, tp, self._owners.pop(tp)[0]))
+            gone.setdefault(self._owners.pop(tp)[0], []).append(tp)
+        came: dict[str, dict[TopicPartition, int]] = {}
         for tp, (owner, czxid) in sorted(now.items()):
             if tp not in self._owners:
                 self._owners[tp] = (owner, czxid)
-                offset = offsets[tp].offset if tp in offsets else -1
-                self._observe(OwnerSeen(wall_clock_ms(), OBSERVER, "owners changed", czxid, tp, owner, offset))
+                came.setdefault(owner, {})[tp] = offsets[tp].offset if tp in offsets else -1
+        for owner, lost in gone.items():
+            self._observe(OwnersGone(wall_clock_ms(), OBSERVER, "owners changed", 0, owner, tuple(lost)))
+        for owner, gained in came.items():
+            czxid = max(now[tp][1] for tp in gained)
+            self._observe(OwnersSeen(wall_clock_ms(), OBSERVER, "owners changed", czxid, owner, gained))
 
 
 def _owner(tp: TopicPartition, data: bytes | None) -> str:

@@ -167,12 +167,12 @@ class Narrator:
         return f"ids: {self._member(event.consumer_id)} is gone"
 
     @sentence.register
-    def _(self, event: seen.OwnerSeen) -> str | None:
-        return f"owners: {event.partition} belongs to {self._thread(event.owner)}, offset {_offset(event.offset)}"
+    def _(self, event: seen.OwnersSeen) -> str | None:
+        return f"owners: {self._thread(event.owner)} has {_offsets(event.offsets)}"
 
     @sentence.register
-    def _(self, event: seen.OwnerGone) -> str | None:
-        return f"owners: {event.partition} is free ({self._thread(event.owner)} had it)"
+    def _(self, event: seen.OwnersGone) -> str | None:
+        return f"owners: {listed(event.partitions)} free ({self._thread(event.owner)} had it)"
 
     @sentence.register
     def _(self, event: seen.AssignmentSeen) -> str | None:
@@ -191,8 +191,12 @@ class Narrator:
 
 
 def _offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    return ", ".join(f"{tp} at {_offset(offset)}" for tp, offset in sorted(offsets.items())) or "nothing"
+    """``t-0,1 at 5, t-2 at 7``: partitions with the same offset together."""
+    by_offset: dict[int, list[TopicPartition]] = {}
+    for tp, offset in sorted(offsets.items()):
+        by_offset.setdefault(offset, []).append(tp)
+    return ", ".join(f"{listed(tps)} at {_offset(offset)}" for offset, tps in by_offset.items()) or "nothing"
 
 
 def _offset(offset: int) -> str:
-    return str(offset) if offset >= 0 else "none yet"
+    return str(offset) if offset >= 0 else "no offset yet"

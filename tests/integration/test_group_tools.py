@@ -121,7 +121,7 @@ def test_watch_tells_joins_and_deaths_with_their_rebalances(
     assert all(each["noticed"] for each in rebalances[2]["silences"])
     assert f"{b} is gone" in rebalances[2]["causes"]
     kinds = {(event["event"], event["actor"]) for event in events if "actor" in event}
-    seen_outside = {"MemberSeen", "MemberGone", "OwnerSeen", "OwnerGone", "AssignmentSeen", "WatchFired", "WatchArmed"}
+    seen_outside = {"MemberSeen", "MemberGone", "OwnersSeen", "OwnersGone", "AssignmentSeen", "WatchFired", "WatchArmed"}
     assert {(kind, "observer") for kind in seen_outside} <= kinds
     assert {("WatchArmed", a), ("WatchFired", a), ("Claimed", b)} <= kinds
 
@@ -138,7 +138,7 @@ def test_watch_without_traces_tells_what_can_be_seen_from_outside(
     )
     assert watch.returncode == 0, watch.stderr
     assert "observer    ids: a is there (can range)" in watch.stdout
-    assert f"observer    owners: {topic}-0 belongs to a-0" in watch.stdout
+    assert f"observer    owners: a-0 has {topic}-0 at 0" in watch.stdout
     assert "observer    watch on ids set" in watch.stdout
 
 

@@ -22,7 +22,7 @@ def test_what_a_line_looks_like() -> None:
     assert encode(event) == {
         "event": "Claimed", "time_ms": 1_000, "actor": "g_a", "cause": "generation 2", "zxid": 0, "offsets": {"t-0": 5},
     }  # fmt: skip
-    assert {"WatchArmed", "WatchFired", "RebalanceFinished", "OwnerSeen"} <= EVENT_TYPES.keys()
+    assert {"WatchArmed", "WatchFired", "RebalanceFinished", "OwnersSeen"} <= EVENT_TYPES.keys()
 
 
 @pytest.mark.parametrize(
