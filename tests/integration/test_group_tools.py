@@ -121,7 +121,9 @@ def test_watch_tells_joins_and_deaths_with_their_rebalances(
     assert all(each["noticed"] for each in rebalances[2]["silences"])
     assert f"{b} is gone" in rebalances[2]["causes"]
     kinds = {(event["event"], event["actor"]) for event in events if "actor" in event}
-    seen_outside = {"MemberSeen", "MemberGone", "OwnersSeen", "OwnersGone", "AssignmentSeen", "WatchFired", "WatchArmed"}
+    seen_outside = {
+        "MemberSeen", "MemberGone", "OwnersSeen", "OwnersGone", "AssignmentSeen", "WatchFired", "WatchArmed"
+    }  # fmt: skip
     assert {(kind, "observer") for kind in seen_outside} <= kinds
     assert {("WatchArmed", a), ("WatchFired", a), ("Claimed", b)} <= kinds
 
