@@ -23,7 +23,9 @@ NEWEST_VERSION = "4.3.0"
 MAGIC_0_VERSION = "0.8.2.2"
 MAGIC_1_VERSION = "0.10.2.2"
 LEGACY_VERSIONS = (MAGIC_0_VERSION, MAGIC_1_VERSION)
-VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir()))
+#: Spark's own Kafka source: no Kafka version, but resolved in the same way.
+SPARK_KAFKA = "spark-kafka"
+VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name != SPARK_KAFKA))
 
 _RESOLVE_TIMEOUT_S = 900
 
@@ -68,5 +70,5 @@ def _copy_dependencies(pom: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or VERSIONS:
+    for each in sys.argv[1:] or (*VERSIONS, SPARK_KAFKA):
         print(each, jars(each), flush=True)

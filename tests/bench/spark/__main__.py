@@ -1,0 +1,243 @@
+"""`python -m tests.bench.spark`: our Spark source against Spark's own, same brokers, same machine, in alternating pairs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import confluent_kafka
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import machine, measure
+from tests.bench.spark.session_process import OURS, SPARK
+from tests.peers import apache_kafka, jars, requirements, targets
+from tests.peers.processes import ProcessFailed
+
+_SINKS = ("noop", "parquet")
+_SOURCES = (OURS, SPARK)
+_PARTITIONS = 2
+
+
+class Input(NamedTuple):
+    """One topic: how many records of which value size, compressed how."""
+
+    records: int
+    value_bytes: int
+    codec: str
+
+    @property
+    def topic(self) -> str:
+        return f"bench-{self.value_bytes}-{self.codec}"
+
+
+class Layout(NamedTuple):
+    """Threads of Spark and tasks of the read; None: one for each partition."""
+
+    master: str
+    min_partitions: int | None = None
+
+    def __str__(self) -> str:
+        return self.master + (f", {self.min_partitions} tasks" if self.min_partitions else "")
+
+
+class Sample(NamedTuple):
+    input: Input
+    layout: Layout
+    sink: str
+    source: str
+    seconds: float
+    cpu_seconds: float
+    broker_cpu_seconds: float
+
+
+class Session:
+    """One ``session_process``."""
+
+    def __init__(self, source: str, master: str, bootstrap: str, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.bench.spark.session_process", source, master, bootstrap, str(folder)]
+        self._log = (folder / f"{source}-{master}.log").open("w")
+        environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environ
+        )
+        self.pid = self._process.pid
+        self._answer()
+
+    def ask(self, sink: str, options: dict[str, str]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        print(json.dumps({"sink": sink, "options": options}), file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._log.close()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise click.ClickException(f"a Spark session ended; its log: {self._log.name}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def fill(bootstrap: str, given: Input) -> None:
+    """Write the records with keys, in batches of Kafka's default size; half of each value is random."""
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": bootstrap, "compression.type": given.codec, "linger.ms": 5, "batch.size": 16384,
+         "queue.buffering.max.messages": 1_000_000}
+    )  # fmt: skip
+    half = given.value_bytes // 2
+    noise = os.urandom(1 << 16).hex().encode()
+    for number in range(given.records):
+        at = number * 7919 % (len(noise) - half)
+        value = noise[at : at + half].ljust(given.value_bytes, b".")
+        while True:
+            try:
+                producer.produce(given.topic, value, b"%08d" % number, partition=number // 1000 % _PARTITIONS)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(120):
+        raise click.ClickException(f"{given.topic} was not written whole")
+
+
+def measured(
+    sessions: dict[str, Session], broker_pid: int, given: Input, layout: Layout, sink: str, rounds: int, warmup: int
+) -> list[Sample]:
+    """Alternate the sources, the first one changing from round to round."""
+    options = {"subscribe": given.topic}
+    if layout.min_partitions:
+        options["minPartitions"] = str(layout.min_partitions)
+    samples = []
+    for number in range(warmup + rounds):
+        for source in _SOURCES if number % 2 == 0 else reversed(_SOURCES):
+            before = measure.cpu_seconds(sessions[source].pid), measure.cpu_seconds(broker_pid)
+            seconds = sessions[source].ask(sink, options)["seconds"]
+            after = measure.cpu_seconds(sessions[source].pid), measure.cpu_seconds(broker_pid)
+            if number >= warmup:
+                samples.append(Sample(given, layout, sink, source, seconds, after[0] - before[0], after[1] - before[1]))
+    return samples
+
+
+def run(
+    bootstrap: str, broker_pid: int, inputs: Sequence[Input], layouts: Sequence[Layout], rounds: int, warmup: int,
+    folder: Path, console: Console,
+) -> tuple[list[Sample], dict[str, dict[str, int]]]:  # fmt: skip
+    samples: list[Sample] = []
+    memory: dict[str, dict[str, int]] = {}
+    for master in dict.fromkeys(layout.master for layout in layouts):
+        sessions: dict[str, Session] = {}
+        try:
+            for source in _SOURCES:
+                sessions[source] = Session(source, master, bootstrap, folder)
+            for given in inputs:
+                answers = {
+                    source: each.ask("check", {"subscribe": given.topic})["check"] for source, each in sessions.items()
+                }
+                if answers[OURS] != answers[SPARK] or answers[OURS][0] != given.records:
+                    raise click.ClickException(f"the sources disagree about {given.topic}: {answers}")
+                for layout in layouts:
+                    for sink in _SINKS if layout.master == master else ():
+                        console.print(f"{given.topic} {layout} {sink}", style="dim", highlight=False)
+                        samples += measured(sessions, broker_pid, given, layout, sink, rounds, warmup)
+            memory[master] = {source: measure.memory(each.pid).peak_bytes for source, each in sessions.items()}
+        finally:
+            for each in sessions.values():
+                each.close()
+    return samples, memory
+
+
+def print_report(console: Console, samples: Sequence[Sample], memory: dict[str, dict[str, int]]) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("input", "Spark", "sink", "ours s", "Spark's s", "times as fast", "(range)", "ours rec/s",
+                   "CPU ours s", "CPU Spark's s"):  # fmt: skip
+        table.add_column(column, justify="left" if column in ("input", "Spark", "sink") else "right")
+    for given, layout, sink in dict.fromkeys((each.input, each.layout, each.sink) for each in samples):
+        both = {
+            source: [each for each in samples if each[:4] == (given, layout, sink, source)] for source in _SOURCES
+        }
+        ratios = [spark.seconds / ours.seconds for ours, spark in zip(both[OURS], both[SPARK], strict=True)]
+        seconds = {source: statistics.median(each.seconds for each in both[source]) for source in _SOURCES}
+        cpu = {source: statistics.median(each.cpu_seconds for each in both[source]) for source in _SOURCES}
+        table.add_row(
+            f"{given.records:,} x {given.value_bytes} B {given.codec}", str(layout), sink,
+            f"{seconds[OURS]:.2f}", f"{seconds[SPARK]:.2f}", f"{statistics.median(ratios):.2f}",
+            f"{min(ratios):.2f}-{max(ratios):.2f}", f"{given.records / seconds[OURS]:,.0f}",
+            f"{cpu[OURS]:.1f}", f"{cpu[SPARK]:.1f}",
+        )  # fmt: skip
+    console.print(table)
+    for master, peaks in memory.items():
+        told = ", ".join(f"{source} {peaks[source] / 1e6:,.0f} MB" for source in _SOURCES)
+        console.print(f"- peak memory with {master}, JVM and Python workers: {told}", highlight=False)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--rounds", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--warmup", type=click.IntRange(0), default=2, show_default=True)
+@click.option("--scale", type=float, default=1.0, show_default=True, help="Of 1 million x 1 KB and 5 million x 100 B.")
+@click.option("--size", "sizes", type=click.Choice(["1000", "100"]), multiple=True, help="Only this value size.")
+@click.option("--codec", "codecs", multiple=True, default=("none", "lz4"), show_default=True)
+@click.option("--master", "masters", multiple=True, help="Only this one [local[2]; then local[1] and more tasks].")
+@click.option("--broker", type=click.Choice(targets.NAMES), default=targets.KAFKA_ZK, show_default=True)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write all numbers here.")
+def main(
+    rounds: int, warmup: int, scale: float, sizes: tuple[str, ...], codecs: tuple[str, ...], masters: tuple[str, ...],
+    broker: str, json_path: Path | None,
+) -> None:  # fmt: skip
+    """All columns of a topic to a sink that throws them away and to Parquet, by both sources, in alternating pairs."""
+    console = Console(width=max(Console().width, 150))
+    layouts = [Layout(master) for master in masters] or [
+        Layout("local[2]"), Layout("local[2]", 8), Layout("local[1]")
+    ]  # fmt: skip
+    counts = {1000: 1_000_000, 100: 5_000_000}
+    inputs = [
+        Input(int(count * scale), size, codec)
+        for size, count in counts.items()
+        for codec in codecs
+        if not sizes or str(size) in sizes
+    ]
+    folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"spark-{time.time_ns()}"
+    try:
+        requirements.require(kcat=False)
+        jars.jars(jars.SPARK_KAFKA)
+        zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper")
+        try:
+            target = targets.start(broker, zookeeper.connect_string, folder / broker)
+            try:
+                for given in inputs:
+                    target.create_topic(given.topic, partitions=_PARTITIONS)
+                    fill(target.bootstrap, given)
+                found = run(
+                    target.bootstrap, target.brokers[0].pid, inputs, layouts, rounds, warmup, folder, console
+                )
+            finally:
+                target.stop()
+        finally:
+            zookeeper.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+    except (requirements.MissingPeerTools, jars.JarsNotResolved, ProcessFailed) as failure:
+        raise click.ClickException(str(failure)) from failure
+    print_report(console, *found)
+    facts = {**machine.commit(), "machine": machine.describe(), "broker": broker, "rounds": rounds, "warmup": warmup}
+    console.print(f"- {facts['machine']['processor']}, {facts['machine']['cores']} cores, load at start "
+                  f"{facts['machine']['load_average_at_start']:.1f}; broker: {broker}", highlight=False)  # fmt: skip
+    if json_path:
+        rows = [{**each._asdict(), "input": each.input._asdict(), "layout": str(each.layout)} for each in found[0]]
+        json_path.write_text(json.dumps({"facts": facts, "samples": rows, "peak_bytes": found[1]}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
