@@ -6,10 +6,8 @@ The one place where a data source read touches ZooKeeper; executors never import
 from collections.abc import Iterable, Mapping
 
 from registry.brokers import BrokerRegistry
-from registry.client import Create
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.pipeline import create_with_parents, found
-from registry.znodes import consumers
+from registry.offsets import OffsetRegistry
 from spark_jobs import planner
 from spark_jobs.cluster_client import ClusterClient
 from spark_jobs.errors import OptionError
@@ -37,6 +35,10 @@ class Driver:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.brokers.settings.bootstrap_servers
+
     def close(self) -> None:
         self.brokers.close()
         if self._zookeeper is not None:
@@ -56,30 +58,16 @@ class Driver:
 
     def committed(self, wanted: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         """The group's offsets in ZooKeeper, where it has any."""
-        return run_blocking(self._committed(list(wanted)))
+        stored = run_blocking(self._group_offsets().fetch(wanted))
+        return {tp: each.offset for tp, each in stored.items() if each.offset >= 0}
 
     def mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write the group's offsets to ZooKeeper as they are, whatever is there."""
-        run_blocking(self._mirror(offsets))
+        """Write the group's offsets to ZooKeeper, whatever is there."""
+        run_blocking(self._group_offsets().store(offsets))
 
-    async def _mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
-        assert self._zookeeper is not None and self._options.group_id is not None, "checked by the caller"
-        group = self._options.group_id
-        writes = [(consumers.offset_path(group, *tp), consumers.encode_offset(offsets[tp])) for tp in offsets]
-        outcomes = await found(self._zookeeper.set(path, data) for path, data in writes)
-        for (path, data), stat in zip(writes, outcomes, strict=True):
-            if stat is None:
-                await create_with_parents(self._zookeeper, Create(path, data))
-
-    async def _committed(self, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def _group_offsets(self) -> OffsetRegistry:
         assert self._zookeeper is not None and self._options.group_id is not None, "checked with the options"
-        paths = [consumers.offset_path(self._options.group_id, *tp) for tp in wanted]
-        answers = await found(self._zookeeper.get(path) for path in paths)
-        return {
-            tp: consumers.decode_offset(path, answer[0])
-            for tp, path, answer in zip(wanted, paths, answers, strict=True)
-            if answer is not None
-        }
+        return OffsetRegistry(self._zookeeper, self._options.group_id)
 
     def _registered_brokers(self) -> str:
         """The addresses of the live brokers' PLAINTEXT endpoints. Raises: OptionError when there are none."""

@@ -20,6 +20,7 @@ _SENTENCES = frozenset(
         "kafka_zk.protocol.errors": ("ApiError", "ProtocolError"),
         "rebalance.topic_filter": ("InvalidTopicFilter",),
         "registry.errors": ("RegistryError",),
+        "spark_jobs.errors": ("SourceError",),
         "storage.errors": ("StorageError",),
         "builtins": ("OSError",),
     }.items()

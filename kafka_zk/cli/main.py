@@ -20,6 +20,8 @@ DEBUG_VARIABLE = "KAFKA_ZK_DEBUG"
 
 
 class _Entry(NamedTuple):
+    """``module`` is one of this package, or the whole name of one of a package above, found by its name only."""
+
     module: str
     help: str
 
@@ -36,6 +38,7 @@ COMMANDS = {
     "groups": _Entry("groups", "Consumer groups in ZooKeeper: show, reset, remove, export, import."),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners."),
+    "extract": _Entry("spark_jobs.extract", "What is new of a topic into a folder by Spark, exactly once."),
     "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked."),
 }
 
@@ -50,7 +53,8 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = importlib.import_module(f"kafka_zk.cli.{entry.module}").command
+        module = entry.module if "." in entry.module else f"kafka_zk.cli.{entry.module}"
+        command: click.Command = importlib.import_module(module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,4 +1,4 @@
-"""`python -m tests.bench.spark`: our Spark source against Spark's own, same brokers, same machine, in alternating pairs."""
+"""`python -m tests.bench.spark`: our Spark source against Spark's own, same brokers, in alternating pairs."""
 
 from __future__ import annotations
 

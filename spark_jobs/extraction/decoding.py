@@ -1,0 +1,123 @@
+"""From the source's columns to what is written: keys and values as they are, as text, or as the columns of a schema."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from spark_jobs.extraction.errors import ExtractionFailed
+
+DECODINGS = ("json", "avro", "string")
+FORMATS = ("parquet", "json", "csv")
+KEPT = ("key", "topic", "partition", "offset", "timestamp")
+_CONFLUENT_HEADER_BYTES = 5
+_AVRO_TYPES = {
+    "null": "string",
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "bytes": "binary",
+    "string": "string",
+    "enum": "string",
+    "fixed": "binary",
+}
+_AVRO_LOGICAL_TYPES = {"timestamp-millis": "timestamp", "timestamp-micros": "timestamp", "date": "date"}
+
+
+def read_schema(text: str) -> str:
+    """A schema given as it is or as ``@file``. Raises: OSError."""
+    return Path(text[1:]).read_text() if text.startswith("@") else text
+
+
+def check(decode: str | None, schema: str | None, format: str) -> None:
+    """Raises: ExtractionFailed for a combination that cannot be written."""
+    if decode in ("json", "avro") and not schema:
+        raise ExtractionFailed(f"--decode {decode} needs --schema")
+    if format == "csv" and decode is None:
+        raise ExtractionFailed("CSV holds text: --format csv needs --decode string or json")
+
+
+def decoded(frame: Any, decode: str | None, schema: str | None) -> Any:
+    """The frame with key and value decoded; what does not decode is null, as Spark's ``from_json`` has it.
+
+    json and avro give a column for each field of the schema beside key (as text), topic, partition, offset, timestamp.
+    """
+    from pyspark.sql import functions as f
+
+    if decode is None:
+        return frame
+    key = f.col("key").cast("string").alias("key")
+    if decode == "string":
+        others = [name for name in frame.columns if name not in ("key", "value")]
+        return frame.select(key, f.col("value").cast("string").alias("value"), *others)
+    assert schema is not None, "checked before"
+    if decode == "json":
+        value = f.from_json(f.col("value").cast("string"), schema)
+    else:
+        value = _avro_udf(schema)(f.col("value"))
+    wide = frame.select(key, *KEPT[1:], value.alias("_value"))
+    fields = wide.schema["_value"].dataType.fieldNames()
+    if clash := sorted(set(fields) & set(KEPT)):
+        raise ExtractionFailed(f"the schema's field {clash[0]} has the name of a column of the source")
+    return wide.select(*KEPT, "_value.*")
+
+
+def avro_to_ddl(schema: Any) -> str:
+    """An Avro schema as Spark's DDL type. Raises: ExtractionFailed for unions of several types and recursion."""
+    if isinstance(schema, list):
+        kinds = [each for each in schema if each != "null"]
+        if len(kinds) != 1:
+            raise ExtractionFailed("an Avro union of more than one type beside null has no Spark type")
+        return avro_to_ddl(kinds[0])
+    if isinstance(schema, str):
+        schema = {"type": schema}
+    kind = schema["type"]
+    if schema.get("logicalType") in _AVRO_LOGICAL_TYPES:
+        return _AVRO_LOGICAL_TYPES[schema["logicalType"]]
+    if kind == "record":
+        fields = [f"`{each['name']}`:{avro_to_ddl(each['type'])}" for each in schema["fields"]]
+        return f"struct<{','.join(fields)}>"
+    if kind == "array":
+        return f"array<{avro_to_ddl(schema['items'])}>"
+    if kind == "map":
+        return f"map<string,{avro_to_ddl(schema['values'])}>"
+    if not isinstance(kind, str):
+        return avro_to_ddl(kind)
+    if kind not in _AVRO_TYPES:
+        raise ExtractionFailed(f"the Avro type {kind!r} is not known here")
+    return _AVRO_TYPES[kind]
+
+
+def _avro_udf(schema: str) -> Any:
+    """One Avro record a value, with or without the five bytes that Confluent's serializers put in front."""
+    from pyspark.sql.functions import udf
+
+    try:
+        document = json.loads(schema)
+        ddl = avro_to_ddl(document)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ExtractionFailed(f"--schema is no Avro schema: {error}") from error
+    if not ddl.startswith("struct<"):
+        raise ExtractionFailed("--schema: an Avro record is needed")
+
+    @udf(ddl)
+    def decode(value: bytes | None) -> Any:
+        import io
+
+        import fastavro
+
+        if value is None:
+            return None
+        framed = value[:1] == b"\0" and len(value) > _CONFLUENT_HEADER_BYTES
+        for start in (_CONFLUENT_HEADER_BYTES, 0) if framed else (0,):
+            stream = io.BytesIO(bytes(value[start:]))
+            try:
+                record = fastavro.schemaless_reader(stream, document, None)
+            except (EOFError, ValueError, IndexError, UnicodeDecodeError):
+                continue
+            if stream.tell() == len(value) - start:
+                return record
+        return None
+
+    return decode

@@ -1,0 +1,15 @@
+"""Why an extraction did not happen; each is one sentence; exit codes are in ``spark_jobs/extract.py``."""
+
+from spark_jobs.errors import SourceError
+
+
+class ExtractionFailed(SourceError):
+    """The extraction could not be done; what is left of it is finished or dropped by the next run."""
+
+
+class GroupBusy(ExtractionFailed):
+    """Another live member is in the group, or owns one of the partitions."""
+
+
+class ForeignCommit(ExtractionFailed):
+    """Somebody else moved the group's offsets meanwhile: nothing was published, the staging folder is gone."""

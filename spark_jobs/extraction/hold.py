@@ -1,0 +1,128 @@
+"""A job's hold on its group: member, owner of the partitions, writer of manifest and offsets; coroutines.
+
+The claims' tokens (versions of the offset znodes) are what every write depends on, see ``registry/owners.py``.
+Tests: tests/spark_jobs/extraction/test_hold.py (in-memory ZooKeeper).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from registry.client import Create, Operation, RegistryClient, SetData
+from registry.consumers import ConsumerRegistry
+from registry.errors import ConnectionLoss, MultiFailed, NoNode, SessionLost
+from registry.offsets import OffsetRegistry
+from registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
+from registry.pipeline import ensure_paths
+from registry.znodes import consumers
+from registry.znodes.consumers import ConsumerRegistration
+from spark_jobs.extraction import manifest as manifests
+from spark_jobs.extraction.errors import ForeignCommit, GroupBusy
+from spark_jobs.extraction.manifest import Manifest
+from storage.types import TopicPartition
+
+ABSENT = -1  # the version of a manifest that is not there
+
+
+class GroupHold:
+    """One run's place in one group."""
+
+    def __init__(self, client: RegistryClient, group: str, consumer_id: str) -> None:
+        self._client = client
+        self._group = group
+        self._consumer_id = consumer_id
+        self._path = manifests.path(group)
+        self._members = ConsumerRegistry(client, group)
+        self._owners = OwnerRegistry(client, group)
+        self._tokens: dict[TopicPartition, int] = {}
+        self._manifest_version = ABSENT
+
+    async def join(self, topics: Iterable[str], now_ms: int) -> None:
+        """Register with a static subscription: old consumers count us when they share the partitions out."""
+        registration = ConsumerRegistration(dict.fromkeys(sorted(topics), 1), timestamp_ms=now_ms)
+        await ensure_paths(self._client, [consumers.ids_path(self._group), self._path.rpartition("/")[0]])
+        path = consumers.id_path(self._group, self._consumer_id)
+        await self._client.create(path, consumers.encode_registration(registration), ephemeral=True)
+
+    async def elders(self) -> list[str]:
+        """Live members that were in the group before this one. Of jobs that start at once only the first has none."""
+        members = await self._members.members()
+        own = members.get(self._consumer_id)
+        return [name for name, each in members.items() if own is None or each.czxid < own.czxid]
+
+    async def claim(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Own the partitions; returns the group's offsets, -1 where there is none. Raises: GroupBusy."""
+        thread = consumers.thread_id(self._consumer_id, 0)
+        outcomes = await self._owners.claim(Claim(tp, thread) for tp in partitions)
+        taken = {tp: outcome.owner for tp, outcome in outcomes.items() if isinstance(outcome, Taken)}
+        claimed = {tp: outcome for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)}
+        self._tokens = {tp: outcome.token for tp, outcome in claimed.items()}
+        if taken:
+            tp = min(taken)
+            raise GroupBusy(f"{tp} is owned by {taken[tp]} of group {self._group}")
+        return {tp: outcome.offset for tp, outcome in claimed.items()}
+
+    async def read_manifest(self) -> Manifest | None:
+        """What is remembered of the last run. Raises: InvalidZnode."""
+        try:
+            data, stat = await self._client.get(self._path)
+        except NoNode:
+            self._manifest_version = ABSENT
+            return None
+        self._manifest_version = stat.version
+        return manifests.decode(self._path, data)
+
+    async def write_plan(self, manifest: Manifest, moves: Mapping[TopicPartition, int]) -> None:
+        """Write the manifest, and the offsets of partitions that had none. Raises: ForeignCommit."""
+        await self._move(manifest, moves)
+
+    async def commit(self, manifest: Manifest) -> None:
+        """Move all offsets to the ends of the ranges, and the manifest with them. Raises: ForeignCommit."""
+        await self._move(manifest, {each.topic_partition: each.until_offset for each in manifest.ranges})
+
+    async def record(self, manifest: Manifest) -> None:
+        """Write the manifest alone. Raises: ForeignCommit when another run has written it."""
+        await self._move(manifest, {})
+
+    async def leave(self) -> None:
+        """Give back everything; the offsets stay as they are."""
+        await self._owners.release({tp: Release(None, token) for tp, token in self._tokens.items()})
+        self._tokens = {}
+        await self._members.unregister(self._consumer_id)
+
+    async def offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The group's offsets, without owning anything."""
+        stored = await OffsetRegistry(self._client, self._group).fetch(partitions)
+        return {tp: each.offset for tp, each in stored.items()}
+
+    async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
+        data = manifests.encode(manifest)
+        operations: list[Operation] = [
+            Create(self._path, data)
+            if self._manifest_version == ABSENT
+            else SetData(self._path, data, self._manifest_version)
+        ]
+        for tp, offset in offsets.items():
+            path = consumers.offset_path(self._group, *tp)
+            operations.append(SetData(path, consumers.encode_offset(offset), self._tokens[tp]))
+        in_doubt = False
+        while True:
+            try:
+                await self._client.multi(operations)
+                break
+            except (ConnectionLoss, SessionLost):  # the versions fence, not the session: it may be sent again
+                in_doubt = True
+            except MultiFailed as failed:
+                if in_doubt and await self._written(data):
+                    break
+                raise self._refusal(failed, operations) from failed
+        self._manifest_version += 1
+        self._tokens.update({tp: self._tokens[tp] + 1 for tp in offsets})
+
+    async def _written(self, data: bytes) -> bool:
+        """Whether the multi whose answer was lost was carried out: the manifest names the attempt, so nobody else's."""
+        present, stat = await self._client.get(self._path)
+        return present == data and stat.version == self._manifest_version + 1
+
+    def _refusal(self, failed: MultiFailed, operations: list[Operation]) -> ForeignCommit:
+        if failed.index == 0:
+            return ForeignCommit(f"another extraction of group {self._group} has written the manifest meanwhile")
+        return ForeignCommit(f"somebody else has written {operations[failed.index].path} meanwhile")

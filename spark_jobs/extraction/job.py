@@ -1,0 +1,204 @@
+"""Extracting what is new of topics into a folder, exactly once: the driver of the protocol in ``steps.py``.
+
+    from spark_jobs.extraction.job import extract
+    from spark_jobs.extraction.planning import Extraction
+    report = extract(spark, Extraction(zookeeper="h:2181", group="lake", topics=("flights",), target="/data/flights"))
+
+Any number of times in one notebook. Everything that is remembered between runs is in ZooKeeper and in the folder.
+"""
+
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.registration import ghost_life_ms
+from spark_jobs.driver import Driver
+from spark_jobs.extraction import decoding
+from spark_jobs.extraction import manifest as manifests
+from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from spark_jobs.extraction.hold import GroupHold
+from spark_jobs.extraction.lake import SparkLake, common_options
+from spark_jobs.extraction.manifest import Manifest, State
+from spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
+from spark_jobs.extraction.progress import Progress
+from spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
+from spark_jobs.offset_ranges import OffsetRange
+from spark_jobs.options import SourceOptions, parse
+from storage.types import TopicPartition
+
+Observe = Callable[[Step, Phase], None]
+_POLL_MS = 200
+
+
+class Cluster(Protocol):
+    """What a run needs of the brokers (``driver.Driver``)."""
+
+    @property
+    def brokers(self) -> Brokers: ...
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    def partitions(self) -> list[TopicPartition]: ...
+
+    def split(self, ranges: list[OffsetRange]) -> list[OffsetRange]: ...
+
+
+class Lake(Protocol):
+    """Where records go (``lake.SparkLake``)."""
+
+    def qualified(self, folder: str) -> str: ...
+
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int: ...
+
+    def published(self, manifest: Manifest) -> str: ...
+
+    def is_published(self, manifest: Manifest) -> bool: ...
+
+    def publish(self, manifest: Manifest) -> None: ...
+
+    def discard(self, manifest: Manifest) -> None: ...
+
+
+def plan(extraction: Extraction) -> Report:
+    """What a run would extract now (``--dry-run``); nothing is written and no group joined."""
+    with Driver(_source_options(extraction)) as driver:
+        partitions = driver.partitions()
+        stored = driver.committed(partitions)
+        planning = Planning(extraction, driver.brokers, {tp: stored.get(tp, -1) for tp in partitions})
+        return planning.report(planning.new_ranges(), 0, 0.0, (), Leftover.NOTHING, extracted=False)
+
+
+def extract(
+    spark: Any, extraction: Extraction, *, progress: Progress = lambda _: None, observe: Observe = lambda *_: None
+) -> Report:
+    """Extract what is new; finishes what a killed run left. With nothing new it publishes nothing.
+
+    Args: ``observe`` is called at every point of the protocol (``steps.POINTS``).
+    Raises: GroupBusy, ForeignCommit, ExtractionFailed, DataLoss, FetchFailed, OptionError, RegistryError, and what
+        Spark raises when a job fails; in every case the next run goes on from there.
+    """
+    decoding.check(extraction.decode, extraction.schema, extraction.format)
+    with (
+        KazooBlockingClient(extraction.zookeeper, extraction.session_timeout_ms) as client,
+        Driver(_source_options(extraction)) as driver,
+    ):
+        return ExtractionRun(extraction, client, driver, SparkLake(spark, extraction, progress), observe).run()
+
+
+class ExtractionRun:
+    """One run, step by step."""
+
+    def __init__(
+        self, extraction: Extraction, client: KazooBlockingClient, cluster: Cluster, lake: Lake, observe: Observe
+    ) -> None:
+        self._extraction = extraction
+        self._client = client
+        self._cluster = cluster
+        self._lake = lake
+        self._observe = observe
+        self._attempt = uuid.uuid4().hex[:12]
+        self._hold = GroupHold(client, extraction.group, _consumer_id(extraction.group, self._attempt))
+        self._target = lake.qualified(extraction.target)
+        self._published: list[str] = []
+        self._records = 0
+
+    def run(self) -> Report:
+        started_s = time.monotonic()
+        try:
+            self._step(Step.JOIN, self._join)
+            offsets = self._step(Step.CLAIM, lambda: run_blocking(self._hold.claim(self._cluster.partitions())))
+            found, left = self._step(Step.SETTLE, lambda: self._settle(offsets))
+            planning = Planning(self._extraction, self._cluster.brokers, offsets)
+            ranges = list(found.ranges) if left is Leftover.REPEAT else planning.new_ranges()
+            if ranges:
+                manifest = self._step(Step.PLAN, lambda: self._plan(ranges, offsets))
+                self._step(Step.STAGE, lambda: self._stage(manifest))
+                self._step(Step.COMMIT, lambda: self._commit(manifest))
+                self._step(Step.PUBLISH, lambda: self._publish(manifest))
+                self._step(Step.CLOSE, lambda: run_blocking(self._hold.record(manifest.to(State.PUBLISHED))))
+        finally:
+            self._step(Step.LEAVE, lambda: run_blocking(self._hold.leave()))
+        seconds = time.monotonic() - started_s
+        return planning.report(ranges, self._records, seconds, tuple(self._published), left)
+
+    def _step(self, step: Step, work: Callable[[], Any]) -> Any:
+        self._observe(step, Phase.BEGIN)
+        result = work()
+        self._observe(step, Phase.END)
+        return result
+
+    def _join(self) -> None:
+        """Register, then wait until whoever was there before is gone. Raises: GroupBusy."""
+        run_blocking(self._hold.join(self._extraction.topics, _now_ms()))
+        patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
+        deadline_s = time.monotonic() + patience_ms / 1000
+        while elders := run_blocking(self._hold.elders()):
+            if time.monotonic() >= deadline_s:
+                raise GroupBusy(
+                    f"{', '.join(elders)} is a live member of group {self._extraction.group} "
+                    f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
+                )
+            self._client.process(_POLL_MS)
+
+    def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
+        manifest = run_blocking(self._hold.read_manifest())
+        left = leftover(manifest, offsets, self._target, self._extraction.format)
+        if manifest is not None and left is Leftover.PUBLISH:
+            self._publish(manifest)
+            run_blocking(self._hold.record(manifest.to(State.PUBLISHED)))
+        elif manifest is not None and left is not Leftover.NOTHING:
+            self._lake.discard(manifest)
+        return manifest, left
+
+    def _plan(self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int]) -> Manifest:
+        """Also moves the offsets of partitions that had none (or lost some) to where the ranges begin."""
+        manifest = manifests.planned(ranges, self._target, self._extraction.format, self._attempt, _now_ms())
+        if self._lake.is_published(manifest):
+            raise ExtractionFailed(
+                f"{self._lake.published(manifest)} is there already: the group's offsets were set back, so this range "
+                "would be extracted twice; choose another target or move the folder away"
+            )
+        starts = {each.topic_partition: each.from_offset for each in ranges}
+        moves = {tp: start for tp, start in starts.items() if offsets[tp] != start}
+        run_blocking(self._hold.write_plan(manifest, moves))
+        return manifest
+
+    def _stage(self, manifest: Manifest) -> None:
+        pieces = self._cluster.split(sorted(manifest.ranges))
+        self._records = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
+
+    def _commit(self, manifest: Manifest) -> None:
+        try:
+            run_blocking(self._hold.commit(manifest.to(State.COMMITTED)))
+        except ForeignCommit:
+            self._lake.discard(manifest)
+            raise
+
+    def _publish(self, manifest: Manifest) -> None:
+        self._lake.publish(manifest)
+        self._published.append(self._lake.published(manifest))
+
+
+def _source_options(extraction: Extraction) -> SourceOptions:
+    """Options for planning: the whole topics, and the group's registry."""
+    return parse(
+        {
+            **common_options(extraction),
+            "zookeeper.connect": extraction.zookeeper,
+            "group.id": extraction.group,
+            "subscribe": ",".join(extraction.topics),
+        }
+    )
+
+
+def _consumer_id(group: str, attempt: str) -> str:
+    """Of the form of the old consumer's: group, host, time, eight hex digits."""
+    return f"{group}_{socket.gethostname()}-{_now_ms()}-{attempt[:8]}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,107 @@
+"""Where an extraction goes: Spark writes the staging folder, a rename publishes it.
+
+The folders are in Hadoop's file systems as Spark sees them: local disks, HDFS, whatever renames a folder atomically.
+Object stores do not: publish to HDFS there, or let a table format do the commit (docs/spark.md).
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from spark_jobs.extraction import decoding
+from spark_jobs.extraction.errors import ExtractionFailed
+from spark_jobs.extraction.manifest import Manifest
+from spark_jobs.extraction.planning import Extraction
+from spark_jobs.extraction.progress import JobProgress, Progress
+from spark_jobs.offset_ranges import OffsetRange
+from spark_jobs.offset_specs import format_offsets
+
+
+def common_options(extraction: Extraction) -> dict[str, str]:
+    """The data source's options that planning and reading share."""
+    options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
+    options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
+    if extraction.max_records_per_task is not None:
+        options["maxRecordsPerPartition"] = str(extraction.max_records_per_task)
+    return options
+
+
+class SparkLake:
+    """One run's writer. Every manifest says its own target, so that of an earlier run is found too."""
+
+    def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
+        self._spark = spark
+        self._extraction = extraction
+        self._progress = progress
+
+    def qualified(self, folder: str) -> str:
+        """The folder as an absolute URI."""
+        return str(self._files(folder).makeQualified(self._path(folder)).toString()).rstrip("/")
+
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int:
+        """Write the records of the manifest's ranges to its staging folder; returns how many.
+
+        ``pieces`` are the ranges of the tasks, for the progress.
+        """
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
+        for name, value in {**common_options(self._extraction), **_bounds(manifest.ranges)}.items():
+            reader = reader.option(name, value)
+        counted = Observation()
+        frame = reader.load().observe(counted, f.count(f.lit(1)).alias("records"))
+        frame = decoding.decoded(frame, self._extraction.decode, self._extraction.schema)
+        writer = frame.write.format(manifest.format)
+        if self._extraction.partition_by:
+            writer = writer.partitionBy(*self._extraction.partition_by)
+        staging = self._staging(manifest)
+        with JobProgress(self._spark, staging, pieces, self._progress):
+            writer.save(staging)
+        return int(counted.get["records"])
+
+    def published(self, manifest: Manifest) -> str:
+        return f"{manifest.target}/{manifest.name}"
+
+    def is_published(self, manifest: Manifest) -> bool:
+        folder = self.published(manifest)
+        return bool(self._files(folder).exists(self._path(folder)))
+
+    def publish(self, manifest: Manifest) -> None:
+        """Rename the staging folder to the range's name; done before, it does nothing. Raises: ExtractionFailed."""
+        if self.is_published(manifest):
+            return
+        source, target = self._staging(manifest), self.published(manifest)
+        files = self._files(source)
+        if not files.exists(self._path(source)):
+            raise ExtractionFailed(f"the offsets of {manifest.name} have moved, but its folder {source} is not there")
+        if not files.rename(self._path(source), self._path(target)):
+            raise ExtractionFailed(f"{source} could not be renamed to {target}")
+
+    def discard(self, manifest: Manifest) -> None:
+        """Remove the staging folder, if it is there."""
+        staging = self._staging(manifest)
+        self._files(staging).delete(self._path(staging), True)
+
+    def _staging(self, manifest: Manifest) -> str:
+        return f"{manifest.target}/{manifest.staging}"
+
+    def _files(self, folder: str) -> Any:
+        return self._path(folder).getFileSystem(self._spark._jsc.hadoopConfiguration())
+
+    def _path(self, text: str) -> Any:
+        return self._spark._jvm.org.apache.hadoop.fs.Path(text)
+
+
+def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
+    """Exactly these ranges, as the source's options say it."""
+    assigned: dict[str, list[int]] = {}
+    for each in ranges:
+        assigned.setdefault(each.topic, []).append(each.partition)
+    starts = {each.topic_partition: each.from_offset for each in ranges}
+    ends = {each.topic_partition: each.until_offset for each in ranges}
+    return {
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(format_offsets(starts)),
+        "endingOffsets": json.dumps(format_offsets(ends)),
+    }

@@ -1,0 +1,107 @@
+"""The manifest of an extraction: which ranges, where to, how far. Its znode is the run's memory across crashes.
+
+    /consumers/<group>/kafka-zk/extraction
+    {"version":1,"state":"planned","ranges":{"flights":{"0":["0","42110"]}},"target":"file:/data/flights",
+     "name":"range=flights@0-42110-5d41402a","staging":"_kafka_zk_staging/…","format":"parquet","timestamp":"1795…"}
+
+Longs are strings, as everywhere in this project's znodes. The name is made of the ranges alone, so a range that is
+extracted again (after a crash) gets the same name, and one name never stands for two ranges.
+Tests: tests/spark_jobs/extraction/test_manifest.py.
+"""
+
+import enum
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from registry.errors import InvalidZnode
+from registry.znodes import consumers, json_codec
+from spark_jobs.offset_ranges import OffsetRange
+
+STAGING_FOLDER = "_kafka_zk_staging"  # Spark passes over names with an underscore in front
+
+
+class State(enum.StrEnum):
+    PLANNED = "planned"  # nothing is decided: the ranges may be extracted again or dropped
+    COMMITTED = "committed"  # the offsets have moved: the staging folder must be published
+    PUBLISHED = "published"  # all is done
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    state: State
+    ranges: tuple[OffsetRange, ...]
+    target: str
+    name: str
+    staging: str  # relative to the target
+    format: str
+    timestamp_ms: int
+
+    def to(self, state: State) -> "Manifest":
+        return replace(self, state=state)
+
+
+def planned(ranges: Sequence[OffsetRange], target: str, format: str, attempt: str, now_ms: int) -> Manifest:
+    """The manifest of a new attempt. ``attempt`` makes the staging folder its own: a task of a killed run that still
+    writes can never write into the folder of the next one."""
+    name = range_name(ranges)
+    return Manifest(State.PLANNED, tuple(ranges), target, name, f"{STAGING_FOLDER}/{name}-{attempt}", format, now_ms)
+
+
+def range_name(ranges: Sequence[OffsetRange]) -> str:
+    """``range=<topics>@<sum of first offsets>-<sum of ends>-<digest of all>``: sorts by progress, tells ranges apart.
+
+    Of the form key=value, so that Spark reads the whole target with ``range`` as a column.
+    """
+    topics = sorted({each.topic for each in ranges})
+    start, end = sum(each.from_offset for each in ranges), sum(each.until_offset for each in ranges)
+    exact = ";".join(f"{each.topic}/{each.partition}:{each.from_offset}-{each.until_offset}" for each in sorted(ranges))
+    digest = hashlib.sha256(exact.encode()).hexdigest()[:8]
+    told = topics[0] if len(topics) == 1 else f"{len(topics)}-topics"
+    return f"range={told}@{start:012d}-{end:012d}-{digest}"
+
+
+def path(group: str) -> str:
+    return f"{consumers.group_path(group)}/kafka-zk/extraction"
+
+
+def encode(manifest: Manifest) -> bytes:
+    ranges: dict[str, dict[str, list[str]]] = {}
+    for each in manifest.ranges:
+        bounds = [str(each.from_offset), str(each.until_offset)]
+        ranges.setdefault(each.topic, {})[str(each.partition)] = bounds
+    return json_codec.encode(
+        {
+            "version": 1,
+            "state": manifest.state.value,
+            "ranges": ranges,
+            "target": manifest.target,
+            "name": manifest.name,
+            "staging": manifest.staging,
+            "format": manifest.format,
+            "timestamp": str(manifest.timestamp_ms),
+        }
+    )
+
+
+def decode(where: str, data: bytes | None) -> Manifest:
+    """Raises: InvalidZnode."""
+    document = json_codec.decode_object(where, data)
+    try:
+        ranges = tuple(
+            OffsetRange(topic, int(partition), int(start), int(end))
+            for topic, partitions in sorted(document["ranges"].items())
+            for partition, (start, end) in sorted(partitions.items(), key=lambda item: int(item[0]))
+        )
+        state = State(document["state"])
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise InvalidZnode(f"{where}: not a manifest: {error}") from error
+    return Manifest(
+        state,
+        ranges,
+        target=json_codec.text(where, document, "target"),
+        name=json_codec.text(where, document, "name"),
+        staging=json_codec.text(where, document, "staging"),
+        format=json_codec.text(where, document, "format"),
+        timestamp_ms=json_codec.integer(where, document, "timestamp"),
+    )

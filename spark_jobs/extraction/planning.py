@@ -1,0 +1,121 @@
+"""What an extraction is asked for, which ranges that means now, and what it reports. Pure but for the broker answers.
+
+Tests: tests/spark_jobs/extraction/test_planning.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from spark_jobs import offset_ranges
+from spark_jobs.cluster_client import EARLIEST, LATEST
+from spark_jobs.errors import DataLoss
+from spark_jobs.extraction.steps import Leftover
+from spark_jobs.offset_ranges import OffsetRange
+from storage.types import TopicPartition
+
+
+class Brokers(Protocol):
+    """What is asked of the cluster (``cluster_client.ClusterClient``)."""
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extraction:
+    """What to extract; the fields are the command line's options.
+
+    ``until_ms`` None is now; ``wait_ms`` is how long other members may take to leave, at least a ghost's life (a member
+    that was killed is still there for a session timeout).
+    """
+
+    zookeeper: str
+    group: str
+    topics: tuple[str, ...]
+    target: str
+    format: str = "parquet"
+    decode: str | None = None
+    schema: str | None = None
+    partition_by: tuple[str, ...] = ()
+    max_records: int | None = None
+    max_records_per_task: int | None = None
+    until_ms: int | None = None
+    fail_on_data_loss: bool = True
+    wait_ms: float = 0
+    session_timeout_ms: int = 10_000
+    kafka: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartitionReport:
+    topic: str
+    partition: int
+    from_offset: int
+    until_offset: int
+    lag_before: int
+    lag_after: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did. ``published`` are folders that appeared in the target, that of an earlier run first."""
+
+    partitions: tuple[PartitionReport, ...]
+    records: int
+    seconds: float
+    published: tuple[str, ...]
+    recovered: str
+
+    @property
+    def records_per_second(self) -> float:
+        return self.records / self.seconds if self.seconds else 0.0
+
+
+class Planning:
+    """The arithmetic of a run, over broker answers that are asked for once."""
+
+    def __init__(self, extraction: Extraction, brokers: Brokers, offsets: Mapping[TopicPartition, int]) -> None:
+        self._extraction = extraction
+        self.offsets = dict(offsets)
+        self.earliest = brokers.offsets(dict.fromkeys(offsets, EARLIEST))
+        self.latest = brokers.offsets(dict.fromkeys(offsets, LATEST))
+        self._ends = self.latest
+        if extraction.until_ms is not None:
+            at = brokers.offsets(dict.fromkeys(offsets, extraction.until_ms))
+            self._ends = {tp: offset if offset >= 0 else self.latest[tp] for tp, offset in at.items()}
+
+    def new_ranges(self) -> list[OffsetRange]:
+        """Raises: DataLoss."""
+        ranges = offset_ranges.between({tp: self._start(tp) for tp in self.offsets}, self._ends)
+        if self._extraction.max_records is not None:
+            ranges = offset_ranges.limited(ranges, self._extraction.max_records)
+        return ranges
+
+    def _start(self, tp: TopicPartition) -> int:
+        stored, earliest, latest = self.offsets[tp], self.earliest[tp], self.latest[tp]
+        if stored < 0:
+            return earliest
+        if earliest <= stored <= latest:
+            return stored
+        if self._extraction.fail_on_data_loss:
+            raise DataLoss(
+                f"group {self._extraction.group} is at offset {stored} of {tp}, whose log has {earliest} to {latest} "
+                "(--no-fail-on-data-loss goes on at its beginning)"
+            )
+        return earliest
+
+    def report(
+        self, ranges: Sequence[OffsetRange], records: int, seconds: float, published: tuple[str, ...],
+        recovered: Leftover, *, extracted: bool = True,
+    ) -> Report:  # fmt: skip
+        by_tp = {each.topic_partition: each for each in ranges}
+        rows = []
+        for tp in sorted(self.offsets):
+            start = by_tp[tp].from_offset if tp in by_tp else self._position(tp)
+            end = by_tp[tp].until_offset if tp in by_tp else start
+            before = self.latest[tp] - start
+            rows.append(PartitionReport(*tp, start, end, before, self.latest[tp] - end if extracted else before))
+        return Report(tuple(rows), records, seconds, published, recovered.value)
+
+    def _position(self, tp: TopicPartition) -> int:
+        return self.offsets[tp] if self.offsets[tp] >= 0 else self.earliest[tp]

@@ -1,0 +1,63 @@
+"""How far a running Spark job is, by partition of the topic: from Spark's own status store, task by task."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from spark_jobs.offset_ranges import OffsetRange
+from storage.types import TopicPartition
+
+Progress = Callable[[Mapping[TopicPartition, tuple[int, int]]], None]
+"""Told of each partition how many offsets are done, and of how many."""
+
+_POLL_S = 0.25
+_MOST_TASKS = 100_000
+_SUCCESS = "SUCCESS"
+
+
+class JobProgress:
+    """While the block runs, tells ``progress`` what the tasks of the one job in it have done.
+
+    ``pieces`` are the tasks' ranges in the order in which the source plans them.
+    """
+
+    def __init__(self, spark: Any, job_group: str, pieces: Sequence[OffsetRange], progress: Progress) -> None:
+        self._context = spark.sparkContext
+        self._job_group = job_group
+        self._pieces = pieces
+        self._progress = progress
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="extraction progress", daemon=True)
+
+    def __enter__(self) -> None:
+        self._context.setJobGroup(self._job_group, self._job_group)
+        self._thread.start()
+
+    def __exit__(self, failure: object, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        if failure is None:
+            self._tell(set(range(len(self._pieces))))
+
+    def _poll(self) -> None:
+        while not self._done.wait(_POLL_S):
+            self._tell(self._finished_tasks())
+
+    def _finished_tasks(self) -> set[int]:
+        tracker = self._context.statusTracker()
+        store = self._context._jsc.sc().statusStore()
+        finished = set()
+        for job_id in tracker.getJobIdsForGroup(self._job_group):
+            job = tracker.getJobInfo(job_id)
+            for stage_id in job.stageIds if job else ():
+                tasks = store.taskList(stage_id, 0, _MOST_TASKS)
+                listed = [tasks.apply(number) for number in range(tasks.size())]
+                finished |= {task.partitionId() for task in listed if task.status() == _SUCCESS}
+        return finished
+
+    def _tell(self, finished: set[int]) -> None:
+        told: dict[TopicPartition, tuple[int, int]] = {}
+        for number, piece in enumerate(self._pieces):
+            done, total = told.get(piece.topic_partition, (0, 0))
+            told[piece.topic_partition] = done + piece.size * (number in finished), total + piece.size
+        self._progress(told)

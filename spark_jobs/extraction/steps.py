@@ -1,0 +1,65 @@
+"""The protocol of an extraction: its steps in order, and what the next run does about what an earlier one left.
+
+Theory. The offsets in ZooKeeper say what has been extracted; the target folder shows it. Both cannot change at once, so
+one leads: offsets and manifest move together in one multi (COMMIT), and from then on the records *are* extracted,
+whoever has to rename the finished staging folder. Before it nothing is decided and the attempt may vanish. So
+
+    killed before COMMIT   nothing moved: the next run extracts the same ranges again, into a folder of its own
+    killed after COMMIT    the next run publishes the folder that the manifest names, then goes on
+
+and at no moment are records in the target whose offsets have not moved, or in it twice. Against others: whoever commits
+the group's offsets meanwhile changes their versions, on which COMMIT depends; it is refused then and the staging folder
+dropped. A claim changes them too, so of two jobs that each believe to own a partition one commits.
+
+The steps are data so that the crash tests can kill a run at each. Tests: tests/spark_jobs/extraction/test_steps.py,
+tests/integration/test_extraction_crashes.py.
+"""
+
+import enum
+from collections.abc import Mapping
+
+from spark_jobs.extraction.manifest import Manifest, State
+from storage.types import TopicPartition
+
+
+class Step(enum.Enum):
+    """In order; the value says what is done."""
+
+    JOIN = "register as a member of the group"
+    CLAIM = "own the partitions"
+    SETTLE = "finish or drop what an earlier run left"
+    PLAN = "write the manifest"
+    STAGE = "write the records to the staging folder"
+    COMMIT = "move the offsets and the manifest in one multi"
+    PUBLISH = "rename the staging folder to the range's name"
+    CLOSE = "mark the manifest as published"
+    LEAVE = "give the partitions back and leave the group"
+
+
+class Phase(enum.Enum):
+    BEGIN = "begin"
+    END = "end"
+
+
+POINTS = tuple((step, phase) for step in Step for phase in Phase)
+"""Every point of the protocol at which a run can be observed, and killed."""
+
+
+class Leftover(enum.Enum):
+    """What an earlier run left in the manifest, by what is to be done about it."""
+
+    NOTHING = "nothing"
+    REPEAT = "the same ranges are extracted again"
+    DROP = "its attempt is forgotten"
+    PUBLISH = "its folder is published"
+
+
+def leftover(manifest: Manifest | None, offsets: Mapping[TopicPartition, int], target: str, format: str) -> Leftover:
+    """Judge by the manifest and by the group's offsets now (-1: none), which are held by this run's claims."""
+    if manifest is None or manifest.state is State.PUBLISHED:
+        return Leftover.NOTHING
+    if manifest.state is State.COMMITTED:
+        return Leftover.PUBLISH
+    unmoved = all(offsets.get(each.topic_partition) == each.from_offset for each in manifest.ranges)
+    wanted = (manifest.target, manifest.format) == (target, format)
+    return Leftover.REPEAT if unmoved and wanted else Leftover.DROP

@@ -1,0 +1,368 @@
+"""Exactly once, on a real ZooKeeper: runs killed at every point that the protocol lists, rivals, foreign commits.
+
+Brokers and Spark are replaced by a log and a disk in memory, so that every point can be tried many times;
+tests/integration/test_spark_extraction.py and tests/soak/test_extraction_kill.py kill real processes.
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kafka_zk.testing.plugin import MakeZkClient
+from registry.client import Create
+from registry.consumers import ConsumerRegistry
+from registry.errors import RegistryError
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.offsets import OffsetRegistry
+from registry.pipeline import create_with_parents
+from registry.znodes import consumers
+from registry.znodes.consumers import ConsumerRegistration
+from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from spark_jobs.extraction.job import ExtractionRun
+from spark_jobs.extraction.manifest import Manifest
+from spark_jobs.extraction.planning import Extraction, Report
+from spark_jobs.extraction.steps import POINTS, Phase, Step
+from spark_jobs.offset_ranges import OffsetRange
+from storage.types import TopicPartition
+
+pytestmark = pytest.mark.integration
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+Point = tuple[Step, Phase]
+
+
+class Killed(BaseException):
+    """The process ended here: nothing after it is done, no clean-up either."""
+
+
+class Log:
+    """Brokers: the end of each partition."""
+
+    bootstrap_servers = "h:1"
+
+    def __init__(self) -> None:
+        self.ends = {T0: 30, T1: 20}
+
+    @property
+    def brokers(self) -> "Log":
+        return self
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: 0 if spec == -2 else self.ends[tp] for tp, spec in wanted.items()}
+
+    def partitions(self) -> list[TopicPartition]:
+        return sorted(self.ends)
+
+    def split(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        return ranges
+
+
+class Disk:
+    """The target folder: names to records, staging folders among them."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, list[tuple[TopicPartition, int]]] = {}
+        self.while_staging: Callable[[], None] = lambda: None
+
+    def qualified(self, folder: str) -> str:
+        return f"file:{folder}"
+
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int:
+        records = [(each.topic_partition, offset) for each in pieces
+                   for offset in range(each.from_offset, each.until_offset)]  # fmt: skip
+        assert manifest.staging not in self.folders, "an attempt writes into a folder of its own"
+        self.folders[manifest.staging] = records[: len(records) // 2]
+        self.while_staging()
+        self.folders[manifest.staging] = records
+        return len(records)
+
+    def published(self, manifest: Manifest) -> str:
+        return manifest.name
+
+    def is_published(self, manifest: Manifest) -> bool:
+        return manifest.name in self.folders
+
+    def publish(self, manifest: Manifest) -> None:
+        if not self.is_published(manifest):
+            self.folders[manifest.name] = self.folders.pop(manifest.staging)
+
+    def discard(self, manifest: Manifest) -> None:
+        self.folders.pop(manifest.staging, None)
+
+    def records(self) -> list[tuple[TopicPartition, int]]:
+        return sorted(record for name, found in self.folders.items() if not name.startswith("_") for record in found)
+
+
+class World:
+    """One group, one topic, one target; runs that end well, or are killed."""
+
+    def __init__(self, make_zk_client: MakeZkClient, expire_session: Callable[[int], None]) -> None:
+        self._make_client = make_zk_client
+        self._expire = expire_session
+        self.log, self.disk = Log(), Disk()
+        self.group = f"g{next(_numbers)}"
+        self.client = self.new_client()
+
+    def new_client(self) -> KazooBlockingClient:
+        client = self._make_client()
+        assert isinstance(client, KazooBlockingClient)
+        return client
+
+    def run(self, observe: Callable[[Step, Phase], None] = lambda *_: None, **options: Any) -> Report:
+        """Raises what the run raises; Killed leaves its session to be expired, as ZooKeeper does after a while."""
+        client = self.new_client()
+        extraction = Extraction(zookeeper="z", group=self.group, topics=("t",), target="/lake", **options)
+        try:
+            return ExtractionRun(extraction, client, self.log, self.disk, observe).run()
+        except Killed:
+            assert client.session_id is not None
+            self._expire(client.session_id)
+            raise
+        finally:
+            client.close()
+
+    def killed_at(self, point: Point, **options: Any) -> None:
+        """A run that ends at ``point``. What it would do after that is not done: each later point is death again."""
+        dead = False
+
+        def observe(step: Step, phase: Phase) -> None:
+            nonlocal dead
+            dead = dead or (step, phase) == point
+            if dead:
+                raise Killed
+
+        with pytest.raises(Killed):
+            self.run(observe, **options)
+
+    def offsets(self) -> dict[TopicPartition, int]:
+        stored = run_blocking(OffsetRegistry(self.client, self.group).fetch([T0, T1]))
+        return {tp: each.offset for tp, each in stored.items()}
+
+    def check(self, *, complete: bool = True) -> None:
+        """Each record exactly once, and as far as the registry says."""
+        offsets = self.offsets()
+        assert self.disk.records() == [(tp, offset) for tp in (T0, T1) for offset in range(max(0, offsets.get(tp, 0)))]
+        if complete:
+            assert offsets == self.log.ends
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def world(make_zk_client: MakeZkClient, expire_session: Callable[[int], None]) -> World:
+    return World(make_zk_client, expire_session)
+
+
+def test_a_run_extracts_everything_and_the_next_only_what_is_new(world: World) -> None:
+    report = world.run()
+    assert (report.records, len(report.published)) == (50, 1)
+    assert [each.lag_after for each in report.partitions] == [0, 0]
+    world.check()
+    world.log.ends[T1] += 5
+    report = world.run()
+    assert [(each.from_offset, each.until_offset) for each in report.partitions] == [(30, 30), (20, 25)]
+    world.check()
+    assert world.run().published == ()
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[0].name}-{point[1].value}")
+def test_killed_three_times_at_any_point_nothing_is_lost_and_nothing_twice(world: World, point: Point) -> None:
+    for _ in range(3):
+        world.killed_at(point)
+        world.log.ends[T0] += 7
+    world.run()  # repeats the range that was begun, if one was
+    world.run()
+    world.check()
+    assert not [name for name in world.disk.folders if name.startswith("_")], "no staging folder is left"
+
+
+def test_killed_in_the_middle_of_writing(world: World) -> None:
+    def die() -> None:
+        raise Killed
+
+    world.disk.while_staging = die
+    with pytest.raises(Killed):
+        world.run(lambda step, phase: die() if step is Step.LEAVE else None)
+    world.disk.while_staging = lambda: None
+    assert world.run().recovered == "the same ranges are extracted again"
+    world.check()
+
+
+def test_the_same_ranges_are_repeated_although_more_has_come(world: World) -> None:
+    world.killed_at((Step.STAGE, Phase.END))
+    world.log.ends[T0] += 100
+    report = world.run()
+    assert [each.until_offset for each in report.partitions] == [30, 20]
+    assert report.partitions[0].lag_after == 100
+
+
+def test_any_sequence_of_deaths_appends_and_foreign_commits(world: World, campaign_seed: int) -> None:
+    """After whatever happened, target and registry agree; a foreign commit only skips or repeats what it says."""
+    rnd = random.Random(campaign_seed)
+    for _ in range(6):
+        world.log.ends[rnd.choice((T0, T1))] += rnd.randrange(4)
+        options = {"max_records": rnd.randrange(1, 20)} if rnd.random() < 0.5 else {}
+        if rnd.random() < 0.7:
+            point = rnd.choice([each for each in POINTS if each[0] in (Step.JOIN, Step.CLAIM, Step.SETTLE, Step.LEAVE)]
+                               if world.offsets() == world.log.ends else POINTS)  # fmt: skip
+            reached: list[Point] = []
+            try:
+                world.run(_killing(point, reached), **options)
+            except Killed:
+                assert point in reached
+        else:
+            world.run(**options)
+    while world.offsets() != world.log.ends:
+        world.run()
+    world.run()
+    world.check()
+
+
+def _killing(point: Point, reached: list[Point]) -> Callable[[Step, Phase], None]:
+    def observe(step: Step, phase: Phase) -> None:
+        reached.append((step, phase))
+        if point in reached:
+            raise Killed
+
+    return observe
+
+
+# --- others in the group
+
+
+def test_a_foreign_commit_while_records_are_written_publishes_nothing(world: World) -> None:
+    """As a Scala consumer commits: without a version."""
+    world.disk.while_staging = lambda: run_blocking(OffsetRegistry(world.client, world.group).store({T1: 4}))
+    with pytest.raises(ForeignCommit, match=f"/consumers/{world.group}/offsets/t/1"):
+        world.run()
+    assert world.disk.folders == {}
+    world.disk.while_staging = lambda: None
+    world.run()
+    assert world.disk.records() == [(T0, offset) for offset in range(30)] + [(T1, offset) for offset in range(4, 20)]
+    assert world.offsets() == world.log.ends
+
+
+@pytest.mark.parametrize("point", [(Step.CLAIM, Phase.END), (Step.PLAN, Phase.END), (Step.COMMIT, Phase.BEGIN)],
+                         ids=lambda point: f"{point[0].name}-{point[1].value}")  # fmt: skip
+def test_a_paused_run_that_lost_its_session_is_overtaken_and_publishes_nothing(world: World, point: Point) -> None:
+    """It wakes up after another run has claimed, extracted and published."""
+
+    def overtaken(step: Step, phase: Phase) -> None:
+        if (step, phase) == point:
+            member = run_blocking(ConsumerRegistry(world.client, world.group).members())
+            assert len(member) == 1
+            path = consumers.id_path(world.group, next(iter(member)))
+            session = world.client.get(path).get()[1].ephemeral_owner  # type: ignore[attr-defined]
+            world._expire(session)
+            world.run()
+
+    with pytest.raises((ForeignCommit, RegistryError)):  # whichever it notices first
+        world.run(overtaken)
+    world.check()
+
+
+def join(world: World, client: KazooBlockingClient, name: str = "scala-1") -> None:
+    path = consumers.id_path(world.group, name)
+    data = consumers.encode_registration(ConsumerRegistration({"t": 1}))
+    run_blocking(create_with_parents(client, Create(path, data, ephemeral=True)))
+
+
+def test_a_live_member_stops_the_run_before_it_touches_anything(world: World) -> None:
+    other = world.new_client()
+    join(world, other)
+    with pytest.raises(GroupBusy, match="scala-1 is a live member"):
+        world.run(session_timeout_ms=400)
+    assert world.offsets() == {}
+    assert list(run_blocking(ConsumerRegistry(world.client, world.group).members())) == ["scala-1"]
+    other.close()
+    world.run()
+    world.check()
+
+
+def test_a_member_that_leaves_in_time_is_waited_for(world: World) -> None:
+    other = world.new_client()
+    join(world, other)
+    calls: list[Point] = []
+
+    def leaves(step: Step, phase: Phase) -> None:
+        calls.append((step, phase))
+
+    original = KazooBlockingClient.process
+
+    def process(client: KazooBlockingClient, duration_ms: float) -> None:
+        other.close()
+        original(client, duration_ms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KazooBlockingClient, "process", process)
+        world.run(leaves, wait_ms=60_000)
+    assert calls[1] == (Step.JOIN, Phase.END)
+    world.check()
+
+
+def test_a_member_that_joins_meanwhile_does_not_stop_the_range_that_is_held(world: World) -> None:
+    other = world.new_client()
+    world.disk.while_staging = lambda: join(world, other)
+    assert world.run().records == 50
+    world.check()
+
+
+def test_a_partition_that_somebody_owns_stops_the_run(world: World) -> None:
+    other = world.new_client()
+    owner = Create(consumers.owner_path(world.group, *T1), b"zombie-0", ephemeral=True)
+    run_blocking(create_with_parents(other, owner))
+    with pytest.raises(GroupBusy, match="t-1 is owned by zombie-0"):
+        world.run()
+    other.close()
+    world.run()
+    world.check()
+
+
+def test_of_two_runs_at_once_one_waits_for_the_other(world: World) -> None:
+    """The second starts at every point of the first, which holds the group: it is refused, then nothing is new."""
+    refused: list[Point] = []
+
+    def rival(step: Step, phase: Phase) -> None:
+        if step in (Step.CLAIM, Step.PLAN, Step.COMMIT, Step.PUBLISH) and phase is Phase.END:
+            client = world.new_client()
+            extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/lake")
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("spark_jobs.extraction.job.ghost_life_ms", lambda timeout_ms: 0)
+                with pytest.raises(GroupBusy):
+                    ExtractionRun(extraction, client, world.log, world.disk, lambda *_: None).run()
+            refused.append((step, phase))
+            client.close()
+
+    world.run(rival)
+    assert len(refused) == 4
+    world.check()
+
+
+# --- from and with others
+
+
+def test_it_goes_on_where_a_scala_consumer_stopped(world: World) -> None:
+    """The old consumer leaves plain decimal text."""
+    run_blocking(create_with_parents(world.client, Create(consumers.offset_path(world.group, *T0), b"12")))
+    report = world.run()
+    assert [(each.from_offset, each.until_offset) for each in report.partitions] == [(12, 30), (0, 20)]
+    assert world.client.get(consumers.offset_path(world.group, *T0)).get()[0] == b"30"  # type: ignore[attr-defined]
+
+
+def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -> None:
+    world.run()
+    run_blocking(OffsetRegistry(world.client, world.group).store({T0: 0, T1: 0}))
+    with pytest.raises(ExtractionFailed, match="set back"):
+        world.run()
+
+
+def test_a_folder_of_another_target_that_was_committed_is_published_there(world: World) -> None:
+    world.killed_at((Step.COMMIT, Phase.END))
+    extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/other")
+    report = ExtractionRun(extraction, world.new_client(), world.log, world.disk, lambda *_: None).run()
+    assert (len(report.published), report.records) == (1, 0)
+    world.check()

@@ -1,0 +1,53 @@
+"""Which ranges a run extracts, and the lag that it reports."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from spark_jobs.errors import DataLoss
+from spark_jobs.extraction.planning import Extraction, PartitionReport, Planning
+from spark_jobs.extraction.steps import Leftover
+from spark_jobs.offset_ranges import OffsetRange
+from storage.types import TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Brokers:
+    """Logs from 10 to 100; the record of time 50 has offset 60, later ones are not there."""
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: {-2: 10, -1: 100, 50: 60}.get(spec, -1) for tp, spec in wanted.items()}
+
+
+def planning(offsets: Mapping[TopicPartition, int], **options: Any) -> Planning:
+    extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake", **options)
+    return Planning(extraction, Brokers(), offsets)
+
+
+def test_from_the_groups_offsets_or_the_beginning_to_the_end() -> None:
+    assert planning({T0: 40, T1: -1}).new_ranges() == [OffsetRange(*T0, 40, 100), OffsetRange(*T1, 10, 100)]
+    assert planning({T0: 100, T1: 100}).new_ranges() == []
+
+
+def test_until_a_time_and_at_most_so_many() -> None:
+    assert planning({T0: 40}, until_ms=50).new_ranges() == [OffsetRange(*T0, 40, 60)]
+    assert planning({T0: 40}, until_ms=999).new_ranges() == [OffsetRange(*T0, 40, 100)]
+    assert sum(each.size for each in planning({T0: 40, T1: 20}, max_records=7).new_ranges()) == 7
+
+
+@pytest.mark.parametrize("offset", [3, 101])
+def test_an_offset_that_the_log_does_not_have_is_loss(offset: int) -> None:
+    with pytest.raises(DataLoss, match=f"group g is at offset {offset} of t-0"):
+        planning({T0: offset}).new_ranges()
+    assert planning({T0: offset}, fail_on_data_loss=False).new_ranges() == [OffsetRange(*T0, 10, 100)]
+
+
+def test_lag_before_and_after() -> None:
+    plan = planning({T0: 40, T1: -1}, max_records=50)
+    report = plan.report([OffsetRange(*T0, 40, 60)], 20, 2.0, ("f",), Leftover.NOTHING)
+    assert report.partitions == (PartitionReport("t", 0, 40, 60, 60, 40), PartitionReport("t", 1, 10, 10, 90, 90))
+    assert report.records_per_second == 10
+    dry = plan.report([OffsetRange(*T0, 40, 60)], 0, 0.0, (), Leftover.NOTHING, extracted=False)
+    assert [each.lag_after for each in dry.partitions] == [60, 90]

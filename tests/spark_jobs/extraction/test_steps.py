@@ -1,0 +1,39 @@
+"""What the next run does about what a killed one left: the table of the protocol."""
+
+import pytest
+
+from spark_jobs.extraction.manifest import State, planned
+from spark_jobs.extraction.steps import POINTS, Leftover, Phase, Step, leftover
+from spark_jobs.offset_ranges import OffsetRange
+from storage.types import TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+MANIFEST = planned([OffsetRange(*T0, 5, 9), OffsetRange(*T1, 0, 3)], "file:/lake", "parquet", "a", 0)
+UNMOVED = {T0: 5, T1: 0}
+
+
+@pytest.mark.parametrize(
+    ("state", "offsets", "target", "found"),
+    [
+        (State.PLANNED, UNMOVED, "file:/lake", Leftover.REPEAT),
+        (State.PLANNED, {T0: 6, T1: 0}, "file:/lake", Leftover.DROP),
+        (State.PLANNED, {T0: 5}, "file:/lake", Leftover.DROP),
+        (State.PLANNED, UNMOVED, "file:/other", Leftover.DROP),
+        (State.COMMITTED, {T0: 9, T1: 3}, "file:/lake", Leftover.PUBLISH),
+        (State.COMMITTED, {T0: 9, T1: 3}, "file:/other", Leftover.PUBLISH),
+        (State.PUBLISHED, UNMOVED, "file:/lake", Leftover.NOTHING),
+    ],
+)
+def test_what_is_done_about_a_manifest(
+    state: State, offsets: dict[TopicPartition, int], target: str, found: Leftover
+) -> None:
+    assert leftover(MANIFEST.to(state), offsets, target, "parquet") is found
+
+
+def test_without_a_manifest_there_is_nothing_to_do() -> None:
+    assert leftover(None, UNMOVED, "file:/lake", "parquet") is Leftover.NOTHING
+
+
+def test_every_step_can_be_observed_before_and_after() -> None:
+    assert len(POINTS) == 2 * len(Step)
+    assert POINTS[0] == (Step.JOIN, Phase.BEGIN) and POINTS[-1] == (Step.LEAVE, Phase.END)
