@@ -1,4 +1,4 @@
-"""The vocabulary of assignment: who could read what, who reads what, and what changes between two answers.
+"""The vocabulary of assignment: who could read what, and who reads what.
 
 A *thread* is Kafka's word for one stream of a member; its id is ``<consumer id>-<n>`` with n from 0. Every member
 builds the same ``GroupSnapshot`` from the same registrations and gives it to the same ``Assignor``, so all agree on
@@ -46,15 +46,6 @@ class Assignor(Protocol):
     def assign(self, snapshot: GroupSnapshot) -> Assignment: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """What changes from one assignment to the next; what changes hands is both ``released`` and ``claimed``."""
-
-    stays: Assignment
-    released: Assignment
-    claimed: Assignment
-
-
 def group_snapshot(
     members: Mapping[str, ConsumerRegistration],
     partitions_of: Mapping[str, Sequence[int]],
@@ -92,34 +83,6 @@ def thread_id(consumer_id: str, number: int) -> ThreadId:
 def consumer_of(thread: ThreadId) -> str:
     """The consumer id that a thread id starts with."""
     return thread.rpartition("-")[0]
-
-
-def moves(previous: Assignment, assignment: Assignment) -> Moves:
-    """Compare two assignments. A partition that goes to another thread of the same member moves too."""
-    return Moves(
-        stays={partition: thread for partition, thread in assignment.items() if previous.get(partition) == thread},
-        released={partition: thread for partition, thread in previous.items() if assignment.get(partition) != thread},
-        claimed={partition: thread for partition, thread in assignment.items() if previous.get(partition) != thread},
-    )
-
-
-def with_returned_members(
-    previous: Assignment, instances_before: Mapping[str, str], instances_now: Mapping[str, str]
-) -> Assignment:
-    """``previous`` as if static members had never been away: under their new consumer ids.
-
-    Args:
-        instances_before, instances_now: consumer id -> instance id, of static members only.
-    A thread keeps its number. What dynamic members and instances that are gone had is passed on as it is.
-    Source: KIP-345 (group.instance.id is the identity, the consumer id only its present name).
-    """
-    holders = {instance: consumer_id for consumer_id, instance in instances_now.items()}
-    renamed: dict[TopicPartition, ThreadId] = {}
-    for partition, thread in previous.items():
-        consumer_id, _, number = thread.rpartition("-")
-        now = holders.get(instances_before.get(consumer_id, ""), consumer_id)
-        renamed[partition] = f"{now}-{number}"
-    return renamed
 
 
 def _streams(

@@ -1,9 +1,10 @@
 """``roundrobin``, Kafka's: all partitions of all topics in the order of a hash, dealt to all threads in turn.
 
 The order is that of Java's ``String.hashCode`` of the text ``[topic,partition]``, signed. The dealer skips threads that
-are not subscribed to the partition's topic and goes on behind the one that took it. Two topics may have equal hashes
-(``Aa`` and ``BB``): there Kafka takes the order of a hash table, which depends on the order in which ZooKeeper listed
-names, so its members may disagree with each other; we sort those by name.
+are not subscribed to the partition's topic and goes on behind the one that took it. 0.8 deals the same way, but only
+if all topics have the same threads: else its members fail, and what others deal to them stays unread. Two topics may
+have equal hashes (``Aa`` and ``BB``): there Kafka takes the order of a hash table, which depends on the order in which
+ZooKeeper listed names, so its members may disagree with each other; we sort those by name.
 
 Tests: ``tests/rebalance/test_roundrobin.py``, ``test_strategies.py``; against Kafka: ``tests/peers/test_assignors.py``.
 """
@@ -12,10 +13,6 @@ from collections import deque
 
 from rebalance.assignment import Assignment, GroupSnapshot, ThreadId
 from storage.types import TopicPartition
-
-
-class SubscriptionsDiffer(Exception):
-    """Members of 0.8 refuse to deal such a group: they take no partition, and what is dealt to them stays unread."""
 
 
 class RoundRobinAssignor:
@@ -33,22 +30,6 @@ class RoundRobinAssignor:
             assignment[partition] = turn[0]
             turn.rotate(-1)
         return assignment
-
-
-def require_equal_subscriptions(snapshot: GroupSnapshot) -> None:
-    """What 0.8 asks of a group before it deals: the same threads for every topic. Later versions do without.
-
-    A registration does not tell which version wrote it, so this is for whoever knows of a member of 0.8.
-    Raises: SubscriptionsDiffer naming two topics.
-    Source: RoundRobinAssignor, PartitionAssignor.scala@0.8.2.
-    """
-    first, *others = sorted(snapshot.threads) or [""]
-    for topic in others:
-        if snapshot.threads[topic] != snapshot.threads[first]:
-            raise SubscriptionsDiffer(
-                f"roundrobin of 0.8 needs the same threads for every topic, but {first} has "
-                f"{', '.join(snapshot.threads[first])} and {topic} has {', '.join(snapshot.threads[topic])}"
-            )
 
 
 def java_string_hash(text: str) -> int:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 from rebalance.assignment import Assignment, consumer_of, group_snapshot
-from rebalance.roundrobin import SubscriptionsDiffer, require_equal_subscriptions
-from rebalance.strategies import ASSIGNORS
+from rebalance.group_strategy import STRATEGIES
 from rebalance.topic_filter import InvalidTopicFilter, topic_filter
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.pipeline import ensure_paths, results
@@ -35,7 +34,7 @@ _GROUPS = 150
 _ASKED_MEMBERS = 3
 _REGEXES = 1500
 _REFUSAL = "Round-robin assignment is allowed only if"
-_STRATEGIES = ("range", "roundrobin")
+_CLASSIC = ("range", "roundrobin")
 _NUMBERS_OF = {topic: range(count) for topic, count in PARTITIONS_OF.items()}
 
 Members = Mapping[str, ConsumerRegistration]
@@ -95,7 +94,7 @@ def _decided(kafka: OldDriver, strategy: str, group: str, consumer_id: str) -> A
 
 def _agrees(kafka: OldDriver, strategy: str, group: str, members: Members, asked: Iterable[str]) -> Assignment:
     """Ask members of Kafka's; each must say what ours says. Returns all that they said."""
-    ours = ASSIGNORS[strategy].assign(group_snapshot(members, _NUMBERS_OF))
+    ours = STRATEGIES[strategy].assignor.assign(group_snapshot(members, _NUMBERS_OF))
     told: dict[TopicPartition, str] = {}
     for consumer_id in asked:
         decided = _decided(kafka, strategy, group, consumer_id)
@@ -108,7 +107,7 @@ def _agrees(kafka: OldDriver, strategy: str, group: str, members: Members, asked
     return told
 
 
-@pytest.mark.parametrize("strategy", _STRATEGIES)
+@pytest.mark.parametrize("strategy", _CLASSIC)
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_tables_are_what_kafka_decides(kafka: OldDriver, name: str, strategy: str) -> None:
     """Every member of the group is asked, and together they hold the table."""
@@ -121,7 +120,7 @@ def test_golden_tables_are_what_kafka_decides(kafka: OldDriver, name: str, strat
         assert told == golden.assignment(strategy)
 
 
-@pytest.mark.parametrize("strategy", _STRATEGIES)
+@pytest.mark.parametrize("strategy", _CLASSIC)
 def test_random_groups_are_dealt_alike(kafka: OldDriver, strategy: str, random_groups: dict[str, Members]) -> None:
     """Equal and different subscriptions, white and black lists, topics that are empty or do not exist."""
     rng = random.Random(1)
@@ -160,10 +159,5 @@ def test_white_lists_match_as_in_java(kafka: OldDriver) -> None:
 
 def _refuses(kafka: OldDriver, strategy: str, members: Members) -> bool:
     """0.8.2 deals only to members that are all alike."""
-    if strategy != "roundrobin" or kafka.version != jars.MAGIC_0_VERSION:
-        return False
-    try:
-        require_equal_subscriptions(group_snapshot(members, _NUMBERS_OF))
-    except SubscriptionsDiffer:
-        return True
-    return False
+    threads = group_snapshot(members, _NUMBERS_OF).threads
+    return strategy == "roundrobin" and kafka.version == jars.MAGIC_0_VERSION and len(set(threads.values())) > 1

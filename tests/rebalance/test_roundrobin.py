@@ -1,4 +1,4 @@
-"""``roundrobin``: Kafka's answers, Java's hash, and what 0.8 asks for."""
+"""``roundrobin``: Kafka's answers, and Java's hash."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given
 
 from rebalance.assignment import group_snapshot
-from rebalance.roundrobin import (
-    RoundRobinAssignor,
-    SubscriptionsDiffer,
-    java_string_hash,
-    require_equal_subscriptions,
-)
-from registry.znodes.consumers import ConsumerRegistration
+from rebalance.roundrobin import RoundRobinAssignor, java_string_hash
 from tests.rebalance.golden import GOLDEN
 from tests.rebalance.groups import Group, equal_members, groups, loads
 
@@ -47,18 +41,3 @@ def test_balanced_over_all_topics_of_equal_members(group: Group) -> None:
     """The documented promise of Kafka's assignor."""
     counts = loads(group.snapshot, RoundRobinAssignor().assign(group.snapshot)).values()
     assert max(counts) - min(counts) <= 1
-
-
-@given(groups(equal=True))
-def test_equal_members_can_be_mixed_with_0_8(group: Group) -> None:
-    """Nothing is raised, not even for a group of nobody."""
-    require_equal_subscriptions(group.snapshot)
-    require_equal_subscriptions(group_snapshot({}, {}))
-
-
-@pytest.mark.parametrize("streams", [{"t1": 1}, {"t1": 1, "t2": 2}])
-def test_0_8_refuses_unequal_members(streams: dict[str, int]) -> None:
-    """Other topics, or another count of streams; the message names both."""
-    members = {"a": ConsumerRegistration({"t1": 1, "t2": 1}), "b": ConsumerRegistration(streams)}
-    with pytest.raises(SubscriptionsDiffer, match=r"t1 has a-0, b-0 and t2 has a-0"):
-        require_equal_subscriptions(group_snapshot(members, {"t1": [0], "t2": [0]}))
