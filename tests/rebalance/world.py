@@ -25,7 +25,7 @@ from registry.znodes.group_assignment import GroupAssignment, assignment_path, d
 from storage.types import TopicPartition
 from tests.rebalance.checker import Fact, Kind, facts_of, violations
 from tests.rebalance.old_consumer import GROUP, OldConsumer
-from tests.sim.scheduler import Scheduler
+from tests.sim.scheduler import Scheduler, Stuck
 from tests.sim.zookeeper import SimZooKeeper
 from tests.sim.zookeeper_client import SimClient
 
@@ -33,6 +33,7 @@ COOPERATIVE = ("cooperative-sticky", "range")
 TICK_S = 0.1
 COMMIT_EVERY_TICKS = 5
 STOP_MS = 30
+LOOK_EVERY_MS = 5
 
 
 class ProcessClock:
@@ -83,6 +84,7 @@ class Process:
         self.refusals: list[Refused] = []
         self.stop_ms: float = STOP_MS
         self._ticks = 0
+        self._committed: dict[TopicPartition, int] = {}  # what was tried last: equal positions are not sent again
         self.driver = GroupDriver(
             self.client, self.clock, GROUP, consumer_id, registration, self, config, self._observed
         )
@@ -96,6 +98,7 @@ class Process:
         for tp, start in starts.items():
             assert tp not in self.positions, f"{tp} is started twice"
             self.positions[tp] = max(0, start.offset)
+            self._committed.pop(tp, None)
             self.threads[tp] = start.thread
         self._commit({tp: 0 for tp, start in starts.items() if start.offset < 0})
 
@@ -170,8 +173,8 @@ class Process:
         for tp in sorted(self.positions):
             self._hand_out(tp)
         if self._ticks % COMMIT_EVERY_TICKS == 0 and not self.leaving:
-            self._commit(dict(self.positions))
-        self.clock.callLater(TICK_S, self._tick)
+            self._commit({tp: offset for tp, offset in self.positions.items() if self._committed.get(tp) != offset})
+        self.clock.callLater(self.group.tick_s, self._tick)
 
     def _hand_out(self, tp: TopicPartition) -> None:
         for _ in range(self.group.records_per_tick):
@@ -183,7 +186,10 @@ class Process:
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         def settled(outcomes: Mapping[TopicPartition, Refused | None]) -> None:
             self.refusals.extend(refused for refused in outcomes.values() if refused is not None)
+            for tp in (tp for tp, refused in outcomes.items() if refused is not None):
+                self._committed.pop(tp, None)
 
+        self._committed.update(offsets)
         if offsets:
             self.commit(offsets).addCallback(settled)
 
@@ -208,6 +214,7 @@ class Group:
         self.topics = TopicRegistry(self.tool)
         self.log_ends: dict[TopicPartition, int] = {}
         self.records_per_tick = 3
+        self.tick_s = TICK_S
         self.facts: list[Fact] = []
         self.seen: list[str] = []  # violations found on the spot, with ZooKeeper as the witness
         self.processes: list[Process] = []
@@ -283,7 +290,13 @@ class Group:
         self.scheduler.run(client.create(f"/brokers/ids/{broker_id}", b"{}", ephemeral=True))
 
     def stop_broker(self, broker_id: int) -> None:
-        self.scheduler.run(self._brokers.pop(broker_id).close())
+        self.zookeeper.expire(self._brokers.pop(broker_id))
+
+    def close(self) -> None:
+        """End everything that is still under way."""
+        for client in self.zookeeper.clients:
+            client.disconnect()
+            client.close()
 
     # What is seen
 
@@ -330,13 +343,25 @@ class Group:
         """How many partitions each live member has."""
         return [len(process.positions) for process in self.live]
 
+    def until_shared(self, *counts: int, limit_ms: float = 15_000) -> None:
+        """Until everything is served and the live members have that many partitions each (in any order)."""
+        self._until(lambda: sorted(self.counts) == sorted(counts) and self.is_served(), limit_ms)
+
     def until_served(self, limit_ms: float = 60_000) -> None:
         """Raises Stuck if it takes longer."""
-        self.scheduler.run_until(self.is_served, limit_ms)
+        self._until(self.is_served, limit_ms)
 
     def until_consumed(self, limit_ms: float = 60_000) -> None:
         """Until all records are delivered and committed."""
-        self.scheduler.run_until(lambda: all(self.offset(tp) == end for tp, end in self.log_ends.items()), limit_ms)
+        self._until(lambda: all(self.offset(tp) == end for tp, end in self.log_ends.items()), limit_ms)
+
+    def _until(self, condition: Callable[[], bool], limit_ms: float) -> None:
+        """Looks every few ms only, since it looks at much."""
+        end_ms = self.scheduler.now_ms + limit_ms
+        while not condition():
+            if self.scheduler.now_ms > end_ms:
+                raise Stuck(f"not so within {limit_ms} ms (seed {self.scheduler.seed})")
+            self.settle(LOOK_EVERY_MS)
 
     def _know(self, topic: str, numbers: Sequence[int]) -> None:
         for number in numbers:

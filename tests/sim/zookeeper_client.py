@@ -265,14 +265,16 @@ class SimClient:
     ) -> "Deferred[Any]":
         if self._closed or self._state is SessionState.LOST:
             return fail(SessionLost(path))
-        if self._link is None:
+        if self._link is None and self._state is SessionState.SUSPENDED:
             return fail(ConnectionLoss(path))
         self.counts[kind] += 1
         request = Request(kind, path, self._server.now_ms, run, Deferred(), watch)
         self._outstanding[request] = None
         waiting = request.waiting
         assert waiting is not None
-        if self._lose is not None and self._lose[0] == 0:
+        if self._link is None:
+            pass  # paused: that the connection is gone is told later, and ends the request
+        elif self._lose is not None and self._lose[0] == 0:
             self._lose_now(request)
         else:
             if self._lose is not None:

@@ -1,0 +1,151 @@
+"""The safeguards are needed: each is taken out here, and the test of the complaint that it answers must fail.
+
+A scenario that still passed without its safeguard would be a test that cannot fail.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import pytest
+
+from rebalance import effects, inputs
+from rebalance.driver import GroupDriver
+from rebalance.member import GroupMember
+from registry.client import Delete, SessionState
+from registry.errors import ConnectionLoss
+from registry.offsets import Commit, OffsetRegistry
+from registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
+from registry.session import connected
+from registry.watches import Rereader
+from registry.znodes import consumers as znodes
+from storage.types import TopicPartition
+from tests.rebalance import test_complaints as complaints
+from tests.rebalance.world import Group
+
+Scenario = Callable[[Group], None]
+TakeOut = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_lease(patch: pytest.MonkeyPatch) -> None:
+    """6: a record is handed out whenever the consumer thinks that it owns it."""
+    patch.setattr(GroupDriver, "may_act", lambda self: True)
+
+
+def no_token(patch: pytest.MonkeyPatch) -> None:
+    """6: a commit is a plain write, by whoever wants to. (The lease would stop most zombies before.)"""
+
+    async def commit(self: OffsetRegistry, commits: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, int]:
+        await self.store({tp: commit.offset for tp, commit in commits.items()})
+        return {tp: commit.token for tp, commit in commits.items()}
+
+    patch.setattr(OffsetRegistry, "commit", commit)
+    no_lease(patch)
+
+
+def no_owner_check(patch: pytest.MonkeyPatch) -> None:
+    """12: a release deletes the owner znode, whosever it is."""
+
+    async def release(self: OwnerRegistry, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
+        for tp in releases:
+            await connected(self._client)
+            await self._client.multi([Delete(znodes.owner_path("g", *tp))])
+        return dict.fromkeys(releases, True)
+
+    patch.setattr(OwnerRegistry, "release", release)
+
+
+def no_settling(patch: pytest.MonkeyPatch) -> None:
+    """2: a claim whose answer was lost counts as failed; what it made stays."""
+    original = OwnerRegistry._claim
+
+    async def claim(self: OwnerRegistry, claims: Iterable[Claim]) -> dict[TopicPartition, Claimed | Taken]:
+        wanted = {claim.tp: claim.thread_id for claim in claims}
+        settled: dict[TopicPartition, Claimed | Taken] = {}
+        try:
+            await original(self, wanted, settled)
+        except ConnectionLoss:
+            await connected(self._client)
+        return {tp: settled.get(tp, Taken("unknown")) for tp in wanted}
+
+    patch.setattr(OwnerRegistry, "claim", claim)
+
+
+def no_owner_watch(patch: pytest.MonkeyPatch) -> None:
+    """9: nobody is told that an owner has gone."""
+    patch.setattr(GroupDriver, "_watching", lambda self, tp, epoch: _nothing())
+
+
+def no_second_registration(patch: pytest.MonkeyPatch) -> None:
+    """5: a member registers once, in its first session."""
+    step = GroupMember.step
+
+    def only_once(self: GroupMember, event: inputs.Input, now_ms: float) -> list[effects.Effect]:
+        wanted = step(self, event, now_ms)
+        if getattr(self, "registered_once", False):
+            wanted = [effect for effect in wanted if not isinstance(effect, effects.Register)]
+        if isinstance(event, inputs.Registered):
+            self.registered_once = True  # type: ignore[attr-defined]
+        return wanted
+
+    patch.setattr(GroupMember, "step", only_once)
+
+
+def suspended_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """11: a connection that broke counts as the end of the session."""
+    changed = GroupDriver._session_changed
+
+    def panicking(self: GroupDriver, state: SessionState) -> None:
+        changed(self, SessionState.LOST if state is SessionState.SUSPENDED else state)
+
+    patch.setattr(GroupDriver, "_session_changed", panicking)
+
+
+def no_reread_on_reconnect(patch: pytest.MonkeyPatch) -> None:
+    """14: watches are not set again after a reconnect."""
+    patch.setattr(Rereader, "_session_changed", lambda self, state: None)
+
+
+def no_coalescing(patch: pytest.MonkeyPatch) -> None:
+    """13: a watch that fires during a read is dropped, as that read is under way."""
+    start = Rereader._start
+
+    def deaf(self: Rereader, cause: str) -> None:
+        if not self._reading:
+            start(self, cause)
+
+    patch.setattr(Rereader, "_start", deaf)
+
+
+async def _nothing() -> None:
+    return None
+
+
+def nothing_unread_at_any_request(group: Group) -> None:
+    """Complaint 2 at the requests of the claim."""
+    for after in range(40):
+        fresh = Group({"t": 9}, after)
+        fresh.join("a", ["cooperative-sticky"]).client.lose_request(after, applied=True)
+        complaints.nothing_is_owned_and_unread(fresh)
+
+
+CASES: list[tuple[TakeOut, Scenario, int]] = [
+    (no_settling, nothing_unread_at_any_request, 1),
+    (no_second_registration, complaints.registers_again, 6),
+    (no_lease, complaints.zombie_is_harmless, 4),
+    (no_lease, complaints.silently_cut_off, 4),
+    (no_token, complaints.zombie_is_harmless, 4),
+    (no_owner_watch, complaints.claim_follows_the_release, 1),
+    (suspended_is_lost, complaints.blip, 4),
+    (no_owner_check, complaints.others_znodes_stay, 4),
+    (no_coalescing, complaints.changes_are_seen, 6),
+    (no_reread_on_reconnect, complaints.change_during_a_cut, 6),
+]
+
+
+@pytest.mark.parametrize(("take_out", "scenario", "partitions"), CASES, ids=[case[0].__name__ for case in CASES])
+def test_without_the_safeguard_the_complaint_is_justified(
+    take_out: TakeOut, scenario: Scenario, partitions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_out(monkeypatch)
+    with pytest.raises(AssertionError):
+        for seed in range(3):
+            scenario(Group({"t": partitions}, seed))
