@@ -17,6 +17,7 @@ _SENTENCES = frozenset(
         "kafka_zk.config": ("ConfigError",),
         "kafka_zk.client.errors": ("KafkaError", "ConfigError"),
         "kafka_zk.demo.errors": ("DemoFailed",),
+        "kafka_zk.lesson.errors": ("LessonFailed",),
         "kafka_zk.protocol.errors": ("ApiError", "ProtocolError"),
         "rebalance.topic_filter": ("InvalidTopicFilter",),
         "registry.errors": ("RegistryError",),

@@ -14,12 +14,14 @@ from registry.client import RegistryClient
 from registry.kazoo_twisted import KazooTwistedClient
 from storage.types import TopicPartition
 
+_COMMIT_INTERVAL_MS = 250  # Kafka's default is a minute: a killed member's last minute would be delivered twice
+
 
 class Got(NamedTuple):
-    """A record that was handed out; both times in seconds of the wall clock."""
+    """A record that was handed out, and when, in seconds of the wall clock."""
 
     partition: int
-    written_s: float
+    offset: int
     got_s: float
 
 
@@ -47,6 +49,7 @@ class LessonMember:
             zookeeper_connect=zookeeper,
             partition_assignment_strategy=strategy,
             auto_offset_reset="smallest",
+            auto_commit_interval_ms=_COMMIT_INTERVAL_MS,
             fetch_wait_max_ms=20,
         )
         self.consumer.subscribe([topic])
@@ -90,7 +93,7 @@ class LessonMember:
         try:
             async for records in self.consumer.batches():
                 now_s = time.time()
-                self.got.extend(Got(record.partition, record.timestamp_ms / 1000, now_s) for record in records)
+                self.got.extend(Got(record.partition, record.offset, now_s) for record in records)
         except ClientClosed:
             return
 

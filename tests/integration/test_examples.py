@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.testing.plugin import MakeCluster
+from kafka_zk.testing.plugin import MakeCluster, MakeTopic
+from tests.integration.groups import write
 from tests.integration.processes import ENVIRON, ROOT
 
 pytestmark = pytest.mark.integration
@@ -42,6 +43,19 @@ def test_produce_and_read(kafka_zk_cluster: EmbeddedCluster) -> None:
 
 def test_twisted_producer(kafka_zk_cluster: EmbeddedCluster) -> None:
     assert run_example("twisted_producer.py", kafka_zk_cluster.bootstrap).count("examples.numbers-0 offset ") == 3
+
+
+@pytest.mark.parametrize("name", ["at_least_once.py", "at_most_once.py"])
+def test_delivery_semantics(name: str, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:
+    """Each record is worked on once here, also over two runs: the second one goes on where the first one stopped."""
+    topic = make_topic(partitions=2)
+    seen: list[str] = []
+    for _ in range(2):
+        write(kafka_zk_cluster, topic, 2, 3)
+        group = f"group-{topic}-{name}"
+        seen += run_example(name, kafka_zk_cluster.zookeeper_connect, topic, group, "5").splitlines()
+    offsets = sorted(line.split("work on ")[1].split(":")[0] for line in seen)
+    assert offsets == sorted(f"{topic}-{partition} offset {offset}" for partition in range(2) for offset in range(6))
 
 
 @pytest.mark.skipif(not shutil.which("kcat"), reason="kcat is not installed")

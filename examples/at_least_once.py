@@ -1,0 +1,34 @@
+"""Process every record at least once: python examples/at_least_once.py [ZOOKEEPER] [TOPIC] [GROUP] [SECONDS].
+
+Offsets are committed after the work. If this program dies in between, the records since the last commit come again, to
+whoever takes over: work that is done twice must do no harm.
+"""
+
+import sys
+
+from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.consumer.errors import CommitRefused
+
+
+def main(
+    zookeeper: str = "127.0.0.1:2181", topic: str = "greetings", group: str = "once-more", seconds: str = "5"
+) -> None:
+    with BlockingZookeeperConsumer(
+        [topic],
+        group_id=group,
+        zookeeper_connect=zookeeper,
+        auto_offset_reset="smallest",
+        auto_commit_enable=False,
+    ) as consumer:
+        while records := consumer.poll(int(float(seconds) * 1000)):
+            for record in records:
+                print(f"work on {record.topic_partition} offset {record.offset}: {record.value!r}", flush=True)
+            try:
+                consumer.commit()
+            except CommitRefused as refused:
+                # Another member has the partition now. It will be given these records, too.
+                print(refused, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
