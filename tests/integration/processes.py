@@ -15,11 +15,13 @@ ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
 TIMEOUT_S = 60
 
 
-def kafka_zk(*arguments: str | Path, stdin: str = "", cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+def kafka_zk(
+    *arguments: str | Path, stdin: str = "", cwd: Path | None = None, timeout_s: float = TIMEOUT_S
+) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end."""
     command = [*COMMAND, *map(str, arguments)]
     return subprocess.run(
-        command, input=stdin, capture_output=True, text=True, env=ENVIRON, cwd=cwd, timeout=TIMEOUT_S, check=False
+        command, input=stdin, capture_output=True, text=True, env=ENVIRON, cwd=cwd, timeout=timeout_s, check=False
     )
 
 

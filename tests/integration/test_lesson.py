@@ -7,11 +7,12 @@ import pytest
 from tests.integration.processes import kafka_zk
 
 pytestmark = pytest.mark.integration
+TIMEOUT_S = 300
 
 
 def test_what_the_lesson_shows() -> None:
     """One of five is idle and takes over; two groups get everything each; what a cooperative group keeps goes on."""
-    done = kafka_zk("lesson", "--json")
+    done = kafka_zk("lesson", "--json", timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     first, second, third = (report[f"chapter {number}"] for number in (1, 2, 3))
@@ -24,7 +25,7 @@ def test_what_the_lesson_shows() -> None:
 
 def test_the_lesson_in_words() -> None:
     """Watches are told before they are passed on, and the lag is plotted."""
-    done = kafka_zk("lesson", "--no-pause", "--chapter", "1", "--chapter", "3")
+    done = kafka_zk("lesson", "--no-pause", "--chapter", "1", "--chapter", "3", timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     assert "is idle: a partition has one owner in a group" in done.stdout
     assert "the watch of anna on /consumers/class/ids fires (child)" in done.stdout

@@ -107,6 +107,14 @@ def test_the_commands_work_on_the_cluster_of_up(running: Running) -> None:
     assert {"en\thello", "fr\tbonjour"} <= set(shown.splitlines())
 
 
+def test_a_group_is_joined_and_watched(running: Running) -> None:
+    run_shell("echo hello | kafka-zk produce --topic greetings", running)
+    (text,) = blocks("groups")
+    shown = run_shell(text, running)
+    assert "── rebalance 1 (range)" in shown and "ids: " in shown
+    assert "readers greetings" in " ".join(shown.split()), "the table of groups describe"
+
+
 @pytest.mark.skipif(not shutil.which("kcat"), reason="kcat is not installed")
 def test_kcat_writes_and_reads(running: Running) -> None:
     (text,) = blocks("kcat")
@@ -121,6 +129,7 @@ def test_each_client_reads_a_record(text: str, running: Running) -> None:
     if "await " in text:
         program += "    await consumer.stop()\nasyncio.run(main())\n"
     script = running.folder / "snippet.py"
-    script.write_text(program.replace("127.0.0.1:9092", running.bootstrap))
+    program = program.replace("127.0.0.1:9092", running.bootstrap)
+    script.write_text(program.replace("127.0.0.1:2181", running.environ["KAFKA_ZK_ZOOKEEPER"]))
     shown = run_shell(f'"{sys.executable}" -W ignore {script}', running)
     assert shown.startswith("b'"), shown
