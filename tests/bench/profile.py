@@ -18,7 +18,8 @@ from pathlib import Path
 import click
 
 from tests.bench import measure, servers
-from tests.bench.workloads import FILL, WORKLOADS, Workload, run
+from tests.bench.clients import run
+from tests.bench.workloads import SOURCES, WORKLOADS, Workload
 from tests.peers import apache_kafka, jars, java, targets, wire_probe
 from tests.peers.processes import ServerProcess, free_port, pinned
 
@@ -74,8 +75,8 @@ def _load(target: targets.Target, workload: Workload, records: int, perf_data: P
     """Fill if the workload reads, then run it, with perf attached over the run itself."""
     topic = "profiled"
     target.create_topic(topic, partitions=workload.partitions)
-    if not workload.produces:
-        run(FILL, target, topic, records)
+    if workload.source is not None:
+        run(SOURCES[workload.source], target, topic, records)
     pid = target.brokers[0].pid
     before_s = measure.cpu_seconds(pid)
     recorder = None

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from tests.bench.rounds import Plan, Sample
 from tests.bench.servers import Server
-from tests.bench.workloads import Workload
+from tests.bench.workloads import Kind, Workload
 from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK
 
 _NOTHING = "–"
@@ -38,12 +38,17 @@ _FIGURES: tuple[tuple[str, str, Callable[[Sample], float | None]], ...] = (
     ("throughput", "MB/s", lambda sample: sample.mb_per_s),
     ("rate", "records/s", lambda sample: sample.records_per_s),
     ("broker CPU", "s/GB", lambda sample: sample.cpu_s_per_gb),
+    ("p50 latency", "ms", lambda sample: sample.outcome.p50_latency_ms),
     ("p99 latency", "ms", lambda sample: sample.outcome.p99_latency_ms),
+    ("p99.9 latency", "ms", lambda sample: sample.outcome.p999_latency_ms),
 )
 
 
-#: The figures of the table; all are in the JSON.
-_SHOWN = tuple((name, unit) for name, unit, _ in _FIGURES if name != "rate")
+#: The figures of each table; all are in the JSON.
+_SHOWN = {
+    Kind.THROUGHPUT: (("throughput", "MB/s"), ("broker CPU", "s/GB"), ("p99 latency", "ms")),
+    Kind.LATENCY: (("p50 latency", "ms"), ("p99 latency", "ms"), ("p99.9 latency", "ms")),
+}
 
 
 def compare_workload(workload: Workload, samples: Sequence[Sample]) -> list[Comparison]:
@@ -87,19 +92,11 @@ def compare_servers(servers: Mapping[str, Server], loaded_bytes: Mapping[str, in
 def print_tables(
     console: Console, workloads: Sequence[Workload], samples: Sequence[Sample], servers: Sequence[Comparison]
 ) -> None:
-    """One table for the workloads, one for the brokers as such."""
-    table = Table(
-        title="Apache Kafka 3.9.1 (ZooKeeper mode) and kafka-zk: medians; ratio ours / Kafka: median (range) of pairs"
-    )
-    table.add_column("workload", no_wrap=True)
-    for name, unit in _SHOWN:
-        table.add_column(f"{name}\nKafka {unit}", justify="right")
-        table.add_column(f"\nours {unit}", justify="right")
-        table.add_column("\nratio", justify="right", style="bold")
-    for workload in workloads:
-        figures = {figure.name: figure for figure in compare_workload(workload, samples)}
-        table.add_row(workload.title, *(cell for name, _ in _SHOWN for cell in _cells(figures[name])))
-    console.print(table)
+    """One table for each kind of workload, one for the brokers as such."""
+    for kind, shown in _SHOWN.items():
+        rows = [workload for workload in workloads if workload.kind is kind]
+        if rows:
+            console.print(_table(kind, rows, shown, samples))
     brokers = Table(title="the brokers themselves")
     brokers.add_column("figure", no_wrap=True)
     for column in ("Kafka", "ours", "ratio"):
@@ -107,6 +104,24 @@ def print_tables(
     for figure in servers:
         brokers.add_row(f"{figure.name}, {figure.unit}", *_cells(figure))
     console.print(brokers)
+
+
+def _table(
+    kind: Kind, workloads: Sequence[Workload], shown: Sequence[tuple[str, str]], samples: Sequence[Sample]
+) -> Table:
+    table = Table(
+        title="Apache Kafka 3.9.1 (ZooKeeper mode) and kafka-zk: medians; ratio ours / Kafka: median (range) of pairs; "
+        f"{kind}"
+    )
+    table.add_column("workload", no_wrap=True)
+    for name, unit in shown:
+        table.add_column(f"{name}\nKafka {unit}", justify="right")
+        table.add_column(f"\nours {unit}", justify="right")
+        table.add_column("\nratio", justify="right", style="bold")
+    for workload in workloads:
+        figures = {figure.name: figure for figure in compare_workload(workload, samples)}
+        table.add_row(workload.title, *(cell for name, _ in shown for cell in _cells(figures[name])))
+    return table
 
 
 def _cells(figure: Comparison) -> tuple[str, str, str]:
@@ -131,7 +146,9 @@ def as_json(
         "workloads": {
             workload.name: {
                 "title": workload.title,
+                "kind": workload.kind.name.lower(),
                 "client": str(workload.client),
+                "beside": str(workload.beside),
                 "client_config": dict(workload.config),
                 "record_size_bytes": workload.record_size_bytes,
                 "records": plan.records_of(workload),

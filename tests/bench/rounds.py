@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.bench import measure
+from tests.bench.clients import run
+from tests.bench.creating import topics_created
 from tests.bench.servers import Server, Servers
-from tests.bench.workloads import FILL, Outcome, Workload, run
-
-_FILLED_TOPIC = "bench-filled"
+from tests.bench.workloads import SOURCES, Beside, Outcome, Workload
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,63 @@ class Plan:
     client_cores: str | None
 
     def records_of(self, workload: Workload) -> int:
-        return max(1, round(self.records * workload.share))
+        """As many as divide among the workload's partitions."""
+        if workload.records is not None:
+            return workload.records
+        each = max(1, round(self.records * workload.share / workload.partitions))
+        return each * workload.partitions
 
 
-def run_all(servers: Servers, plan: Plan, progress: Callable[[str], None]) -> list[Sample]:
-    """All rounds; the warm-up rounds are thrown away. Raises: BenchFailed."""
-    if any(not workload.produces for workload in plan.workloads):
-        for server in servers.by_name.values():
-            progress(f"filling a topic on {server.target.name} for the consumers")
-            server.target.create_topic(_FILLED_TOPIC)
-            run(FILL, server.target, _FILLED_TOPIC, plan.records_of(FILL), plan.client_cores)
+def run_all(
+    servers: Servers, plan: Plan, progress: Callable[[str], None], loaded: Callable[[], None]
+) -> list[Sample]:
+    """All rounds; the warm-up rounds are thrown away. `loaded` is called when all is over but the rows that change the
+    brokers. Raises: BenchFailed."""
+    _fill(servers, plan, progress)
+    samples = _rounds(servers, plan, [row for row in plan.workloads if not row.comes_last], progress)
+    loaded()
+    copied = [row for row in plan.workloads if row.without_sendfile]
+    if copied:
+        servers.restart_ours_copying()
+        samples += _rounds(servers, plan, copied, progress)
+        servers.restart_ours()
+    for workload in plan.workloads:
+        if workload.beside is not Beside.NOTHING:
+            samples += _pair(servers, workload, plan, 0, progress, "once")
+    return samples
+
+
+def _rounds(
+    servers: Servers, plan: Plan, workloads: Sequence[Workload], progress: Callable[[str], None]
+) -> list[Sample]:
     samples = []
     for number in range(-plan.warmup_rounds, plan.rounds):
-        for workload in plan.workloads:
-            names = list(servers.by_name)
-            for name in names if number % 2 == 0 else reversed(names):
-                sample = _measured(servers, name, workload, plan, number)
-                label = "warm-up" if number < 0 else f"round {number + 1}/{plan.rounds}"
-                progress(f"{label} {workload.title} {name}: {sample.mb_per_s:.1f} MB/s")
-                if number >= 0:
-                    samples.append(sample)
+        label = "warm-up" if number < 0 else f"round {number + 1}/{plan.rounds}"
+        for workload in workloads:
+            pair = _pair(servers, workload, plan, number, progress, label)
+            samples += pair if number >= 0 else []
+    return samples
+
+
+def _fill(servers: Servers, plan: Plan, progress: Callable[[str], None]) -> None:
+    """Write what the consumers are going to read."""
+    for name in sorted({workload.source for workload in plan.workloads if workload.source is not None}):
+        for server in servers.by_name.values():
+            progress(f"filling topic {name} on {server.target.name}")
+            server.target.create_topic(name, partitions=SOURCES[name].partitions)
+            run(SOURCES[name], server.target, name, plan.records_of(SOURCES[name]), plan.client_cores)
+
+
+def _pair(
+    servers: Servers, workload: Workload, plan: Plan, number: int, progress: Callable[[str], None], label: str
+) -> list[Sample]:
+    """One run on each broker."""
+    samples = []
+    names = list(servers.by_name)
+    for name in names if number % 2 == 0 else reversed(names):
+        sample = _measured(servers, name, workload, plan, number)
+        progress(f"{label} {workload.title} {name}: {sample.mb_per_s:.1f} MB/s")
+        samples.append(sample)
     return samples
 
 
@@ -81,20 +119,30 @@ def _measured(servers: Servers, name: str, workload: Workload, plan: Plan, numbe
     """One run on a fresh topic (producers) or the filled one (consumers), after dirty pages were written out."""
     server = servers.by_name[name]
     others = [other for other in servers.by_name.values() if other is not server]
-    topic = _FILLED_TOPIC
-    if workload.produces:
+    topic = workload.source
+    if topic is None:
         topic = f"bench-{workload.name}-{time.time_ns()}"
         server.target.create_topic(topic, partitions=workload.partitions)
     os.sync()
-    before = _cpu([server]), _client_cpu(), _cpu(others), measure.machine_cpu_seconds()
-    outcome = run(workload, server.target, topic, plan.records_of(workload), plan.client_cores)
-    after = _cpu([server]), _client_cpu(), _cpu(others), measure.machine_cpu_seconds()
+    with _beside(workload, server):
+        before = _cpu([server]), _client_cpu(), _cpu(others), measure.machine_cpu_seconds()
+        outcome = run(workload, server.target, topic, plan.records_of(workload), plan.client_cores)
+        after = _cpu([server]), _client_cpu(), _cpu(others), measure.machine_cpu_seconds()
     broker_s, client_s, others_s, machine_s = (end - start for start, end in zip(before, after, strict=True))
     strangers_s = max(0.0, machine_s - broker_s - client_s - others_s)
     sample = Sample(workload.name, name, number, outcome, broker_s, client_s, others_s, strangers_s)
-    if workload.produces:
+    if not workload.reads:
         server.target.delete_topic(topic)
     return sample
+
+
+@contextmanager
+def _beside(workload: Workload, server: Server) -> Iterator[None]:
+    if workload.beside is Beside.TOPICS:
+        with topics_created(server.target):
+            yield
+    else:
+        yield
 
 
 def _cpu(servers: Sequence[Server]) -> float:

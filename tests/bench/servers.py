@@ -14,6 +14,7 @@ from tests.peers import apache_kafka, targets
 from tests.peers.jars import REPOSITORY_ROOT
 
 _SETTLE_S = 3.0
+_COPYING = "tests.bench.copying_broker"
 
 #: Beyond Kafka's config/server.properties: deleted topics free their disk space at once, nothing else is changed.
 OVERRIDES = {"log.segment.delete.delay.ms": "1000", "auto.create.topics.enable": "false"}
@@ -43,7 +44,18 @@ class Servers:
 
     zookeeper: apache_kafka.ZooKeeper
     data: Path
+    cores: str | None
     by_name: dict[str, Server]
+
+    def restart_ours_copying(self) -> None:
+        """From now on ours reads and writes records as it must over TLS. Raises: ProcessFailed."""
+        if targets.KAFKA_ZK in self.by_name:
+            self.by_name[targets.KAFKA_ZK].target.restart(self.cores, _COPYING)
+
+    def restart_ours(self) -> None:
+        """From now on ours works as always. Raises: ProcessFailed."""
+        if targets.KAFKA_ZK in self.by_name:
+            self.by_name[targets.KAFKA_ZK].target.restart(self.cores)
 
     def stop(self) -> None:
         """Stop everything and remove the data."""
@@ -74,9 +86,9 @@ def start_all(names: Sequence[str], *, cores: str | None, starts: int) -> Server
             target = targets.start(name, zookeeper.connect_string, data / name, overrides=OVERRIDES, cores=cores)
             by_name[name] = _looked_at_while_idle(target, seconds[name])
     except BaseException:
-        Servers(zookeeper, data, by_name).stop()
+        Servers(zookeeper, data, cores, by_name).stop()
         raise
-    return Servers(zookeeper, data, by_name)
+    return Servers(zookeeper, data, cores, by_name)
 
 
 def _looked_at_while_idle(target: targets.Target, start_seconds: list[float]) -> Server:

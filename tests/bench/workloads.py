@@ -1,27 +1,21 @@
-"""The rows of the benchmark: what one client does to one broker, and how it is run.
+"""The rows of the benchmark: what clients do to one broker. How they are run is in `clients`.
 
-Every workload uses the same foreign client against both brokers: Kafka 3.9.1's kafka-producer-perf-test, a Java
-consumer by assigned partitions (tests/peers/java/AssignConsumerPerformance.java, needs no group), and kcat.
-Latencies are those of a producer at full speed, so they hold the time in its own queue.
+Every workload uses the same foreign clients against both brokers: Kafka 3.9.1's kafka-producer-perf-test, Java clients
+by assigned partitions (tests/peers/java, they need no group), and kcat, of which many run side by side.
+Latencies of producers at full speed hold the time in their own queue; for others see `Kind.LATENCY`.
 To add a row, add a `Workload` to `WORKLOADS`.
 """
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from tests.peers import jars, java, perf
-from tests.peers.processes import pinned
-from tests.peers.targets import Target
-
-_CLIENT_TIMEOUT_S = 600
-#: kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh@3.9 set this heap.
-_CLIENT_JVM_FLAGS = ("-Xmx512M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+MANY = 16
+#: Records per second of the producer whose latency is looked at: far from what the broker can take.
+QUIET_RATE = 1_000
 
 
 class Client(StrEnum):
@@ -29,7 +23,23 @@ class Client(StrEnum):
 
     JAVA_PRODUCER = "kafka-producer-perf-test"
     JAVA_CONSUMER = "Java consumer (assign)"
-    LIBRDKAFKA_CONSUMER = "kcat"
+    JAVA_ROUND_TRIP = "Java producer and consumer, one record at a time"
+    LIBRDKAFKA_PRODUCERS = "kcat -P, one for each partition"
+    LIBRDKAFKA_CONSUMERS = "kcat -C, one for each partition"
+
+
+class Kind(StrEnum):
+    """In which table a row stands."""
+
+    THROUGHPUT = "as fast as the clients can"
+    LATENCY = "a quiet client"
+
+
+class Beside(StrEnum):
+    """What happens to the broker at the same time."""
+
+    NOTHING = "nothing"
+    TOPICS = "2,000 topics are created"
 
 
 class BenchFailed(Exception):
@@ -38,112 +48,113 @@ class BenchFailed(Exception):
 
 @dataclass(frozen=True)
 class Workload:
-    """One row. `share` scales the number of records of a run for rows that are slow or fast by nature."""
+    """One row. `share` scales the number of records of a run for rows that are slow or fast by nature; `records` is
+    their number whatever the run's; `source` is the name of the filled topic that consumers read."""
 
     name: str
     title: str
     client: Client
     record_size_bytes: int = 1000
     share: float = 1.0
+    records: int | None = None
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
+    kind: Kind = Kind.THROUGHPUT
+    source: str | None = None
+    beside: Beside = Beside.NOTHING
+    #: Ours answers as it must over TLS: records are read and sent, not handed to sendfile. Kafka goes on as always.
+    without_sendfile: bool = False
+    headline: bool = False
 
     @property
-    def produces(self) -> bool:
-        return self.client is Client.JAVA_PRODUCER
+    def reads(self) -> bool:
+        return self.source is not None
+
+    @property
+    def comes_last(self) -> bool:
+        """It asks for another broker process, or leaves so much behind that it is measured once."""
+        return self.without_sendfile or self.beside is not Beside.NOTHING
 
 
 class Outcome(NamedTuple):
-    """What the client reports of one run; latencies only from the producer."""
+    """What the clients report of one run; latencies only from those that know them."""
 
     records: int
     payload_bytes: int
     seconds: float
     p50_latency_ms: float | None = None
     p99_latency_ms: float | None = None
+    p999_latency_ms: float | None = None
 
 
-#: How the data that the consumers read was written.
-FILL = Workload(
-    "fill", "fill", Client.JAVA_PRODUCER, share=2.0, config={"batch.size": "16384", "linger.ms": "10", "acks": "1"}
-)
+_BATCH_16K = {"batch.size": "16384", "linger.ms": "10"}
+_BATCH_256K = {"batch.size": "262144", "linger.ms": "10", "buffer.memory": "67108864"}
+_LZ4 = {"compression.type": "lz4"}
+
+
+def _fill(name: str, record_size_bytes: int, share: float, partitions: int = 1, **config: str) -> Workload:
+    keys = {key.replace("_", "."): value for key, value in config.items()}
+    return Workload(
+        name, name, Client.JAVA_PRODUCER, record_size_bytes, share, partitions=partitions,
+        config={**_BATCH_16K, "acks": "1", **keys},
+    )  # fmt: skip
+
+
+#: How the data that consumers read were written, by the name of their topic.
+SOURCES = {
+    source.name: source
+    for source in (
+        _fill("filled", 1000, 2.0),
+        _fill("filled-100b", 100, 4.0),
+        _fill("filled-lz4", 1000, 2.0, compression_type="lz4"),
+        _fill("filled-16", 1000, 2.0, partitions=MANY),
+    )
+}
+
+
+def _java_producer(name: str, title: str, share: float, config: Mapping[str, str], size_bytes: int = 1000) -> Workload:
+    return Workload(name, title, Client.JAVA_PRODUCER, size_bytes, share, config=config)
+
+
+def _headline(workload: Workload) -> Workload:
+    return Workload(**{**vars(workload), "headline": True})
+
+
+def _consumer(name: str, title: str, client: Client, source: str = "filled", **more: bool) -> Workload:
+    filled = SOURCES[source]
+    return Workload(
+        name, title, client, filled.record_size_bytes, filled.share, partitions=filled.partitions, source=source, **more
+    )
+
 
 WORKLOADS = (
+    _headline(_java_producer("produce-16k", "produce, 16 KB batches", 1.0, _BATCH_16K)),
+    _headline(_java_producer("produce-256k", "produce, 256 KB batches", 2.0, _BATCH_256K)),
+    _headline(_java_producer("produce-1", "produce, 1 record a request", 0.1, {"batch.size": "0", "linger.ms": "0"})),
+    _java_producer("produce-16k-100b", "produce, 16 KB, 100 B records", 2.0, _BATCH_16K, 100),
+    _java_producer("produce-256k-100b", "produce, 256 KB, 100 B records", 4.0, _BATCH_256K, 100),
+    _java_producer("produce-16k-lz4", "produce, 16 KB, lz4", 1.0, {**_BATCH_16K, **_LZ4}),
+    _java_producer("produce-256k-lz4", "produce, 256 KB, lz4", 1.0, {**_BATCH_256K, **_LZ4}),
     Workload(
-        "produce-16k",
-        "produce, 16 KB batches",
-        Client.JAVA_PRODUCER,
-        config={"batch.size": "16384", "linger.ms": "10"},
+        "produce-many", f"produce, {MANY} producers, librdkafka", Client.LIBRDKAFKA_PRODUCERS,
+        share=2.0, partitions=MANY, config={"batch.size": "16384", "linger.ms": "10"},
+    ),
+    _headline(_consumer("consume", "consume, Java", Client.JAVA_CONSUMER)),
+    _headline(_consumer("consume-librdkafka", "consume, librdkafka", Client.LIBRDKAFKA_CONSUMERS)),
+    _consumer("consume-100b", "consume, Java, 100 B records", Client.JAVA_CONSUMER, "filled-100b"),
+    _consumer("consume-lz4", "consume, Java, lz4", Client.JAVA_CONSUMER, "filled-lz4"),
+    _consumer("consume-many", f"consume, {MANY} consumers, librdkafka", Client.LIBRDKAFKA_CONSUMERS, "filled-16"),
+    _consumer("consume-copied", "consume, Java, ours as over TLS", Client.JAVA_CONSUMER, without_sendfile=True),
+    Workload(
+        "end-to-end", "end to end, 1 record at a time", Client.JAVA_ROUND_TRIP,
+        records=5_000, kind=Kind.LATENCY, headline=True,
     ),
     Workload(
-        "produce-256k",
-        "produce, 256 KB batches",
-        Client.JAVA_PRODUCER,
-        share=2.0,
-        config={"batch.size": "262144", "linger.ms": "10", "buffer.memory": "67108864"},
+        "produce-quiet", f"produce, {QUIET_RATE:,} records/s", Client.JAVA_PRODUCER,
+        records=10_000, config={"linger.ms": "0"}, kind=Kind.LATENCY,
     ),
     Workload(
-        "produce-1",
-        "produce, 1 record a request",
-        Client.JAVA_PRODUCER,
-        share=0.1,
-        config={"batch.size": "0", "linger.ms": "0"},
+        "produce-topics", f"the same while {Beside.TOPICS}", Client.JAVA_PRODUCER,
+        records=30_000, config={"linger.ms": "0"}, kind=Kind.LATENCY, beside=Beside.TOPICS,
     ),
-    Workload("consume", "consume, Java", Client.JAVA_CONSUMER, share=2.0),
-    Workload("consume-librdkafka", "consume, librdkafka", Client.LIBRDKAFKA_CONSUMER, share=2.0),
-)
-
-
-def run(workload: Workload, target: Target, topic: str, records: int, client_cores: str | None = None) -> Outcome:
-    """Run one client to its end. Raises: BenchFailed."""
-    runners = {
-        Client.JAVA_PRODUCER: _produce,
-        Client.JAVA_CONSUMER: _consume_java,
-        Client.LIBRDKAFKA_CONSUMER: _consume_librdkafka,
-    }
-    outcome = runners[workload.client](workload, target, topic, records, client_cores)
-    if outcome.records != records:
-        raise BenchFailed(f"{workload.name} on {target.name}: {outcome.records} records instead of {records}")
-    return outcome
-
-
-def _produce(workload: Workload, target: Target, topic: str, records: int, cores: str | None) -> Outcome:
-    payload = ["--record-size", str(workload.record_size_bytes)]
-    arguments = perf.arguments(target.bootstrap, topic, records, payload, workload.config)
-    output = _client(java.driver_command(jars.ORACLE_VERSION, perf.MAIN_CLASS, arguments, _CLIENT_JVM_FLAGS), cores)
-    found = perf.summary(output)
-    if target.end_offset(topic, 0) == 0:
-        raise BenchFailed(f"{workload.name} on {target.name}: nothing was written; the client said:\n{output}")
-    seconds = found.records / found.records_per_second
-    size = found.records * workload.record_size_bytes
-    return Outcome(found.records, size, seconds, found.p50_latency_ms, found.p99_latency_ms)
-
-
-def _consume_java(workload: Workload, target: Target, topic: str, records: int, cores: str | None) -> Outcome:
-    arguments = [target.bootstrap, topic, str(workload.partitions), str(records)]
-    arguments += [f"{key}={value}" for key, value in workload.config.items()]
-    command = java.driver_command(jars.ORACLE_VERSION, "AssignConsumerPerformance", arguments, _CLIENT_JVM_FLAGS)
-    found, size, elapsed_ms = map(int, _client(command, cores).split())
-    # The consumer stops at the end of a poll, so it may have seen a few records more.
-    return Outcome(min(found, records), size, elapsed_ms / 1000)
-
-
-def _consume_librdkafka(workload: Workload, target: Target, topic: str, records: int, cores: str | None) -> Outcome:
-    where = ["-b", target.bootstrap, "-t", topic, "-p", "0", "-o", "beginning", "-c", str(records)]
-    started_s = time.monotonic()
-    output = _client(["kcat", "-C", "-q", *where, "-f", "%o\n"], cores)
-    seconds = time.monotonic() - started_s
-    found = output.count("\n")
-    return Outcome(found, found * workload.record_size_bytes, seconds)
-
-
-def _client(command: list[str], cores: str | None) -> str:
-    try:
-        done = subprocess.run(
-            pinned(command, cores), capture_output=True, text=True, check=False, timeout=_CLIENT_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired as late:
-        raise BenchFailed(f"client still runs after {_CLIENT_TIMEOUT_S} s") from late
-    if done.returncode != 0:
-        raise BenchFailed(f"client ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return done.stdout
+)  # fmt: skip

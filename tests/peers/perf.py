@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 MAIN_CLASS = "org.apache.kafka.tools.ProducerPerformance"
+FULL_SPEED = -1
 _SUMMARY = re.compile(
     r"^(?P<records>\d+) records sent, (?P<rate>[\d.]+) records/sec \((?P<mb>[\d.]+) MB/sec\), (?P<avg>[\d.]+) ms avg "
     r"latency, (?P<max>[\d.]+) ms max latency, (?P<p50>\d+) ms 50th, (?P<p95>\d+) ms 95th, (?P<p99>\d+) ms 99th, "
@@ -27,11 +28,17 @@ class Summary(NamedTuple):
 
 
 def arguments(
-    bootstrap: str, topic: str, records: int, payload: list[str], config: Mapping[str, str] | None = None
+    bootstrap: str,
+    topic: str,
+    records: int,
+    payload: list[str],
+    config: Mapping[str, str] | None = None,
+    rate: int = FULL_SPEED,
 ) -> list[str]:
-    """Command-line arguments that 3.9.1 and 4.3.0 both take; `payload` is --record-size N or --payload-monotonic."""
+    """Command-line arguments that 3.9.1 and 4.3.0 both take; `payload` is --record-size N or --payload-monotonic,
+    `rate` records per second."""
     properties = [f"{key}={value}" for key, value in {"bootstrap.servers": bootstrap, **(config or {})}.items()]
-    what = ["--topic", topic, "--num-records", str(records), "--throughput", "-1", *payload]
+    what = ["--topic", topic, "--num-records", str(records), "--throughput", str(rate), *payload]
     return [*what, "--producer-props", *properties]
 
 

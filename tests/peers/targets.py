@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,10 +47,16 @@ class Target:
         timeout_s: float = _ADMIN_TIMEOUT_S,
     ) -> None:
         """Create a topic with replication factor 1, through librdkafka. Raises: KafkaException."""
+        self._create([NewTopic(topic, partitions, 1, config=dict(config or {}))], timeout_s)
+
+    def create_topics(self, topics: Sequence[str]) -> None:
+        """Create topics of one partition in one request. Raises: KafkaException."""
+        self._create([NewTopic(topic, 1, 1) for topic in topics])
+
+    def _create(self, new: list[NewTopic], timeout_s: float = _ADMIN_TIMEOUT_S) -> None:
         admin = confluent_kafka.admin.AdminClient(self._librdkafka_config())
-        new = NewTopic(topic, partitions, 1, config=dict(config or {}))
-        created = admin.create_topics([new], operation_timeout=timeout_s, request_timeout=2 * timeout_s)
-        created[topic].result(3 * timeout_s)
+        for created in admin.create_topics(new, operation_timeout=timeout_s, request_timeout=2 * timeout_s).values():
+            created.result(3 * timeout_s)
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic. Raises: KafkaException."""
@@ -78,6 +84,20 @@ class Target:
             if folder.is_dir():
                 return folder
         raise FileNotFoundError(f"no broker of {self.name} has a folder for {topic}-{partition}")
+
+    def restart(self, cores: str | None = None, module: str | None = None) -> None:
+        """Stop the only broker and start it again on its port and folders; `module` is a Python module to run instead
+        of the command line, for kafka-zk only. Raises: ProcessFailed."""
+        (broker,) = self.brokers
+        broker.stop()
+        (port,) = self.ports
+        path = self.log_dirs[0].parent / "server.properties"
+        if module is None:
+            started = _launch(self.name, path, cores)
+        else:
+            started = ServerProcess(self.name, pinned([sys.executable, "-m", module, str(path)], cores), broker.output)
+        self.brokers[0] = started
+        started.wait_ready(lambda: wire_probe.is_ready(port), _START_TIMEOUT_S)
 
     def stop(self) -> list[str]:
         """Stop all brokers by SIGTERM; returns what was not clean: an exit code, or a traceback in a log of ours."""

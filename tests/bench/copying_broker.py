@@ -1,0 +1,22 @@
+"""`python -m tests.bench.copying_broker SERVER.PROPERTIES`: our broker as it works over TLS, without the encryption.
+
+TLS cannot use sendfile: records are read from the file and written to the transport. Here every listener works like
+that, so that the price of the copies can be measured by itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from kafka_zk.lean_imports import import_lean
+
+import_lean()
+
+from kafka_zk import broker  # noqa: E402  (after import_lean, as in the command line)
+from kafka_zk.cli.main import main  # noqa: E402
+
+if __name__ == "__main__":
+    broker.ListenerSettings = partial(broker.ListenerSettings, tls=lambda factory: factory)  # type: ignore[assignment,misc]
+    sys.argv[1:1] = ["broker"]
+    main()

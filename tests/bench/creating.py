@@ -1,0 +1,44 @@
+"""Creating many topics while something else is measured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.bench.workloads import BenchFailed
+from tests.peers.targets import Target
+
+TOPICS = 2_000
+#: So many in one request.
+_BATCH = 100
+_DELAY_S = 3.0
+_JOIN_TIMEOUT_S = 300
+
+
+@contextmanager
+def topics_created(target: Target, count: int = TOPICS) -> Iterator[None]:
+    """`count` topics are created from a few seconds after the start of the block on: the JVM of a client is up then.
+
+    Raises: BenchFailed at the end of the block if they were not created.
+    """
+    failures: list[BaseException] = []
+    leaving = threading.Event()
+
+    def create() -> None:
+        try:
+            leaving.wait(_DELAY_S)
+            for first in range(0, count, _BATCH):
+                target.create_topics([f"beside-{first + number}" for number in range(min(_BATCH, count - first))])
+        except BaseException as failure:
+            failures.append(failure)
+
+    creating = threading.Thread(target=create, name="creates topics", daemon=True)
+    creating.start()
+    try:
+        yield
+    finally:
+        leaving.set()
+        creating.join(_JOIN_TIMEOUT_S)
+    if failures or creating.is_alive():
+        raise BenchFailed(f"{count} topics on {target.name}: {failures or f'not within {_JOIN_TIMEOUT_S} s'}")
