@@ -19,7 +19,7 @@ from registry.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode,
 from registry.events import Observe, ignore, wall_clock_ms
 from registry.pipeline import ensure_paths, found
 from registry.registration import Holder, outwait_ghost, remove_own, take
-from registry.session import Clock, until_answered
+from registry.session import Clock
 from registry.watches import Rereader, Watcher, Zxids
 from registry.znodes import consumers as znodes
 from registry.znodes.consumers import ConsumerRegistration
@@ -82,14 +82,14 @@ class ConsumerRegistry:
                 return FencedInstanceId(self._group, registration.instance_id)
             return DuplicateConsumerId(self._group, consumer_id)
 
-        await until_answered(self._client, lambda: ensure_paths(self._client, [znodes.ids_path(self._group)]))
-        return await outwait_ghost(
-            self._client,
-            self._clock,
-            path,
-            lambda: take(self._client, path, creation, own_previous_session_ids, present),
-            refusal,
-        )
+        async def attempt() -> int | Holder:
+            while True:
+                try:
+                    return await take(self._client, path, creation, own_previous_session_ids, present)
+                except NoNode:  # a new group, or one that was removed as dead just now
+                    await ensure_paths(self._client, [znodes.ids_path(self._group)])
+
+        return await outwait_ghost(self._client, self._clock, path, attempt, refusal)
 
     async def unregister(self, consumer_id: str) -> None:
         """Remove this member's registration if it is of the client's session; anything else is left alone."""

@@ -25,18 +25,18 @@ _PARTITIONS = 8
 _ROUNDS_LEAST = 6
 _MEMBERS_MOST = 5
 
-MakeGroup = Callable[[], MixedGroup]
+MakeGroup = Callable[..., MixedGroup]
 
 
 @pytest.fixture
 def make_group(target: Target, tmp_path: Path) -> Iterator[MakeGroup]:
-    """A group of its own with a topic of its own of the same name."""
+    """`make_group(partitions=…)`: a group of its own with a topic of its own of the same name."""
     groups: list[MixedGroup] = []
 
-    def make() -> MixedGroup:
+    def make(partitions: int = _PARTITIONS) -> MixedGroup:
         name = f"mixed{uuid.uuid4().hex[:8]}"
-        target.create_topic(name, partitions=_PARTITIONS)
-        groups.append(MixedGroup(target, name, name, _PARTITIONS, tmp_path / name))
+        target.create_topic(name, partitions=partitions)
+        groups.append(MixedGroup(target, name, name, partitions, tmp_path / name))
         return groups[-1]
 
     yield make
@@ -89,7 +89,7 @@ def test_the_offsets_of_one_side_are_resumed_by_the_other(
 
 def test_the_tools_of_0_10_read_our_group(target: Target, make_group: MakeGroup) -> None:
     """ConsumerOffsetChecker, ConsumerGroupCommand and VerifyConsumerRebalance, each to its end."""
-    group = make_group()
+    group = make_group(partitions=3)
     members = [group.join(OURS), group.join(OURS)]
     group.settle()
     group.wait_consumed()

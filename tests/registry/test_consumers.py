@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.client import Create, SessionState
+from registry.client import Create, Delete, SessionState
 from registry.consumers import ConsumerRegistry, Members
 from registry.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
 from registry.events import RegistryEvent, Reread, WatchArmed, WatchFired
@@ -102,6 +102,16 @@ def test_a_restart_sooner_than_the_session_timeout_waits_for_its_ghost() -> None
     began_ms = world.scheduler.now_ms
     world.scheduler.run(simulated(world, 1).register("g_i1", STATIC))
     assert 4000 < world.scheduler.now_ms - began_ms < 6100
+
+
+def test_a_group_that_is_removed_while_somebody_joins_is_made_again() -> None:
+    world = World(2)
+    world.scheduler.run(simulated(world, 1).register("b", PLAIN))
+    world.scheduler.run(simulated(world, 1).unregister("b"))
+    joining = world.scheduler.start(simulated(world, 0).register("a", PLAIN))
+    world.zookeeper.tree.apply(Delete(znodes.ids_path(GROUP)), 0, 0)  # before the request arrives
+    assert world.scheduler.run(joining) > 0
+    assert list(world.scheduler.run(simulated(world, 1).members())) == ["a"]
 
 
 def test_the_ghost_of_a_session_that_this_process_held_is_replaced_at_once() -> None:
