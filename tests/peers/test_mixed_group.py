@@ -15,7 +15,7 @@ import pytest
 
 from tests.peers import java
 from tests.peers.jars import LEGACY_VERSIONS, MAGIC_1_VERSION
-from tests.peers.mixed_group import KINDS, OURS, MixedGroup
+from tests.peers.mixed_group import CONSUMED_S, KINDS, OURS, Member, MixedGroup
 from tests.peers.processes import wait_until
 from tests.peers.targets import Target
 
@@ -72,19 +72,23 @@ def test_the_offsets_of_one_side_are_resumed_by_the_other(
     """After a clean leave the next member begins exactly where the first one stopped."""
     group = make_group()
     first = group.join(OURS if ours_first else version)
-    wait_until(lambda: {each.partition for each in first.consumed()} == set(range(_PARTITIONS)), 30, "all partitions")
+    wait_until(lambda: _partitions(first) == set(range(_PARTITIONS)), CONSUMED_S, "records of all partitions")
     group.wait_consumed()
     group.leave(first)
     stored = group.offsets()
     assert stored == {partition: offset + 1 for partition, offset in first.consumed()}
     group.write()
     second = group.join(version if ours_first else OURS)
-    wait_until(lambda: {each.partition for each in second.consumed()} == set(range(_PARTITIONS)), 30, "all partitions")
+    wait_until(lambda: _partitions(second) == set(range(_PARTITIONS)), CONSUMED_S, "records of all partitions")
     group.wait_consumed()
     begun: dict[int, int] = {}
     for partition, offset in second.consumed():
         begun.setdefault(partition, offset)
     assert begun == stored
+
+
+def _partitions(member: Member) -> set[int]:
+    return {position.partition for position in member.consumed()}
 
 
 def test_the_tools_of_0_10_read_our_group(target: Target, make_group: MakeGroup) -> None:
@@ -94,7 +98,7 @@ def test_the_tools_of_0_10_read_our_group(target: Target, make_group: MakeGroup)
     group.settle()
     group.wait_consumed()
     ends = {partition: offset + 1 for member in members for partition, offset in member.consumed()}
-    wait_until(lambda: group.offsets() == ends, 30, "everything to be committed")
+    wait_until(lambda: group.offsets() == ends, CONSUMED_S, "everything to be committed")
     owners = group.owners()
 
     def tool(main_class: str, *arguments: str) -> list[list[str]]:
