@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 STORE = "zookeeper"
 """Where the offsets shown come from. The brokers keep none of their own yet."""
 
-_TIMEOUT_MS = 10_000
+_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)

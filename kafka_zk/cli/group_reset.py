@@ -3,7 +3,7 @@
 Source: ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange@3.9.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_zk.cli.errors import CommandFailed
@@ -28,6 +28,16 @@ class Target(NamedTuple):
     def given(self) -> int:
         """How many fields are set."""
         return sum(each is not None and each is not False for each in self)
+
+
+def chosen_partitions(admin: "BlockingAdmin", topics: Sequence[str], current: Offsets) -> list[TopicPartition]:
+    """The partitions of ``topics``; without any, those with an offset. Raises: CommandFailed, KafkaError."""
+    names = {text.partition(":")[0] for text in topics} or {tp.topic for tp in current}
+    described = admin.describe_topics(sorted(names.intersection(admin.list_topics())))
+    known = {name: [each.partition for each in topic.partitions] for name, topic in described.items()}
+    if topics:
+        return parse_topics(topics, known)
+    return sorted(tp for tp in current if tp.partition in known.get(tp.topic, ()))
 
 
 def parse_topics(wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int]]) -> list[TopicPartition]:

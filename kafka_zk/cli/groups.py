@@ -123,7 +123,7 @@ def reset_offsets(
     """Set the offsets of a group without live members."""
     from kafka_zk.cli.consume import parse_time_ms
     from kafka_zk.cli.group_access import group_access
-    from kafka_zk.cli.group_reset import Target, new_offsets, parse_topics
+    from kafka_zk.cli.group_reset import Target, chosen_partitions, new_offsets
 
     time_ms = parse_time_ms(to_datetime) if to_datetime is not None else None
     target = Target(to_earliest, to_latest, time_ms, shift_by, to_offset)
@@ -137,11 +137,7 @@ def reset_offsets(
         access.refuse_live(group)
         current = access.offsets(group)
         with access.admin() as admin:
-            known = {
-                name: [each.partition for each in topic.partitions] for name, topic in admin.describe_topics().items()
-            }
-            stored = sorted(tp for tp in current if tp.partition in known.get(tp.topic, ()))
-            resets = new_offsets(admin, parse_topics(topics, known) or stored, current, target)
+            resets = new_offsets(admin, chosen_partitions(admin, topics, current), current, target)
         if execute:
             access.store(group, resets)
     _print(RESET_COLUMNS, [_offset_row(group, tp, offset, "new-offset") for tp, offset in resets.items()], as_json)
