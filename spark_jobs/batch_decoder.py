@@ -125,6 +125,10 @@ class BatchDecoder:
                 pending.append((position, header))
         yield from self._uncompressed(fetched.data, pending)
 
+    def skip_to(self, offset: int) -> None:
+        """Leave out what lies before: a batch may begin with records that were deleted."""
+        self._first_offset = offset
+
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Yield the last rows, if any."""
         if self._columns.row_count:

@@ -199,3 +199,4 @@ class RangeFetcher:
                 f"(failOnDataLoss=false reads what is left)"
             )
         self._position = lost_until
+        self._decoder.skip_to(lost_until)

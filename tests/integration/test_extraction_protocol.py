@@ -1,7 +1,7 @@
 """Exactly once, on a real ZooKeeper: runs killed at every point that the protocol lists, rivals, foreign commits.
 
 Brokers and Spark are replaced by a log and a disk in memory, so that every point can be tried many times;
-tests/integration/test_spark_extraction.py and tests/soak/test_extraction_kill.py kill real processes.
+tests/soak/test_extraction_kill.py kills real ones.
 """
 
 import itertools

@@ -158,6 +158,16 @@ def test_retention_in_the_middle_of_a_read_is_loss_too(read: Any) -> None:
         read(cluster, 0, 10)
 
 
+def test_deleted_records_at_the_beginning_of_a_batch_stay_deleted(read: Any) -> None:
+    """DeleteRecords moves the log's start into a batch; a fetch gives the batch whole."""
+    builder = RecordBatchBuilder()
+    for number in range(10):
+        builder.append(1, None, b"%d" % number)
+    cluster = ScriptedCluster([], 4, 10)
+    cluster.log = {9: builder.build(base_offset=0)}
+    assert read(cluster, 0, 10, fail=False) == [4, 5, 6, 7, 8, 9]
+
+
 def test_a_log_that_ends_before_the_range_is_loss(read: Any) -> None:
     cluster = ScriptedCluster(range(3), 0, 3)
     with pytest.raises(DataLoss, match="the log ends at offset 3"):

