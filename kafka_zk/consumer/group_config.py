@@ -17,6 +17,7 @@ from kafka_zk.serialization.serdes import Deserializer, serde_named
 from kafka_zk.zookeeper_security import KEYS as SECURITY_KEYS
 from kafka_zk.zookeeper_security import zookeeper_security
 from rebalance.config import DEFAULT_RETRIES, GroupConfig
+from rebalance.group_strategy import STRATEGIES
 from registry import connect_string
 from registry.errors import InvalidConnectString, InvalidSecurity
 from registry.security import NO_SECURITY, Security
@@ -29,13 +30,7 @@ _RESETS = {
     "error": "none",
     "none": "none",
 }
-_STRATEGIES = {
-    "range": "range",
-    "roundrobin": "roundrobin",
-    "sticky": "sticky",
-    "cooperative": "cooperative-sticky",
-    "cooperative-sticky": "cooperative-sticky",
-}
+_STRATEGY_ALIASES = {"cooperative": "cooperative-sticky"}
 _WITHOUT_MEANING_HERE = frozenset(
     {
         "num_consumer_fetchers",  # one request is in flight per broker, whatever the count
@@ -181,12 +176,12 @@ class ZookeeperConsumerConfig(CheckedConfig):
 
 def _strategies(given: str | tuple[str, ...]) -> tuple[str, ...]:
     names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
-    for name in names:
-        if name not in _STRATEGIES:
-            raise ConfigError(
-                f"partition.assignment.strategy: {name!r} is not one of range, roundrobin, sticky, cooperative"
-            )
-    return tuple(dict.fromkeys(_STRATEGIES[name] for name in names))
+    wanted = [_STRATEGY_ALIASES.get(name, name) for name in names]
+    for name in wanted:
+        if name not in STRATEGIES:
+            known = ", ".join((*STRATEGIES, *_STRATEGY_ALIASES))
+            raise ConfigError(f"partition.assignment.strategy: {name!r} is not one of {known}")
+    return tuple(dict.fromkeys(wanted))
 
 
 def _deserializer(name: str, given: str | Deserializer | None) -> Deserializer | None:

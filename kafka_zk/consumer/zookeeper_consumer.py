@@ -146,6 +146,9 @@ class ZookeeperConsumer:
             raise KafkaError("the consumer has joined already")
         self._started = True
         self._client = client = await self._open_client()
+        if self._left:  # meanwhile
+            await client.close()
+            self._check()
         self._delivery = delivery = GroupDelivery(
             self._reactor,
             self.config,

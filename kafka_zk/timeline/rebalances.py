@@ -12,6 +12,7 @@ from kafka_zk.timeline.events import MemberGone, MemberSeen
 from rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
+    GenerationWritten,
     GroupEvent,
     MemberLeft,
     MemberRegistered,
@@ -27,8 +28,8 @@ from storage.types import TopicPartition
 class Silence(NamedTuple):
     """A partition that nobody delivered for ``silent_ms``, and by whom it was delivered before and after.
 
-    ``silent_ms`` is None when nobody took it over; ``noticed``: it counts from when the death of the member before was
-    noticed, not from its last delivery.
+    ``noticed``: the member before died; it counts from when that was noticed, not from its last delivery. ``silent_ms``
+    is None when nobody took it over, or when it was taken over before the observer noticed anything.
     """
 
     partition: TopicPartition
@@ -86,6 +87,7 @@ class Rebalances:
         self._busy: set[str] = set()
         self._requests: dict[str, int] = {}
         self._newcomers: set[str] = set()  # since the last rebalance; all that they asked belongs to the next
+        self._generations: dict[int, str] = {}  # why the leader wrote each
         self._round: _Round | None = None
         self._count = 0
 
@@ -102,9 +104,11 @@ class Rebalances:
                 self._newcomers.add(event.actor)
             case MemberSeen():
                 self._members.add(event.consumer_id)
+            case GenerationWritten():
+                self._generations[event.generation] = event.cause
             case RebalanceStarted():
                 current = self._begin(event.time_ms)
-                current.causes[event.cause] = None
+                current.causes[self._generations.get(event.generation, event.cause)] = None
                 current.strategy = event.strategy or current.strategy
                 self._busy.add(event.actor)
             case RebalanceFinished():
@@ -147,6 +151,8 @@ class Rebalances:
                 current.silences.append(Silence(tp, stop.before, event.actor, silent_ms, stop.noticed))
             elif tp not in self._deliverer:
                 current.first_owners.append(tp)
+            elif self._deliverer[tp] != event.actor:  # its death is not known yet
+                current.silences.append(Silence(tp, self._deliverer[tp], event.actor, None, True))
             self._deliverer[tp] = event.actor
 
     def _gone(self, time_ms: int, member: str) -> None:
@@ -177,7 +183,7 @@ class Rebalances:
             time_ms - current.began_ms,
             tuple(current.causes),
             current.strategy,
-            tuple(sorted(current.silences)),
+            tuple(sorted(current.silences, key=lambda each: each.partition)),
             tuple(sorted(current.first_owners)),
             sum(tp not in touched for tp in self._deliverer),
             {member: count for member, count in requests.items() if count},

@@ -119,7 +119,7 @@ def test_watch_tells_joins_and_deaths_with_their_rebalances(
     assert rebalances[1]["untouched_count"] == 2 and rebalances[1]["requests"][b] > 0
     assert [(each["before"], each["after"]) for each in rebalances[2]["silences"]] == [(b, a)] * 2
     assert all(each["noticed"] for each in rebalances[2]["silences"])
-    assert f"{b} is gone" in rebalances[2]["causes"]
+    assert any(b in cause for cause in rebalances[2]["causes"])
     kinds = {(event["event"], event["actor"]) for event in events if "actor" in event}
     seen_outside = {
         "MemberSeen", "MemberGone", "OwnersSeen", "OwnersGone", "AssignmentSeen", "WatchFired", "WatchArmed"

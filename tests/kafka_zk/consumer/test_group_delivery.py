@@ -477,6 +477,28 @@ def test_leaving_the_block_says_whether_the_last_records_are_processed(
     assert group.committed == {A: committed}
 
 
+def test_a_close_during_the_start_leaves_no_session(clock: Clock) -> None:
+    """ZooKeeper was slow to answer, and nobody wants the answer any more."""
+    opened: Deferred[Any] = Deferred()
+    closed: list[bool] = []
+
+    class Client:
+        async def close(self) -> None:
+            closed.append(True)
+
+    async def open_client() -> Any:
+        return await opened
+
+    consumer = ZookeeperConsumer(clock, group_id="g", open_client=open_client)
+    consumer.subscribe(["t"])
+    starting = run(consumer.start())
+    finish(clock, run(consumer.close()), 0.1)
+    opened.callback(Client())
+    with pytest.raises(ClientClosed):
+        finish(clock, starting, 0.1)
+    assert closed == [True]
+
+
 def test_a_member_that_cannot_go_on_says_why(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
     """Its id was taken over, say: the call that waits raises it, and so does every other one."""
     consumer = joined(clock, brokers, group)

@@ -7,6 +7,7 @@ from kafka_zk.timeline.trace_file import Traced
 from rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
+    GenerationWritten,
     GroupEvent,
     MemberLeft,
     MemberRegistered,
@@ -81,6 +82,20 @@ def test_a_death_counts_from_when_it_was_noticed() -> None:
     (found,) = fed(rebalances, started(110, B), delivers(150, B, T0, T1), finished(151, B))
     assert found.causes == ("g_a is gone", "generation 1")
     assert found.silences == (Silence(T0, A, B, 50, True), Silence(T1, A, B, 50, True))
+
+
+def test_a_takeover_before_the_death_was_noticed_is_a_move_of_unknown_silence() -> None:
+    """The observer was slower than the members."""
+    rebalances = Rebalances()
+    first_rebalance(rebalances)
+    written = GenerationWritten(109, B, "g_a went", 0, 2, "cooperative-sticky", 2)
+    begun = RebalanceStarted(110, B, "generation 2", 0, "cooperative-sticky", 2)
+    (found,) = fed(
+        rebalances, MemberRegistered(50, B, "", 0, 2), written, begun, delivers(150, B, T0, T1), finished(151, B)
+    )
+    assert found.causes == ("g_a went",), "the leader's reason, not only its generation's number"
+    assert [(each.before, each.after, each.silent_ms) for each in found.moved] == [(A, B, None)] * 2
+    assert fed(rebalances, MemberGone(200, "observer", "", 0, A)) == []
 
 
 def test_a_partition_that_stops_and_stays_did_not_move() -> None:
