@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
 
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"<!-- ([^>]*) -->\n```(\w+)\n(.*?)```", re.DOTALL)
-TIMEOUT_S = 90
+TIMEOUT_S = 300
 
 
 class Running(NamedTuple):
