@@ -62,9 +62,7 @@ class Plan:
         return each * workload.partitions
 
 
-def run_all(
-    servers: Servers, plan: Plan, progress: Callable[[str], None], loaded: Callable[[], None]
-) -> list[Sample]:
+def run_all(servers: Servers, plan: Plan, progress: Callable[[str], None], loaded: Callable[[], None]) -> list[Sample]:
     """All rounds; the warm-up rounds are thrown away. `loaded` is called when all is over but the rows that change the
     brokers. Raises: BenchFailed."""
     _fill(servers, plan, progress)

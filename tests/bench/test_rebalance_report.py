@@ -23,8 +23,8 @@ def _sample(kind: str, round_number: int, settled_ms: float) -> Sample:
     return Sample("scala-range", 2, kind, round_number, change)
 
 
-def _herd(method: str, members: int, requests: int) -> Herd:
-    return Herd(method, members, 12, requests, 5, 1, 0.1, 12)
+def _herd(method: str, members: int, requests: int, expired: int = 0) -> Herd:
+    return Herd(method, members, 12, requests, 5, 1, 0.1, 12, expired)
 
 
 def test_rows_are_medians_in_the_order_of_events() -> None:
@@ -48,9 +48,10 @@ def test_json_holds_every_change_and_join() -> None:
 
 
 def test_the_plot_has_a_line_for_each_kind_of_group() -> None:
-    """More requests are drawn higher; the legend names both."""
+    """More requests are drawn higher; the legend names both; a join in which sessions expired is left out."""
     herds = [_herd(name, members, members * factor) for name, factor in (("a", 1), ("b", 100)) for members in (3, 100)]
-    svg = ElementTree.fromstring(plot.herd_svg(herds, {"a": "kind <a>", "b": "kind b"}))
+    disturbed = _herd("a", 10, 10**6, expired=3)
+    svg = ElementTree.fromstring(plot.herd_svg([*herds, disturbed], {"a": "kind <a>", "b": "kind b"}))
     heights = [float(circle.attrib["cy"]) for circle in svg.iter(f"{_SVG}circle")]
     assert len(heights) == 4
     assert min(heights[:2]) > max(heights[2:])

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.pipeline import found
@@ -30,7 +31,11 @@ _TIMEOUT_S = 240
 
 @dataclass(frozen=True)
 class Herd:
-    """One join into a group that then has ``members`` members. ``owned``: partitions with an owner afterwards."""
+    """One join into a group that then has ``members`` members.
+
+    ``owned``: partitions with an owner afterwards; ``expired``: sessions that ended meanwhile, on a machine that is too
+    slow for so many members.
+    """
 
     method: str
     members: int
@@ -40,6 +45,12 @@ class Herd:
     notifications: int
     seconds: float
     owned: int
+    expired: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether the figures are those of one join, done."""
+        return self.owned == self.partitions and not self.expired
 
 
 class NeverQuiet(Exception):
@@ -59,22 +70,22 @@ def run(
     try:
         process.tell("join", names[:-1])
         process.done("join")
-        _quiet(port, name)
-        idle_before = read(port)
-        time.sleep(_QUIET_S)
-        idle = read(port).since(idle_before)
-        started, before = time.monotonic(), read(port)
+        formed = _quiet(port, name)
         process.tell("join", names[-1:])
         process.done("join")
-        cost, seconds = _quiet(port, name).since(before), time.monotonic() - started
-        pings = round(idle.requests * seconds / _QUIET_S)
+        done = _quiet(port, name)
+        cost, seconds = done.end.since(formed.end), done.end_s - formed.end_s
+        pings = round(formed.requests_a_second * seconds)
         result = Herd(
             method.name, members, partitions, cost.requests - pings, cost.writes, cost.notifications,
-            seconds - _QUIET_S, _owned(group, partitions),
+            seconds - _QUIET_S, _owned(group, partitions), cost.expired_sessions,
         )  # fmt: skip
     finally:
         process.kill()
-    progress(f"{name}: {result.requests} requests, {result.notifications} notifications, {result.owned} owned")
+    progress(
+        f"{name}: {result.requests} requests, {result.notifications} notifications, {result.owned} owned, "
+        f"{result.expired} sessions expired"
+    )
     return result
 
 
@@ -87,19 +98,28 @@ def zookeeper_port(cluster: Target) -> int:
     return int(cluster.zookeeper.partition("/")[0].rpartition(":")[2])
 
 
-def _quiet(port: int, what: str) -> Counters:
-    """Wait until nothing was written and nobody notified for a while; what was counted at the end."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    last, since = read(port), time.monotonic()
-    while time.monotonic() - since < _QUIET_S:
+class _Quiet(NamedTuple):
+    """A time in which nothing was written and nobody notified: what was counted at its end, and asked during it."""
+
+    end: Counters
+    end_s: float
+    requests_a_second: float
+
+
+def _quiet(port: int, what: str) -> _Quiet:
+    """Wait for such a time. Raises: NeverQuiet."""
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    first, first_s = read(port), time.monotonic()
+    while True:
         time.sleep(_POLL_INTERVAL_S)
-        now = read(port)
-        if (now.writes, now.notifications) != (last.writes, last.notifications):
-            since = time.monotonic()
-        last = now
-        if time.monotonic() > deadline:
+        now, now_s = read(port), time.monotonic()
+        during = now.since(first)
+        if during.writes or during.notifications:
+            first, first_s = now, now_s
+        elif now_s - first_s >= _QUIET_S:
+            return _Quiet(now, now_s, during.requests / (now_s - first_s))
+        if now_s > deadline_s:
             raise NeverQuiet(f"{what} is not quiet after {_TIMEOUT_S} s")
-    return last
 
 
 def _owned(group: Group, partitions: int) -> int:

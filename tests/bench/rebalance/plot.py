@@ -25,11 +25,12 @@ _LINES = (
 Point = tuple[float, float]
 
 
-def herd_svg(herds: Sequence[Herd], titles: Mapping[str, str]) -> str:
-    """The whole picture. Args: titles: method -> what the legend calls it."""
+def herd_svg(found: Sequence[Herd], titles: Mapping[str, str]) -> str:
+    """The whole picture, without joins that did not settle. Args: titles: method -> what the legend calls it."""
+    herds = [herd for herd in found if herd.settled]
     partitions = sorted({herd.partitions for herd in herds})
     methods = [method for method in titles if any(herd.method == method for herd in herds)]
-    largest = max(herd.requests + herd.notifications for herd in herds)
+    largest = max((herd.requests + herd.notifications for herd in herds), default=0)
     width = len(partitions) * (_PANEL_WIDTH + _MARGIN) + _MARGIN
     height = _PANEL_HEIGHT + 2 * _MARGIN + _LEGEND_HEIGHT * len(methods)
     parts = [

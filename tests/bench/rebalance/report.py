@@ -43,15 +43,14 @@ def print_changes(console: Console, samples: Sequence[Sample]) -> None:
 
 
 def print_herd(console: Console, herds: Sequence[Herd]) -> None:
-    """One row for each count of members and partitions and each method."""
+    """One row for each count of members and partitions and each method; in brackets where the join did not settle."""
     table = Table(title="one join: what ZooKeeper was asked, and whom it notified")
     for heading in ("partitions", "members", "group", "requests", "of these writes", "notifications", "owned after"):
         table.add_column(heading, justify="left" if heading == "group" else "right")
     for herd in sorted(herds, key=lambda each: (each.partitions, each.members)):
         numbers = (herd.requests, herd.writes, herd.notifications, herd.owned)
-        table.add_row(
-            str(herd.partitions), str(herd.members), METHODS[herd.method].title, *(f"{each:,}" for each in numbers)
-        )
+        cells = (f"{each:,}" if herd.settled else f"({each:,})" for each in numbers)
+        table.add_row(str(herd.partitions), str(herd.members), METHODS[herd.method].title, *cells)
     console.print(table)
 
 

@@ -15,6 +15,7 @@ class Counters(NamedTuple):
     requests: int
     writes: int
     notifications: int
+    expired_sessions: int
 
     def since(self, earlier: Counters) -> Counters:
         return Counters(*(now - before for now, before in zip(self, earlier, strict=True)))
@@ -33,6 +34,7 @@ def read(port: int) -> Counters:
             int(values["zk_prep_processor_request_queued"]),
             int(values["zk_cnt_updatelatency"]),
             sum(int(values[name]) for name in _NOTIFICATIONS),
+            int(values["zk_stale_sessions_expired"]),
         )
     except KeyError as missing:
         raise CountersRefused(f"mntr of the ZooKeeper at port {port} has no {missing}") from missing

@@ -166,9 +166,7 @@ def print_report(console: Console, samples: Sequence[Sample], memory: dict[str, 
                    "CPU ours s", "CPU Spark's s"):  # fmt: skip
         table.add_column(column, justify="left" if column in ("input", "Spark", "sink") else "right")
     for given, layout, sink in dict.fromkeys((each.input, each.layout, each.sink) for each in samples):
-        both = {
-            source: [each for each in samples if each[:4] == (given, layout, sink, source)] for source in _SOURCES
-        }
+        both = {source: [each for each in samples if each[:4] == (given, layout, sink, source)] for source in _SOURCES}
         ratios = [spark.seconds / ours.seconds for ours, spark in zip(both[OURS], both[SPARK], strict=True)]
         seconds = {source: statistics.median(each.seconds for each in both[source]) for source in _SOURCES}
         cpu = {source: statistics.median(each.cpu_seconds for each in both[source]) for source in _SOURCES}
@@ -220,9 +218,7 @@ def main(
                 for given in inputs:
                     target.create_topic(given.topic, partitions=_PARTITIONS)
                     fill(target.bootstrap, given)
-                found = run(
-                    target.bootstrap, target.brokers[0].pid, inputs, layouts, rounds, warmup, folder, console
-                )
+                found = run(target.bootstrap, target.brokers[0].pid, inputs, layouts, rounds, warmup, folder, console)
             finally:
                 target.stop()
         finally:
