@@ -22,7 +22,7 @@ from kafka_zk import __version__
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster, wait_ready
 from kafka_zk.embedded.errors import ProcessFailed
-from kafka_zk.embedded.ports import free_port
+from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.zookeeper import zoo_cfg_text
 from kafka_zk.testing import zookeeper_container
@@ -230,10 +230,11 @@ class KafkaZkContainer(DockerContainer):
     def _write_properties(self) -> None:
         properties = {
             "broker.id": str(self.broker_id),
-            "listeners": f"PLAINTEXT://0.0.0.0:{INTERNAL_PORT},PUBLISHED://0.0.0.0:{PUBLISHED_PORT}",
-            "advertised.listeners": f"PLAINTEXT://{self.alias}:{INTERNAL_PORT},PUBLISHED://127.0.0.1:{self.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PUBLISHED:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
+            # First the one that is published: old consumers take the first of the addresses in ZooKeeper.
+            "listeners": f"PLAINTEXT://0.0.0.0:{PUBLISHED_PORT},INTERNAL://0.0.0.0:{INTERNAL_PORT}",
+            "advertised.listeners": f"PLAINTEXT://{LOCALHOST}:{self.port},INTERNAL://{self.alias}:{INTERNAL_PORT}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT",
+            "inter.broker.listener.name": "INTERNAL",
             "log.dirs": DATA,
             "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
         }

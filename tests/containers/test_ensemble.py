@@ -1,8 +1,9 @@
-"""Three ZooKeepers and three brokers in containers: the ensemble's leader is killed while records flow."""
+"""Three ZooKeepers and three brokers in containers: the ensemble's leader is killed while a group reads the load."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from kafka_zk.testing.broker_container import ContainerCluster
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble
 from storage.types import TopicPartition
+from tests.integration.groups import Member, settled
 from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.containers
 
 PARTITIONS = 6
+SESSION_TIMEOUT_MS = 10_000
 PAUSE_S = 0.005
 STEP = 100  # records that must be acknowledged at each stage before it goes on
 TIMEOUT_S = 120
@@ -66,35 +69,78 @@ def new_leader(ensemble: ZooKeeperEnsemble, old: ZooKeeperContainer) -> Callable
     return lambda: (leader := ensemble.leader()) is not None and leader is not old
 
 
-def test_a_killed_zookeeper_leader_under_load_costs_nothing(
-    zookeeper_image: str, broker_image: str, tmp_path: Path
-) -> None:
-    """What was acknowledged is there once, in order; brokers and controller stay; topics can be made meanwhile."""
-    with (
-        ZooKeeperEnsemble(zookeeper_image) as ensemble,
-        ContainerCluster(
-            tmp_path, image=broker_image, network=ensemble.network, container=ensemble, chroot="/kafka"
-        ) as cluster,
-    ):
+@pytest.fixture
+def ensemble(zookeeper_image: str) -> Iterator[ZooKeeperEnsemble]:
+    """Sessions of 10 s: an election takes its time on a busy machine."""
+    with ZooKeeperEnsemble(zookeeper_image, tick_time_ms=500) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def cluster(ensemble: ZooKeeperEnsemble, broker_image: str, tmp_path: Path) -> Iterator[ContainerCluster]:
+    with ContainerCluster(
+        tmp_path,
+        image=broker_image,
+        network=ensemble.network,
+        container=ensemble,
+        chroot="/kafka",
+        properties={"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)},
+    ) as cluster:
         create_topic(cluster.bootstrap, "load", PARTITIONS, {})
-        load = Load(cluster.bootstrap, "load")
-        load.start()
-        try:
-            wait_for(more_acknowledged(load), "records before the kill", TIMEOUT_S)
-            old = ensemble.leader()
-            assert old is not None
-            old.kill()
-            wait_for(new_leader(ensemble, old), "a new leader", TIMEOUT_S)
-            wait_for(more_acknowledged(load), "records after the kill", TIMEOUT_S)
-            cluster.wait_ready()  # all three brokers, and a controller, as each of them sees it
-            create_topic(cluster.bootstrap, "made-meanwhile", 3, {})
-            old.start()
-            wait_for(lambda: old.report().mode == "follower", "the killed server as a follower", TIMEOUT_S)
-            wait_for(more_acknowledged(load), "records after the return", TIMEOUT_S)
-        finally:
-            load.end()
-        assert load.failures == []
-        assert read_all(cluster.bootstrap, len(load.acknowledged)) == load.acknowledged
+        yield cluster
+
+
+@pytest.fixture
+def group(cluster: ContainerCluster) -> Iterator[list[Member]]:
+    """Two members of a group, which share the partitions."""
+    with ExitStack() as members:
+        made = []
+        for _ in range(2):
+            member = Member(
+                ["load"],
+                group_id="readers",
+                zookeeper_connect=cluster.zookeeper_connect,
+                zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS,
+                rebalance_max_retries=100,  # until the ensemble has a leader again
+            )
+            members.callback(member.close)
+            made.append(member)
+        settled(*made, partitions=PARTITIONS)
+        yield made
+
+
+def test_a_killed_zookeeper_leader_under_load_costs_nothing(
+    ensemble: ZooKeeperEnsemble, cluster: ContainerCluster, group: list[Member]
+) -> None:
+    """What was acknowledged is there once, in order, and was delivered; brokers, controller and group stay, and topics
+    can be made meanwhile."""
+    load = Load(cluster.bootstrap, "load")
+    load.start()
+    try:
+        wait_for(more_acknowledged(load), "records before the kill", TIMEOUT_S)
+        old = ensemble.leader()
+        assert old is not None
+        old.kill()
+        wait_for(new_leader(ensemble, old), "a new leader", TIMEOUT_S)
+        wait_for(more_acknowledged(load), "records after the kill", TIMEOUT_S)
+        cluster.wait_ready()  # all three brokers, and a controller, as each of them sees it
+        create_topic(cluster.bootstrap, "made-meanwhile", 3, {})
+        old.start()
+        wait_for(lambda: old.report().mode == "follower", "the killed server as a follower", TIMEOUT_S)
+        wait_for(more_acknowledged(load), "records after the return", TIMEOUT_S)
+    finally:
+        load.end()
+    assert load.failures == []
+    assert read_all(cluster.bootstrap, len(load.acknowledged)) == load.acknowledged
+    wait_for(lambda: delivered(group) >= set(load.acknowledged.values()), "the delivery of every record", TIMEOUT_S)
+    settled(*group, partitions=PARTITIONS)
+
+
+def delivered(group: list[Member]) -> set[tuple[int, int]]:
+    """(partition, offset) of everything that some member was given."""
+    return {
+        (tp.partition, offset) for member in group for tp, offsets in list(member.offsets.items()) for offset in offsets
+    }
 
 
 def read_all(bootstrap: str, count: int) -> dict[bytes, tuple[int, int]]:
