@@ -5,9 +5,6 @@
 ``_``, ``___`` becomes ``-``. Keys of a mounted ``/etc/kafka/server.properties`` are kept unless the environment says
 otherwise. ``-D`` options in ``KAFKA_OPTS`` are taken over where they secure the connection to ZooKeeper. Without
 ``KAFKA_LISTENERS`` the broker listens on the ports that it advertises, or on 9092.
-
-    entrypoint.py                run the broker
-    entrypoint.py healthcheck    exit code 0 if it serves and knows the controller
 """
 
 import os
@@ -32,8 +29,6 @@ SPELLINGS = {key.lower().replace(".", ""): key for key in (*BROKER_CONFIGS, *SEC
 def main() -> int:
     from kafka_zk.cli.properties import read_properties
 
-    if sys.argv[1:] == ["healthcheck"]:
-        return healthcheck(read_properties(WRITTEN))
     mounted = read_properties(MOUNTED) if MOUNTED.exists() else {}
     properties = server_properties(os.environ, mounted)
     if not properties.get("zookeeper.connect"):
@@ -79,14 +74,6 @@ def listeners(advertised: str) -> str:
 def escape(value: str) -> str:
     """A value as a properties file wants it."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
-
-
-def healthcheck(properties: Mapping[str, str]) -> int:
-    from kafka_zk.embedded.probe import ask_broker
-
-    port = properties["listeners"].partition(",")[0].rpartition(":")[2]
-    view = ask_broker("127.0.0.1", int(port))
-    return 0 if view is not None and view.controller_id >= 0 else 1
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ CONF, DATA = PurePosixPath("/conf"), PurePosixPath("/data")
 SECURITY = CONF / "security"
 START_TIMEOUT_S = 120
 CONNECT_TO_PEER_MS = 1_000  # the address of a killed container does not even refuse
-POLL_INTERVAL_S = 0.05
+POLL_INTERVAL_S = 0.2
 PORT_ATTEMPTS = 5
 JVM_FLAGS = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 QUOTED_LOG_CHARACTERS = 500

@@ -1,12 +1,19 @@
-"""What ``make test-containers`` runs, with an engine: build the images, then all container tests, then the integration
-tests that take the plugin's fixtures, once more with everything in containers."""
+"""What ``make test-containers`` runs, with an engine: build the images, all container tests, then integration tests of
+clients, brokers and security once more with everything in containers. Any other runs so too: ``pytest --containers``.
+"""
 
 import subprocess
 import sys
 
 from tests.containers import images
 
-IN_CONTAINERS = ("tests/integration", "tests/kafka_zk/testing")
+IN_CONTAINERS = (
+    "tests/integration/test_reader.py",
+    "tests/integration/test_producer.py",
+    "tests/integration/test_broker_lifecycle.py",
+    "tests/integration/test_zookeeper_security.py",
+    "tests/kafka_zk/testing",
+)
 
 
 def main() -> int:

@@ -8,17 +8,24 @@ import pytest
 
 from kafka_zk import __version__
 from kafka_zk.config import KafkaConfig
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.ports import free_port
 
 DOCKER = Path(__file__).parents[2] / "docker"
 
 
-@pytest.fixture(scope="module")
-def entrypoint() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("entrypoint", DOCKER / "entrypoint.py")
+def load(name: str) -> ModuleType:
+    """A script of the folder docker, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, DOCKER / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def entrypoint() -> ModuleType:
+    return load("entrypoint")
 
 
 @pytest.mark.parametrize(
@@ -83,3 +90,11 @@ def test_what_compose_sets_is_known(entrypoint: ModuleType) -> None:
     config, warnings = KafkaConfig.from_properties(entrypoint.server_properties(environ, {}))
     assert warnings == []
     assert config.broker_id == 1
+
+
+@pytest.mark.integration
+def test_the_health_check_asks_a_real_broker(kafka_zk_cluster: EmbeddedCluster) -> None:
+    healthcheck = load("healthcheck")
+    assert healthcheck.controller_id(kafka_zk_cluster.brokers[0].port) in (0, 1, 2)
+    with pytest.raises(ConnectionRefusedError):
+        healthcheck.controller_id(free_port())
