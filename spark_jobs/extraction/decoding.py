@@ -101,23 +101,24 @@ def _avro_udf(schema: str) -> Any:
     if not ddl.startswith("struct<"):
         raise ExtractionFailed("--schema: an Avro record is needed")
 
-    @udf(ddl)
-    def decode(value: bytes | None) -> Any:
-        import io
+    return udf(lambda value: decode_avro(document, value), ddl)
 
-        import fastavro
 
-        if value is None:
-            return None
-        framed = value[:1] == b"\0" and len(value) > _CONFLUENT_HEADER_BYTES
-        for start in (_CONFLUENT_HEADER_BYTES, 0) if framed else (0,):
-            stream = io.BytesIO(bytes(value[start:]))
-            try:
-                record = fastavro.schemaless_reader(stream, document, None)
-            except (EOFError, ValueError, IndexError, UnicodeDecodeError):
-                continue
-            if stream.tell() == len(value) - start:
-                return record
+def decode_avro(schema: Any, value: bytes | None) -> Any:
+    """The record in ``value``; None if there is none, or it is no whole record of this schema. Runs in executors."""
+    import io
+
+    import fastavro
+
+    if value is None:
         return None
-
-    return decode
+    framed = value[:1] == b"\0" and len(value) > _CONFLUENT_HEADER_BYTES
+    for start in (_CONFLUENT_HEADER_BYTES, 0) if framed else (0,):
+        stream = io.BytesIO(bytes(value[start:]))
+        try:
+            record = fastavro.schemaless_reader(stream, schema, None)
+        except (EOFError, ValueError, IndexError, UnicodeDecodeError):
+            continue
+        if stream.tell() == len(value) - start:
+            return record
+    return None

@@ -19,7 +19,7 @@ from tests.integration.processes import ROOT
 from tests.integration.spark import LOCAL
 
 PARTITIONS = 2
-TIMEOUT_S = 240
+TIMEOUT_S = 400
 
 
 class KilledExtraction:

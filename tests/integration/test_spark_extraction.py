@@ -22,7 +22,7 @@ def extract(cluster: EmbeddedCluster, topic: str, target: Path, *more: str) -> "
     command = [sys.executable, "-m", "kafka_zk", "extract", "--zookeeper", cluster.zookeeper_connect, "--group", "lake",
                "--topic", topic, "--to", str(target), "--master", "local[1]", *conf, *more]  # fmt: skip
     environ = {**os.environ, **LOCAL, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=240, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=400, check=False)
 
 
 def test_extract_as_a_person_runs_it(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path) -> None:

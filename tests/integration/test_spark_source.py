@@ -109,7 +109,7 @@ def test_a_stream_reads_what_is_available_and_goes_on_from_its_checkpoint(
             reader = reader.option(name, value)
         writer = reader.load().writeStream.format("parquet").option("path", str(tmp_path / "out"))
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(300)
         return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
     assert run() == [60, 40]
