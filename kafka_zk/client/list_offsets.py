@@ -47,7 +47,7 @@ async def list_offsets(
     timeout_ms: int,
     retry_backoff_ms: int,
 ) -> dict[TopicPartition, ListedOffset]:
-    """Look up one offset for each partition.
+    """Look up one offset for each partition, in the order of ``wanted``.
 
     Args: ``wanted``: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a time in ms since the epoch.
     Raises: BrokerError for what waiting does not cure; KafkaTimeoutError naming the last cause after ``timeout_ms``.
@@ -74,7 +74,7 @@ async def list_offsets(
             found.update(answers)
         left = {tp: spec for tp, spec in left.items() if tp not in found}
         if not left:
-            return found
+            return {tp: found[tp] for tp in wanted}
         fatal = next((cause for cause in causes if not cause.retriable), None)
         if fatal is not None:
             raise fatal
