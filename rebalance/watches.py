@@ -1,7 +1,7 @@
 """What a member watches of its group: members, the leader's assignment, brokers, and the topics it has to know.
 
 All reads of a start are sent together. Each change is told as an input of ``GroupMember``. Tests:
-``tests/rebalance/test_watches.py``.
+``tests/rebalance/test_driver.py``.
 """
 
 from collections.abc import Callable, Iterable

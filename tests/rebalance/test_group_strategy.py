@@ -1,0 +1,56 @@
+"""Which strategy a group runs, and who leads it."""
+
+import pytest
+
+from rebalance.group_strategy import STRATEGIES, choose, leader
+from registry.consumers import Member
+from registry.znodes.consumers import ConsumerRegistration
+
+
+def members(*strategies: tuple[str, ...]) -> dict[str, Member]:
+    """m0, m1, … by age."""
+    return {
+        f"m{number}": Member(ConsumerRegistration({"t": 1}, strategies=announced), 100 + number)
+        for number, announced in enumerate(strategies)
+    }
+
+
+@pytest.mark.parametrize(
+    ("announced", "expected"),
+    [
+        ([("range",)], "range"),
+        ([("cooperative-sticky", "range")] * 3, "cooperative-sticky"),
+        ([("range",), ("cooperative-sticky", "range")], "range"),
+        ([("sticky", "range"), ("range", "sticky"), ("sticky", "range")], "sticky"),
+        ([("sticky", "roundrobin"), ("roundrobin", "sticky")], "roundrobin"),  # a tie: by name
+        ([("lottery", "range")], "range"),  # one of the future
+    ],
+)
+def test_what_all_announce_is_voted_on(announced: list[tuple[str, ...]], expected: str) -> None:
+    choice = choose(members(*announced), ("sticky",))
+    assert choice.strategy is STRATEGIES[expected] and not choice.warning
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [(("cooperative-sticky", "roundrobin", "range"), "roundrobin"), (("sticky",), "range"), (("range",), "range")],
+)
+def test_with_a_member_that_announces_nothing_everybody_is_classic(own: tuple[str, ...], expected: str) -> None:
+    choice = choose(members(own, ()), own)
+    assert choice.strategy.name == expected and not choice.strategy.by_leader and choice.warning
+    assert choice.why == f"falls back to eager {expected}: m1 announces no strategy"
+
+
+def test_without_a_common_strategy_the_group_falls_back() -> None:
+    choice = choose(members(("sticky",), ("cooperative-sticky",)), ("sticky",))
+    assert choice.strategy.name == "range" and choice.warning
+
+
+def test_the_oldest_of_our_members_leads() -> None:
+    assert leader(members((), ("range",), ("range",))) == "m1"
+    assert leader(members(())) is None
+
+
+def test_what_does_not_stop_the_world_needs_a_leader() -> None:
+    """Or two members could compute from different owners."""
+    assert all(strategy.by_leader for strategy in STRATEGIES.values() if strategy.incremental)

@@ -1,0 +1,81 @@
+"""What follows from what a member has read of its group."""
+
+from typing import Any
+
+import pytest
+
+from rebalance.group_strategy import STRATEGIES
+from rebalance.group_view import GroupView
+from rebalance.topic_filter import InvalidTopicFilter
+from rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted
+from registry.consumers import Member
+from registry.znodes.consumers import WHITE_LIST, ConsumerRegistration
+from registry.znodes.group_assignment import GroupAssignment
+from storage.types import TopicPartition
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+MINE = ConsumerRegistration({"t": 2}, strategies=("cooperative-sticky", "range"))
+
+
+def view(name: str, **fields: Any) -> GroupView:
+    """Of a group that runs the strategy of that name."""
+    members = {"a": Member(MINE, 5), "b": Member(MINE, 3)}
+    made = GroupView("a", MINE, True, members, STRATEGIES[name])
+    for field, value in fields.items():
+        setattr(made, field, value)
+    return made
+
+
+def written(strategy: str = "cooperative-sticky", **threads: str) -> GroupAssignment:
+    partitions = {"t0": T0, "t1": T1, "u0": U0}
+    return GroupAssignment(4, strategy, "b", {partitions[name]: thread for name, thread in threads.items()})
+
+
+def test_the_target_is_unknown_until_everything_it_follows_from_is_read() -> None:
+    """Then a member keeps what it has: giving it back would be a rebalance for nothing."""
+    read = {"partitions": {"t": (0, 1)}, "broker_ids": frozenset({1})}
+    assert view("range", **read).target() == {T0: 0, T1: 1}
+    for missing in ("partitions", "broker_ids", "members", "strategy"):
+        assert view("range", **{**read, missing: None}).target() is None
+    assert view("sticky").target() is None
+
+
+def test_a_leader_s_assignment_is_followed_as_far_as_it_is_subscribed_to() -> None:
+    """It may have been made for an older registration of the same static member."""
+    assignment = written(t0="a-1", t1="a-2", u0="a-0")
+    assert view("sticky", assignment=assignment).target() == {T0: 1}
+
+
+def test_a_member_whose_name_continues_mine_is_another_one() -> None:
+    assert view("sticky", assignment=written(t0="a-1-0", t1="a-0")).target() == {T1: 0}
+
+
+def test_an_assignment_of_a_time_without_leader_is_none() -> None:
+    assert view("sticky", assignment=written("range")).target() is None
+
+
+def test_who_does_not_assign_need_not_know_the_topics() -> None:
+    assert view("sticky").topics_to_watch() == NOTHING_WANTED
+    assert view("range").topics_to_watch() == TopicsWanted(frozenset({"t"}))
+    leading = view("sticky", members={"a": Member(MINE, 5)})
+    assert leading.leads and leading.topics_to_watch() == TopicsWanted(frozenset({"t"}))
+
+
+def test_what_an_eager_group_starts_over_for() -> None:
+    read = {"partitions": {"t": (0, 1)}, "broker_ids": frozenset({1})}
+    basis = view("range", **read).basis()
+    assert basis == view("range", **read).basis()
+    assert basis != view("range", **{**read, "broker_ids": frozenset({1, 2})}).basis()
+    assert basis != view("range", **{**read, "partitions": {"t": (0, 1, 2)}}).basis()
+    assert basis != view("roundrobin", **read).basis()
+    assert basis != view("range", **read, members={"a": Member(MINE, 5)}).basis()
+    back = {"a": Member(MINE, 5), "b": Member(MINE, 9)}  # a static member that was away for a moment
+    assert basis == view("range", **read, members=back).basis()
+    assert view("sticky", assignment=written(t0="a-0")).basis() != view("sticky", assignment=written(t1="a-0")).basis()
+    assert view("cooperative-sticky", assignment=written(t0="a-0")).basis() is None
+
+
+def test_a_regular_expression_that_is_not_understood_is_an_error() -> None:
+    odd = Member(ConsumerRegistration({"[a-z&&[^b]]": 1}, WHITE_LIST), 7)
+    with pytest.raises(InvalidTopicFilter):
+        view("range", members={"b": odd}, partitions={"t": (0,)}, broker_ids=frozenset()).target()
