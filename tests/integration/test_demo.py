@@ -10,10 +10,11 @@ from kafka_zk.demo.flights import count_flights, find_flights
 from tests.integration.processes import kafka_zk, running, start, wait_for_end
 
 pytestmark = pytest.mark.integration
+TIMEOUT_S = 300
 
 
 def test_all_rows_come_back_and_no_process_stays() -> None:
-    done = kafka_zk("demo", "--json")
+    done = kafka_zk("demo", "--json", timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["ok"]
@@ -22,6 +23,8 @@ def test_all_rows_come_back_and_no_process_stays() -> None:
     assert len(report["partitions"]) == 8
     assert len({partition["leader"] for partition in report["partitions"]}) == 3
     assert {node["path"] for node in report["znodes"]} >= {"/controller", "/brokers/ids/2", "/brokers/topics/flights"}
+    causes = "; ".join(cause for each in report["rebalances"] for cause in each["causes"])
+    assert "counters_dora came" in causes and "counters_ben" in causes, "one joined, one was killed"
     assert not any(running(pid) for pid in report["pids"].values())
 
 
@@ -36,7 +39,7 @@ def test_a_broker_that_dies_fails_the_demo_with_one_sentence() -> None:
             if line.startswith("2."):
                 break
         os.kill(pids[1], signal.SIGKILL)
-        output, errors = process.communicate(timeout=40)
+        output, errors = process.communicate(timeout=TIMEOUT_S)
     finally:
         process.kill()
     assert process.returncode == 1, output
@@ -46,7 +49,7 @@ def test_a_broker_that_dies_fails_the_demo_with_one_sentence() -> None:
 
 
 def test_a_kept_cluster_is_stopped_by_one_signal(tmp_path: object) -> None:
-    done = kafka_zk("demo", "--keep", "--json", "--data", str(tmp_path))
+    done = kafka_zk("demo", "--keep", "--json", "--data", str(tmp_path), timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     pids = [report["kept_pid"], *report["pids"].values()]
