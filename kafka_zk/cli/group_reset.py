@@ -59,17 +59,18 @@ def new_offsets(
     """The offset to store for each partition, within what its log holds. Raises: CommandFailed, KafkaError."""
     from kafka_zk.client.list_offsets import EARLIEST, LATEST
 
-    earliest, latest = (
-        {tp: found.offset for tp, found in admin.list_offsets(dict.fromkeys(partitions, spec)).items()}
-        for spec in (EARLIEST, LATEST)
-    )
+    def listed(spec: int) -> dict[TopicPartition, int]:
+        """In the order of ``partitions``: brokers answer in any."""
+        found = admin.list_offsets(dict.fromkeys(partitions, spec))
+        return {tp: found[tp].offset for tp in partitions}
+
+    earliest, latest = listed(EARLIEST), listed(LATEST)
     if target.earliest:
         return earliest
     if target.latest:
         return latest
     if target.time_ms is not None:
-        at_time = admin.list_offsets(dict.fromkeys(partitions, target.time_ms))
-        return {tp: latest[tp] if found.offset < 0 else found.offset for tp, found in at_time.items()}
+        return {tp: latest[tp] if offset < 0 else offset for tp, offset in listed(target.time_ms).items()}
     return {tp: _within(tp, _wished(tp, current, target), earliest[tp], latest[tp]) for tp in partitions}
 
 

@@ -18,7 +18,8 @@ class Brokers:
     offsets: ClassVar = {EARLIEST: {ONE: 10, TWO: 0}, LATEST: {ONE: 100, TWO: 50}, 7: {ONE: 20, TWO: -1}}
 
     def list_offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        return {tp: ListedOffset(self.offsets[spec][tp], -1, -1) for tp, spec in wanted.items()}
+        answered = reversed(wanted.items())  # brokers answer in any order
+        return {tp: ListedOffset(self.offsets[spec][tp], -1, -1) for tp, spec in answered}
 
 
 @pytest.mark.parametrize(
