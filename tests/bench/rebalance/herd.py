@@ -17,10 +17,11 @@ from registry.pipeline import found
 from registry.znodes import consumers
 from tests.bench.rebalance.methods import Group, Method
 from tests.bench.rebalance.processes import MemberProcess
-from tests.bench.rebalance.zookeeper_counters import Counters, read
+from tests.bench.rebalance.zookeeper_counters import Counters, read, session_count
+from tests.peers.processes import wait_until
 from tests.peers.targets import Target
 
-_SESSION_TIMEOUT_MS = 20_000
+_SESSION_TIMEOUT_MS = 10_000
 #: Well within what counts as quiet: the first commits are not the next join's.
 _COMMIT_INTERVAL_MS = 1000
 #: Longer than the back-off of Kafka's consumer between two tries.
@@ -65,6 +66,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     group = Group(name, topic(partitions), cluster, None, _SESSION_TIMEOUT_MS, _COMMIT_INTERVAL_MS)
     port = zookeeper_port(cluster)
+    sessions_before = session_count(port)
     process = MemberProcess(method.command(group), folder / f"{name}.log")
     names = [f"m{number:03}" for number in range(members)]
     try:
@@ -82,6 +84,8 @@ def run(
         )  # fmt: skip
     finally:
         process.kill()
+    # Sessions that expire are writes: they must not be counted with the next group's join.
+    wait_until(lambda: session_count(port) <= sessions_before, _TIMEOUT_S, f"{name}: its sessions end")
     progress(
         f"{name}: {result.requests} requests, {result.notifications} notifications, {result.owned} owned, "
         f"{result.expired} sessions expired"

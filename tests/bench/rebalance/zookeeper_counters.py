@@ -27,8 +27,7 @@ class CountersRefused(Exception):
 
 def read(port: int) -> Counters:
     """Raises: CountersRefused."""
-    lines = (line.split("\t", 1) for line in four_letter_word("mntr", port).splitlines() if "\t" in line)
-    values = dict(lines)
+    values = _mntr(port)
     try:
         return Counters(
             int(values["zk_prep_processor_request_queued"]),
@@ -38,3 +37,15 @@ def read(port: int) -> Counters:
         )
     except KeyError as missing:
         raise CountersRefused(f"mntr of the ZooKeeper at port {port} has no {missing}") from missing
+
+
+def session_count(port: int) -> int:
+    """How many sessions there are now, of killed processes too until they expire. Raises: CountersRefused."""
+    values = _mntr(port)
+    if "zk_global_sessions" not in values:
+        raise CountersRefused(f"mntr of the ZooKeeper at port {port} does not count sessions")
+    return int(values["zk_global_sessions"])
+
+
+def _mntr(port: int) -> dict[str, str]:
+    return dict(line.split("\t", 1) for line in four_letter_word("mntr", port).splitlines() if "\t" in line)
