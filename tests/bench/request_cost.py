@@ -92,7 +92,7 @@ class OneBroker:
         listener.start_accepting()
         self._client = socket.create_connection(("127.0.0.1", port), _TIMEOUT_S)
         self._client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        self._reactor.until(lambda: listener.connections)
+        self._reactor.until(lambda: listener.connections, _TIMEOUT_S)
         transport: Any = listener.connections[0].transport
         self._broker_socket: socket.socket = transport.socket
         self.extra: Callable[[memoryview], object] = lambda body: None

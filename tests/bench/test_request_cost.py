@@ -39,7 +39,7 @@ def test_the_same_request_costs_the_same_again(broker: OneBroker, kind: str) -> 
     first, second = broker.cost(kind), broker.cost(kind)
     assert second.opcodes == pytest.approx(first.opcodes, rel=0.02)
     assert second.system_calls == first.system_calls
-    assert second.peak_bytes == pytest.approx(first.peak_bytes, rel=0.02)
+    assert second.peak_bytes == pytest.approx(first.peak_bytes, rel=0.05)
 
 
 def test_a_tenth_more_python_is_noticed(broker: OneBroker) -> None:
