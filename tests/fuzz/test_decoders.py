@@ -84,7 +84,7 @@ def test_batches_are_read_or_are_storage_errors(campaign_seed: int) -> None:
 
 
 def test_the_densest_frames_take_time_linear_in_their_size() -> None:
-    """As many objects as a frame can hold: sixteen times the bytes, sixteen times the time and what a busy machine adds;
+    """As many objects as a frame can hold: sixteen times the bytes, sixteen times the time and a busy machine;
     256 times would be quadratic. The collector's share depends on all that other tests left behind: it is kept out."""
 
     def seconds(size: int) -> float:
