@@ -78,9 +78,14 @@ class Released(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class Claimed(RebalanceEvent):
-    """The owner znodes are this member's; partition -> committed offset (-1: none)."""
+    """The owner znodes are this member's; partition -> committed offset (-1: none).
+
+    ``tokens``: partition -> version of its offset znode after the claim. Of two claims of a partition the one with the
+    larger token is the later one, whenever the events are told (one of a member that was paused comes late).
+    """
 
     offsets: Mapping[TopicPartition, int]
+    tokens: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)

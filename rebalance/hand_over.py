@@ -84,20 +84,21 @@ class HandOver:
 
     def claim_settled(self, outcomes: Mapping[TopicPartition, Claimed | Taken]) -> None:
         """Those that were taken are waited for; those that are not wanted any more go back at once."""
-        claimed: dict[TopicPartition, int] = {}
+        claimed: dict[TopicPartition, Claimed] = {}
         taken: dict[TopicPartition, str] = {}
         for partition, outcome in sorted(outcomes.items()):
             if self._table.state(partition) is not PartitionState.CLAIMING:
                 continue
             if isinstance(outcome, Claimed):
-                claimed[partition] = outcome.offset
+                claimed[partition] = outcome
             elif self._wanted(partition):
                 taken[partition] = outcome.owner
             else:
                 self._table.change(partition, PartitionState.FREE)
         if claimed:
-            self._out.note(events.Claimed, claimed)
-            self._start({tp: offset for tp, offset in claimed.items() if self._wanted(tp)})
+            offsets = {tp: outcome.offset for tp, outcome in claimed.items()}
+            self._out.note(events.Claimed, offsets, {tp: outcome.token for tp, outcome in claimed.items()})
+            self._start({tp: offset for tp, offset in offsets.items() if self._wanted(tp)})
             self._release({tp: None for tp in claimed if not self._wanted(tp)})
         for partition, owner in taken.items():
             self._table.change(partition, PartitionState.WAITING).owner = owner

@@ -40,7 +40,7 @@ def main(file: str, topic: str, group: str, strategy: str, zookeeper: str, name:
     lines = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def put(fact: Fact) -> None:
-        line = [fact.time_ms, fact.member, fact.kind.value, *fact.partition, fact.offset]
+        line = [fact.time_ms, fact.member, fact.kind.value, *fact.partition, fact.offset, fact.token]
         os.write(lines, json.dumps(line).encode() + b"\n")
 
     def observe(event: GroupEvent) -> None:

@@ -101,8 +101,8 @@ class Lab:
         for file in self.folder.glob("*.jsonl"):
             for line in file.read_text().splitlines(keepends=True):
                 if line.endswith("\n"):
-                    time_ms, member, kind, topic, partition, offset = json.loads(line)
-                    facts.append(Fact(time_ms, member, Kind(kind), TopicPartition(topic, partition), offset))
+                    time_ms, member, kind, topic, partition, offset, token = json.loads(line)
+                    facts.append(Fact(time_ms, member, Kind(kind), TopicPartition(topic, partition), offset, token))
         return sorted(facts, key=lambda fact: fact.time_ms)
 
 

@@ -20,7 +20,7 @@ from storage.types import TopicPartition
 
 
 class Kind(Enum):
-    CLAIMED = "claimed"  # the member owns the partition from here on
+    CLAIMED = "claimed"  # the member owns the partition, unless a claim with a larger token was seen before
     ENDED = "ended"  # released, or lost as the member knows now
     HANDED_OUT = "handed out"  # the record at ``offset`` was given to the user
     STORED = "stored"  # seen in ZooKeeper: the committed offset
@@ -34,6 +34,7 @@ class Fact(NamedTuple):
     kind: Kind
     partition: TopicPartition
     offset: int = -1
+    token: int = -1  # of a claim
 
 
 def facts_of(event: object) -> Iterator[Fact]:
@@ -41,7 +42,7 @@ def facts_of(event: object) -> Iterator[Fact]:
     match event:
         case events.Claimed():
             for partition, offset in event.offsets.items():
-                yield Fact(event.time_ms, event.actor, Kind.CLAIMED, partition, offset)
+                yield Fact(event.time_ms, event.actor, Kind.CLAIMED, partition, offset, event.tokens[partition])
         case events.Released() | events.OwnershipLost():
             for partition in event.partitions:
                 yield Fact(event.time_ms, event.actor, Kind.ENDED, partition)
@@ -51,6 +52,7 @@ def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | N
     """Every promise that was broken, in order. ``log_ends``: partition -> its number of records, all to be delivered
     by the end (None: not asked)."""
     holder: dict[TopicPartition, str] = {}
+    last_token: dict[TopicPartition, int] = {}
     stored: dict[TopicPartition, int] = {}
     handed_out: defaultdict[TopicPartition, set[int]] = defaultdict(set)
     broken: list[str] = []
@@ -58,7 +60,8 @@ def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | N
         partition = fact.partition
         match fact.kind:
             case Kind.CLAIMED:
-                holder[partition] = fact.member
+                if fact.token > last_token.get(partition, -1):
+                    holder[partition], last_token[partition] = fact.member, fact.token
             case Kind.ENDED:
                 if holder.get(partition) == fact.member:
                     del holder[partition]

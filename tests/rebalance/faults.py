@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from registry.client import SessionState
 from tests.rebalance.world import Group, Process
 
 MEMBERS_MAX = 6
@@ -91,10 +92,15 @@ class Faults:
         self._later(12_000, process.client.heal)
 
     def _expire(self) -> None:
-        """By force, which no lease can foresee: so the client is cut off first and knows that it is."""
+        """By force, which no lease can foresee: so only while the process knows that its connection is gone."""
         process = self._someone()
         process.client.cut()
-        self._later(300, lambda: self._group.zookeeper.expire(process.client))
+
+        def expire() -> None:
+            if process.client.state is SessionState.SUSPENDED:
+                self._group.zookeeper.expire(process.client)
+
+        self._later(300, expire)
         self._later(600, process.client.heal)
 
     def _lose_a_request(self) -> None:

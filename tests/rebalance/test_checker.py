@@ -10,16 +10,20 @@ from tests.rebalance.world import Group
 T0 = TopicPartition("t", 0)
 
 
-def fact(time_ms: float, member: str, kind: Kind, offset: int = -1) -> Fact:
-    return Fact(time_ms, member, kind, T0, offset)
+def fact(time_ms: float, member: str, kind: Kind, offset: int = -1, token: int = -1) -> Fact:
+    return Fact(time_ms, member, kind, T0, offset, token)
+
+
+def claim(time_ms: float, member: str, token: int) -> Fact:
+    return fact(time_ms, member, Kind.CLAIMED, token=token)
 
 
 HANDED_OVER = [
-    fact(1, "a", Kind.CLAIMED),
+    claim(1, "a", 1),
     fact(2, "a", Kind.HANDED_OUT, 0),
     fact(3, "", Kind.STORED, 1),
     fact(4, "a", Kind.ENDED),
-    fact(5, "b", Kind.CLAIMED),
+    claim(5, "b", 3),
     fact(6, "b", Kind.HANDED_OUT, 1),
     fact(7, "", Kind.STORED, 2),
 ]
@@ -48,20 +52,27 @@ def test_a_record_that_nobody_saw_is_found() -> None:
 
 
 def test_an_end_that_comes_late_does_not_take_the_next_owner_away() -> None:
-    late = [fact(1, "a", Kind.CLAIMED), fact(2, "b", Kind.CLAIMED), fact(3, "a", Kind.ENDED)]
+    late = [claim(1, "a", 1), claim(2, "b", 2), fact(3, "a", Kind.ENDED)]
     assert violations([*late, fact(4, "b", Kind.HANDED_OUT, 0)]) == []
+
+
+def test_a_claim_that_is_told_late_does_not_take_the_next_owner_away() -> None:
+    """A member that was paused hears of its claim when another one has claimed already."""
+    late = [claim(2, "b", 2), claim(3, "a", 1)]
+    assert violations([*late, fact(4, "b", Kind.HANDED_OUT, 0)]) == []
+    assert violations([*late, fact(4, "a", Kind.HANDED_OUT, 0)]) == ["4: a handed out t-0@0, but it is b's"]
 
 
 def test_events_become_facts() -> None:
     told = [
-        events.Claimed(5, "a", "", 0, {T0: 7}),
+        events.Claimed(5, "a", "", 0, {T0: 7}, {T0: 2}),
         events.Released(6, "a", "", 0, (T0,), ()),
         events.OwnershipLost(7, "a", "", 0, (T0,)),
         events.MemberLeft(8, "a", "", 0),
     ]
     facts = [fact for event in told for fact in facts_of(event)]
     assert facts == [
-        fact_of for fact_of in (fact(5, "a", Kind.CLAIMED, 7), fact(6, "a", Kind.ENDED), fact(7, "a", Kind.ENDED))
+        fact_of for fact_of in (fact(5, "a", Kind.CLAIMED, 7, 2), fact(6, "a", Kind.ENDED), fact(7, "a", Kind.ENDED))
     ]
 
 

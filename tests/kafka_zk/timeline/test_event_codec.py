@@ -18,9 +18,10 @@ def test_every_kind_of_event_survives(event: GroupEvent) -> None:
 
 def test_what_a_line_looks_like() -> None:
     """Partitions as topic-partition, keys as in the class."""
-    event = Claimed(1_000, "g_a", "generation 2", 0, {TopicPartition("t", 0): 5})
+    event = Claimed(1_000, "g_a", "generation 2", 0, {TopicPartition("t", 0): 5}, {TopicPartition("t", 0): 9})
     assert encode(event) == {
         "event": "Claimed", "time_ms": 1_000, "actor": "g_a", "cause": "generation 2", "zxid": 0, "offsets": {"t-0": 5},
+        "tokens": {"t-0": 9},
     }  # fmt: skip
     assert {"WatchArmed", "WatchFired", "RebalanceFinished", "OwnersSeen"} <= EVENT_TYPES.keys()
 
