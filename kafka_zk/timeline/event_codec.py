@@ -1,7 +1,7 @@
 """Events of groups as JSON and back: a line of a trace file.
 
-``{"event":"Claimed","time_ms":…,"actor":…,"cause":…,"zxid":…,"offsets":{"t-0":5},"tokens":{"t-0":9}}``. A partition is written
-``topic-partition``. A key that the class does not have is ignored, so that newer traces can be read. Pure.
+``{"event":"Claimed","time_ms":…,"actor":…,"cause":…,"zxid":…,"offsets":{"t-0":5},"tokens":{"t-0":9}}``. A partition is
+written ``topic-partition``. A key that the class does not have is ignored, so that newer traces can be read. Pure.
 """
 
 from collections.abc import Callable, Mapping
