@@ -10,7 +10,7 @@ from spark_jobs.schema import arrow_schema
 
 _ROWS = 16_384
 _BYTES = 2 * 1024 * 1024
-_SMALLEST_BYTES = 256
+_NOT_ASCII = 0x80
 
 
 class ArrowColumns:
@@ -113,9 +113,7 @@ class ArrowColumns:
         """A record without headers has null there, as in Spark's own source."""
         header_count = int(self._fill[kernel.HEADERS])
         every = np.ones(header_count, np.uint8)
-        names = _binary(
-            pa.string(), header_count, every, self._name_ends, self._names, int(self._fill[kernel.NAME_BYTES])
-        )
+        names = _text(header_count, every, self._name_ends, self._names, int(self._fill[kernel.NAME_BYTES]))
         contents = _binary(
             pa.binary(), header_count, self._content_valid, self._content_ends, self._contents,
             int(self._fill[kernel.CONTENT_BYTES]),
@@ -147,6 +145,14 @@ def _bitmap(valid: Any) -> Any:
 def _binary(kind: pa.DataType, count: int, valid: Any, ends: Any, data: Any, size_bytes: int) -> pa.Array:
     buffers = [_bitmap(valid[:count]), pa.py_buffer(ends[: count + 1]), pa.py_buffer(data[:size_bytes])]
     return pa.Array.from_buffers(kind, count, buffers)
+
+
+def _text(count: int, valid: Any, ends: Any, data: Any, size_bytes: int) -> pa.Array:
+    """Bytes that are not UTF-8 are replaced as Java's clients do; nobody checks the names of headers before."""
+    if (data[:size_bytes] < _NOT_ASCII).all():
+        return _binary(pa.string(), count, valid, ends, data, size_bytes)
+    raw = _binary(pa.binary(), count, valid, ends, data, size_bytes)
+    return pa.array([name.decode(errors="replace") for name in raw.to_pylist()], pa.string())
 
 
 def _fixed(kind: pa.DataType, count: int, data: Any) -> pa.Array:

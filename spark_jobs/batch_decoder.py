@@ -40,6 +40,10 @@ from storage.varint import read_varint
 _ABORT_MARKER = 0
 _LEGACY_MIN_SIZE = 14
 _VARINT_BYTES = 10
+_REASONS = {
+    kernel.MALFORMED: "a malformed record",
+    kernel.TIME_OUT_OF_RANGE: "a record whose timestamp in ms is too far away for Spark",
+}
 
 
 class AbortedTransaction(NamedTuple):
@@ -59,7 +63,10 @@ class Fetched(NamedTuple):
 
 
 def scan(data: memoryview, fetch_offset: int) -> Fetched:
-    """Find the whole batches; a part of one at the end is left out. Raises: CorruptRecord."""
+    """Find the whole batches; a part of one at the end is left out. Raises: CorruptRecord.
+
+    Message sets of magic 0 and 1 come first; those behind a batch of magic 2 are left to the next fetch.
+    """
     position, end = 0, len(data)
     batches: list[tuple[int, BatchHeader]] = []
     next_offset = fetch_offset
@@ -76,9 +83,9 @@ def scan(data: memoryview, fetch_offset: int) -> Fetched:
             header = read_header(data, position)
             batches.append((position, header))
             next_offset = max(next_offset, header.next_offset)
+        elif batches:
+            break
         else:
-            if batches:
-                raise CorruptRecord(f"magic {magic} at position {position} of a fetch, after batches of magic 2")
             legacy_end = following
             next_offset = max(next_offset, int.from_bytes(data[position : position + 8], "big") + 1)
         position = following
@@ -202,9 +209,9 @@ class BatchDecoder:
             status = columns.decode(source, batches, cursor, self._first_offset, self._until_offset)
             if status == kernel.DONE:
                 return
-            if status == kernel.MALFORMED:
+            if status in _REASONS:
                 where = rows[int(cursor[kernel.AT_BATCH])][kernel.BASE_OFFSET]
-                raise CorruptRecord(f"the batch at offset {where} holds a malformed record")
+                raise CorruptRecord(f"the batch at offset {where} holds {_REASONS[status]}")
             if columns.row_count:
                 yield columns.take()
                 columns.start_timestamp_type(timestamp_type)

@@ -15,6 +15,10 @@ DONE = 0
 FULL = 1
 """The arrays have no room for the next record: take what they hold, empty them, call again."""
 MALFORMED = 2
+TIME_OUT_OF_RANGE = 3
+"""A timestamp in ms that does not fit into the microseconds of Spark's."""
+
+_LAST_MS = (2**63 - 1) // 1000
 
 # One row of ``batches``: where the records lie, what they are relative to, one timestamp for all where the flag is set.
 START, END, BASE_OFFSET, BASE_TIMESTAMP, LOG_APPEND_TIME, APPEND_TIMESTAMP, RECORD_COUNT, BATCH_FIELDS = range(8)
@@ -155,7 +159,7 @@ def decode(  # type: ignore[no-untyped-def]
     offsets, timestamps_us, key_ends, keys, key_valid, value_ends, values, value_valid,
     header_ends, name_ends, names, content_ends, contents, content_valid,
 ):  # fmt: skip
-    """Append the records with ``first_offset <= offset < until_offset``; returns DONE, FULL or MALFORMED.
+    """Append the records with ``first_offset <= offset < until_offset``; returns DONE, or why it stopped.
 
     The arrays ``*_ends`` are Arrow's offsets (the first is 0, not written here); ``*_valid`` have one byte an item.
     """
@@ -189,7 +193,11 @@ def decode(  # type: ignore[no-untyped-def]
                     return MALFORMED
                 offsets[row] = offset
                 timestamp_ms = batch[BASE_TIMESTAMP] + timestamp_delta
-                timestamps_us[row] = (batch[APPEND_TIMESTAMP] if batch[LOG_APPEND_TIME] else timestamp_ms) * 1000
+                if batch[LOG_APPEND_TIME]:
+                    timestamp_ms = batch[APPEND_TIMESTAMP]
+                if timestamp_ms > _LAST_MS or timestamp_ms < -_LAST_MS:
+                    return TIME_OUT_OF_RANGE
+                timestamps_us[row] = timestamp_ms * 1000
                 fill[ROWS] = row + 1
             cursor[AT_POSITION] = end
             cursor[RECORDS_LEFT] -= 1

@@ -184,6 +184,13 @@ def test_old_messages_and_new_batches_in_one_fetch() -> None:
     ]
 
 
+def test_old_messages_behind_new_batches_are_left_to_the_next_fetch() -> None:
+    """A topic whose message.format.version went back, on a broker that stored it so."""
+    old = write_message_set([LegacyMessage(5, 1, 99, False, b"k", b"old")], 1)
+    fetched = scan(memoryview(batch([Row(0, 1, None, b"new")], 4) + old), 4)
+    assert (len(fetched.batches), fetched.legacy_size_bytes, fetched.next_offset) == (1, 0, 5)
+
+
 def marker(producer_id: int, key: bytes, offset: int) -> bytes:
     builder = RecordBatchBuilder(producer_id=producer_id, producer_epoch=0, transactional=True, control=True)
     builder.append(1, key, b"\0\0\0\0\0\0")
@@ -211,6 +218,31 @@ def test_aborted_transactions_are_left_out_when_only_committed_ones_are_wanted()
     everything = decoded(log, aborted=aborted)
     assert [row.value for row in everything] == [b"aborted", b"committed", b"plain", b"again"]
     assert scan(memoryview(log), 0).next_offset == 7
+
+
+LAST_MS = (2**63 - 1) // 1000
+
+
+@pytest.mark.parametrize("time_ms", [LAST_MS, -LAST_MS])
+def test_the_first_and_the_last_time_that_spark_can_hold(time_ms: int) -> None:
+    assert decoded(batch([Row(0, time_ms, None, b"v")], 4))[0].timestamp_ms == time_ms
+
+
+@pytest.mark.parametrize("time_ms", [LAST_MS + 1, -LAST_MS - 1])
+@pytest.mark.parametrize("append_time", [False, True])
+def test_a_time_beyond_those_is_an_error(time_ms: int, append_time: bool) -> None:
+    """Some producers write microseconds. Spark's own source says KAFKA_MALFORMED_RECORD_TIMESTAMP."""
+    log = bytearray(batch([Row(0, time_ms, None, b"v")], 4, log_append_time=append_time))
+    log[35:43] = time_ms.to_bytes(8, "big", signed=True)
+    with pytest.raises(CorruptRecord, match="the batch at offset 4 holds a record whose timestamp in ms is too far"):
+        decoded(bytes(log), check_crcs=False)
+    assert decoded(bytes(log), 5, check_crcs=False) == []
+
+
+def test_header_names_that_are_not_utf_8_are_replaced() -> None:
+    log = batch([Row(0, 1, None, b"v", (("plain", b""), ("cut \x7f", None)))] * 2, 4).replace(b"\x7f", b"\xe2")
+    names = [[name for name, _ in row.headers] for row in decoded(log, check_crcs=False)]
+    assert names == [["plain", "cut \ufffd"]] * 2
 
 
 def test_an_empty_batch_that_compaction_left_moves_the_reader_on() -> None:
