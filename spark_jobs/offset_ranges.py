@@ -4,7 +4,7 @@ Sizes are counted in offsets: after compaction or transactions a range holds few
 Tests: tests/spark_jobs/test_offset_ranges.py.
 """
 
-import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -57,34 +57,44 @@ def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
 def split(
     ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Cut ranges into pieces, one for each task.
+    """Cut ranges into pieces, one for each task; the same as Spark's own source makes (KafkaOffsetRangeCalculator@4.2).
 
     Args:
-        min_partitions: a hint, as in Spark's source: large ranges are cut in proportion until there are about as many.
-        max_records: no piece holds more offsets.
+        min_partitions: a hint: large pieces are cut in proportion until there are about as many.
+        max_records: no piece holds more offsets; this goes first.
     """
-    pieces = [1] * len(ranges)
+    pieces = list(ranges)
     if max_records is not None:
-        pieces = [-(-each.size // max_records) for each in ranges]
-    if min_partitions is not None and len(ranges) < min_partitions:
-        wanted = _in_proportion([each.size for each in ranges], min_partitions)
-        pieces = [max(pair) for pair in zip(pieces, wanted, strict=True)]
-    return [piece for each, count in zip(ranges, pieces, strict=True) for piece in _cut(each, count)]
+        pieces = [piece for each in pieces for piece in _cut(each, -(-each.size // max_records))]
+    if min_partitions is not None and len(pieces) < min_partitions:
+        pieces = _cut_in_proportion(pieces, min_partitions)
+    return pieces
 
 
-def _in_proportion(counts: Sequence[int], min_partitions: int) -> list[int]:
-    """Pieces per range. Those too small to be cut are set aside first, or they would take a share of the rest."""
-    total = sum(counts)
-    small = [round(count * min_partitions / total) <= 1 for count in counts]
-    large_total = sum(count for count, is_small in zip(counts, small, strict=True) if not is_small)
-    left = max(min_partitions - sum(small), 1)
+def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
+    """Those too small to be cut are set aside first, or they would take a share of the rest."""
+    total = sum(each.size for each in pieces)
+    small = [each for each in pieces if _share(each.size, total, min_partitions) == 1]
+    whole = {each.topic_partition for each in small}
+    large_total = total - sum(each.size for each in small)
+    left = max(min_partitions - len(small), 1)
     return [
-        1 if is_small else max(1, round(count * left / large_total))
-        for count, is_small in zip(counts, small, strict=True)
+        piece
+        for each in pieces
+        for piece in ([each] if each.topic_partition in whole else _cut(each, _share(each.size, large_total, left)))
     ]
 
 
-def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
-    bounds = [whole.from_offset + whole.size * number // pieces for number in range(pieces + 1)]
-    cut = [whole._replace(from_offset=start, until_offset=end) for start, end in itertools.pairwise(bounds)]
-    return [each for each in cut if each.size]
+def _share(size: int, total: int, count: int) -> int:
+    """At least 1; halves are rounded up."""
+    return max(1, math.floor(size / total * count + 0.5))
+
+
+def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
+    """Pieces of nearly the same size, the smaller ones first; fewer than ``count`` if it has fewer offsets."""
+    pieces, start = [], whole.from_offset
+    for left in range(count, 0, -1):
+        end = start + (whole.until_offset - start) // left
+        pieces.append(whole._replace(from_offset=start, until_offset=end))
+        start = end
+    return [each for each in pieces if each.size]

@@ -57,6 +57,7 @@ def plan(options: SourceOptions, brokers: Brokers, committed: ReadCommitted) -> 
     wanted = partitions(options, brokers)
     starts = starting_offsets(options, brokers, committed, wanted)
     ends = ending_offsets(options, brokers, wanted)
+    _check_order(options, brokers, starts, ends)
     ranges = offset_ranges.between(starts, ends)
     if options.max_records_per_run is not None:
         ranges = offset_ranges.limited(ranges, options.max_records_per_run)
@@ -105,6 +106,24 @@ def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicP
                 raise DataLoss(f"endingOffsets: {end} is beyond the end of {tp}, which is at offset {latest[tp]}")
         return {tp: min(end, latest[tp]) for tp, end in ends.items()}
     return ends
+
+
+def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends: Offsets) -> None:
+    """A start behind the end is a mistake, or an offset that the log does not have any more; reading nothing would hide
+    both. It is neither if the log begins there, the group has come so far, or no record has the starting time.
+
+    Raises: OptionError, DataLoss.
+    """
+    if isinstance(options.starting, Earliest):
+        return
+    behind = [tp for tp, end in ends.items() if starts[tp] > end]
+    for tp, latest in brokers.offsets(dict.fromkeys(behind, LATEST)).items():
+        start = starts[tp]
+        if start > latest:
+            if options.fail_on_data_loss:
+                raise DataLoss(f"{tp} was to be read from offset {start} on, but its log ends at offset {latest}")
+        elif isinstance(options.starting, AtOffsets) or (isinstance(options.starting, AtTime) and start < latest):
+            raise OptionError(f"{tp} was to be read from offset {start} to {ends[tp]}, which lies before it")
 
 
 def _simple(option: str, spec: OffsetSpec, brokers: Brokers, wanted: list[TopicPartition]) -> Offsets:

@@ -45,6 +45,14 @@ def test_large_ranges_are_cut_in_proportion_and_small_ones_are_not() -> None:
     assert [sum(piece.partition == number for piece in pieces) for number in range(3)] == [1, 2, 6]
 
 
+def test_pieces_have_the_bounds_that_sparks_own_source_gives_them() -> None:
+    """tests/peers/test_spark_source.py compares them with Spark's; here is what differs from plain proportion."""
+    ranges = [OffsetRange("t", 0, 0, 6), OffsetRange("t", 1, 0, 3)]
+    assert [piece.until_offset for piece in split(ranges[:1], min_partitions=4)] == [1, 2, 4, 6]
+    limited_first = split(ranges, min_partitions=5, max_records=4)
+    assert [piece[1:] for piece in limited_first] == [(0, 0, 1), (0, 1, 3), (0, 3, 4), (0, 4, 6), (1, 0, 1), (1, 1, 3)]
+
+
 def test_more_ranges_than_asked_for_stay_whole() -> None:
     ranges = [OffsetRange("t", number, 0, 1000) for number in range(5)]
     assert split(ranges, min_partitions=3) == ranges

@@ -83,3 +83,26 @@ def test_an_end_beyond_the_log_is_loss_or_the_end_of_the_log() -> None:
     with pytest.raises(DataLoss, match="beyond the end of b-0"):
         plan(subscribe="b", endingOffsets=ending)
     assert plan(subscribe="b", endingOffsets=ending, failOnDataLoss="false") == [OffsetRange(*B0, 10, 100)]
+
+
+def test_a_start_behind_the_end_is_a_mistake_or_loss() -> None:
+    """Reading nothing would hide both."""
+    before = "from offset 50 to 40, which lies before it"
+    with pytest.raises(OptionError, match=before):
+        plan(subscribe="b", startingOffsets='{"b":{"0":50}}', endingOffsets='{"b":{"0":40}}')
+    with pytest.raises(OptionError, match=before):
+        plan(subscribe="b", startingTimestamp="1040000", endingTimestamp="1030000")
+    with pytest.raises(DataLoss, match="from offset 500 on, but its log ends at offset 100"):
+        plan(subscribe="b", startingOffsets='{"b":{"0":500}}')
+    with pytest.raises(DataLoss, match="from offset 500 on"):
+        plan({B0: 500}, subscribe="b", startingOffsets="committed", group__id="g", zookeeper__connect="z")
+    assert plan(subscribe="b", startingOffsets='{"b":{"0":500}}', failOnDataLoss="false") == []
+
+
+def test_a_start_where_nothing_is_left_reads_nothing() -> None:
+    ending = '{"b":{"0":40}}'
+    late = {"startingTimestamp": "9999999", "startingOffsetsByTimestampStrategy": "latest"}
+    assert plan(subscribe="b", endingOffsets=ending, **late) == []
+    assert plan(subscribe="b", endingOffsets='{"b":{"0":5}}') == []
+    committed = {"startingOffsets": "committed", "group__id": "g", "zookeeper__connect": "z"}
+    assert plan({B0: 70}, subscribe="b", endingOffsets=ending, **committed) == []
