@@ -21,3 +21,12 @@ class GroupConfig:
     def patience_ms(self) -> int:
         """Retries times back-off."""
         return self.rebalance_backoff_ms * self.rebalance_max_retries
+
+    def doubt(self, session_timeout_ms: int) -> str | None:
+        """What is to be warned of at the start, in a sentence; None for nothing."""
+        if self.patience_ms > session_timeout_ms:
+            return None
+        return (
+            f"rebalance.max.retries x rebalance.backoff.ms ({self.patience_ms} ms) is not above the session timeout"
+            f" ({session_timeout_ms} ms): Kafka's consumers would give up before a dead owner is gone"
+        )

@@ -23,7 +23,7 @@ from rebalance.events import Observe, ignore
 from rebalance.inputs import Input
 from rebalance.member import GroupMember
 from rebalance.ownership import IN_DOUBT, Ownership
-from rebalance.reporter import Reporter
+from rebalance.reporter import Reporter, harmless
 from rebalance.watches import GroupWatches
 from registry.client import RegistryClient, SessionState
 from registry.consumers import ConsumerRegistry
@@ -45,7 +45,7 @@ class GroupDriver:
         consumer_id: the name under ``ids``; thread n of this member is ``<consumer_id>-<n>``.
         registration: with the strategies announced and, for a static member, its instance id.
         delivery: the consumer that hands out records.
-        observe: called with every event of ``rebalance.events`` and ``registry.events``.
+        observe: called with every event of ``rebalance.events`` and ``registry.events``; what it raises is logged.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class GroupDriver:
         self._registration = registration
         self._delivery = delivery
         self._config = config or GroupConfig()
-        self._observe = observe
+        self._observe = observe = harmless(observe)
         self._reporter = Reporter(observe, consumer_id, clock)
         self._member = GroupMember(consumer_id, registration, self._config)
         self._consumers = ConsumerRegistry(client, group, clock, observe, consumer_id)
@@ -95,13 +95,9 @@ class GroupDriver:
         Raises: FencedInstanceId or DuplicateConsumerId if a live holder of the id stays; SessionLost if ``leave`` was
             faster.
         """
-        patience_ms, session_timeout_ms = self._config.patience_ms, self._client.session_timeout_ms
-        if patience_ms <= session_timeout_ms:
-            cause = (
-                f"rebalance.max.retries x rebalance.backoff.ms ({patience_ms} ms) is not above the session timeout"
-                f" ({session_timeout_ms} ms): Kafka's consumers would give up before a dead owner is gone"
-            )
-            self._reporter.event(events.SettingsDoubtful, cause)
+        doubt = self._config.doubt(self._client.session_timeout_ms)
+        if doubt is not None:
+            self._reporter.event(events.SettingsDoubtful, doubt)
         self._remove_listener = self._client.add_session_listener(self._session_changed)
         if self._client.state is SessionState.CONNECTED:
             self._open_session()
@@ -124,6 +120,7 @@ class GroupDriver:
         member does not own it; if it did, ``Delivery.drop`` has told so.
         """
         epoch = self._epoch
+        self.held_back()
         outcomes = await self._ownership.commit(offsets, self.may_act)
         lost = {tp for tp, refused in outcomes.items() if refused is not None and refused != IN_DOUBT}
         if epoch == self._epoch and lost:
@@ -132,15 +129,20 @@ class GroupDriver:
         return outcomes
 
     def may_act(self) -> bool:
-        """Whether a record may be handed out now: the session is certain to be alive, the connection not in doubt."""
-        if self._in_doubt:
-            return False
+        """Whether a record may be handed out now: the session is certain to be alive, the connection not in doubt.
+
+        The one method that any thread may call.
+        """
         held = self._client.lease_held()
-        if held == self._lease_told:
-            self._lease_told = not held
-            if not held:
-                self._reporter.event(events.LeaseEnded, "ZooKeeper has not answered")
-        return held
+        if held:
+            self._lease_told = False
+        return held and not self._in_doubt
+
+    def held_back(self) -> None:
+        """Records wait that may not be handed out: tell why, once, if it is because the lease ended."""
+        if not self._in_doubt and not self._lease_told and not self.may_act():
+            self._lease_told = True
+            self._reporter.event(events.LeaseEnded, "ZooKeeper has not answered")
 
     @property
     def owned(self) -> Mapping[TopicPartition, int]:

@@ -8,6 +8,7 @@ from rebalance.events import (
     ClaimOverdue,
     CommitRefused,
     Committed,
+    GroupEvent,
     GroupNotUnderstood,
     Observe,
     RebalanceEvent,
@@ -21,6 +22,18 @@ from storage.types import TopicPartition
 _log = Logger()
 
 _WARNINGS = (ClaimOverdue, GroupNotUnderstood, SettingsDoubtful)
+
+
+def harmless(observe: Observe) -> Observe:
+    """An observer whose exceptions are logged: a full disk below a trace must not cost a member its partitions."""
+
+    def observed(event: GroupEvent) -> None:
+        try:
+            observe(event)
+        except Exception:
+            _log.failure("an observer failed at {event}", event=event)
+
+    return observed
 
 
 class Reporter:

@@ -57,7 +57,7 @@ class GroupCommits:
             offsets = self._delivery.handed_out()
             for tp in {tp for stream in self._delivery.streams for tp in stream.handout.lost()}:
                 reasons[tp] = "it was taken away while its records were being processed; they will be delivered again"
-        reasons |= await self._commit(offsets)
+        reasons |= await self._commit(offsets, by_user=True)
         if reasons:
             raise CommitRefused(reasons)
 
@@ -85,7 +85,9 @@ class GroupCommits:
             self._committing_starts = False
             self._starts = refused | self._starts  # again at the next occasion, if it is still ours
 
-    async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, int], *, by_user: bool = False
+    ) -> dict[TopicPartition, str]:
         if not offsets:
             return {}
         await self._turn.acquire()
@@ -93,7 +95,8 @@ class GroupCommits:
             answers = await self._write(offsets)
         finally:
             self._turn.release()
-        self._delivery.committed({tp: offset for tp, offset in offsets.items() if answers[tp] is None})
+        written = {tp: offset for tp, offset in offsets.items() if answers[tp] is None}
+        self._delivery.committed(written, by_user=by_user)
         return {tp: answer.reason for tp, answer in answers.items() if answer is not None}
 
     def _commit_by_clock(self) -> None:

@@ -34,12 +34,14 @@ CallListener = Callable[..., Awaitable[None] | None]
 class _Claim:
     """One ownership of a partition, from the driver's ``start`` to its end."""
 
-    __slots__ = ("committed", "end", "fetching", "start", "stopping", "stream")
+    __slots__ = ("committed", "end", "fetching", "floor", "sought", "start", "stopping", "stream")
 
     def __init__(self, stream: Stream, start: int) -> None:
         self.stream = stream
         self.start = start  # -1: none was committed
         self.committed: int | None = start if start >= 0 else None
+        self.floor = -1  # what the user committed himself, before he was done with it: nothing below is written
+        self.sought = False  # the start that is looked up is the user's own
         self.fetching = False
         self.stopping = False
         self.end: int | None = None  # the next offset that is not handed out, once it is stopping
@@ -49,7 +51,8 @@ class GroupDelivery:
     """The partitions that this consumer owns.
 
     Args:
-        may_act: the driver's word on whether records may be handed out.
+        may_act: the driver's word on whether records may be handed out; any thread.
+        held_back: told that records wait which may not be handed out.
         check: raises when the consumer is closed or has failed.
         on_start: called with the start that ``auto.offset.reset`` chose for a partition.
         on_resume: called when the connection to ZooKeeper is good again.
@@ -66,6 +69,7 @@ class GroupDelivery:
         stream_count: int,
         *,
         may_act: Callable[[], bool],
+        held_back: Callable[[], None],
         check: Callable[[], None],
         on_start: Callable[[TopicPartition, int], None],
         on_resume: Callable[[], None],
@@ -82,13 +86,14 @@ class GroupDelivery:
         self._listener = listener
         self._call_listener = call_listener
         self._consumer_id = consumer_id
+        self._on_start = on_start
         self._on_resume = on_resume
         self._on_failed = on_failed
         self._suspended = False
         self._claims: dict[TopicPartition, _Claim] = {}
         self._asked = Signal(reactor)
         self.state = FetchState(config.reader, config.ahead_bytes)
-        self.fetcher = Fetcher(reactor, config.reader, cluster, self.state, on_start)
+        self.fetcher = Fetcher(reactor, config.reader, cluster, self.state, self._start_found)
         self.streams = [
             Stream(
                 reactor,
@@ -98,6 +103,7 @@ class GroupDelivery:
                 config.deserializers,
                 check=check,
                 may_act=self._may_act,
+                held_back=held_back,
                 asked=lambda: call_from_user(self._asked.fire),
             )
             for number in range(stream_count)
@@ -198,7 +204,9 @@ class GroupDelivery:
         if not self._config.auto_commit_enable:
             return None
         offset = claim.stream.handout.undone_offsets().get(tp, claim.end)
-        return None if offset == claim.committed else offset
+        if offset is None or max(offset, claim.floor) == claim.committed:
+            return None
+        return max(offset, claim.floor)
 
     def _forget(self, partitions: frozenset[TopicPartition]) -> None:
         for stream in self.streams:
@@ -228,17 +236,21 @@ class GroupDelivery:
         return self._offsets(self._claims, waiting)
 
     def processed(self) -> dict[TopicPartition, int]:
-        """Per owned partition the offset behind what its user is done with, where it is not what is committed."""
+        """Per owned partition the offset behind what its user is done with, or has committed himself, where it is not
+        what is committed."""
         undone = self._merged(stream.handout.undone_offsets() for stream in self.streams)
         running = {tp: claim for tp, claim in self._claims.items() if not claim.stopping}
         offsets = self._offsets(running, undone)
-        return {tp: offset for tp, offset in offsets.items() if offset != self._claims[tp].committed}
+        due = {tp: max(offset, running[tp].floor) for tp, offset in offsets.items()}
+        return {tp: offset for tp, offset in due.items() if offset != running[tp].committed}
 
-    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def committed(self, offsets: Mapping[TopicPartition, int], *, by_user: bool = False) -> None:
         """These were written."""
         for tp, offset in offsets.items():
             if tp in self._claims:
                 self._claims[tp].committed = offset
+                if by_user:
+                    self._claims[tp].floor = offset
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the next record to be handed out; None while it is looked up. Raises: KafkaError: not owned."""
@@ -251,7 +263,9 @@ class GroupDelivery:
         if not claim.fetching:
             raise KafkaError(f"{tp} is not fetched yet: a listener is still at work")
         self.state.seek(tp, start)
-        claim.stream.handout.forget([tp])
+        claim.stream.handout.pass_over([tp])
+        claim.floor = -1
+        claim.sought = not isinstance(start, int)
         self.fetcher.pump()
         self.fetcher.arrived.fire()
 
@@ -280,6 +294,16 @@ class GroupDelivery:
 
     def _may_act(self) -> bool:
         return not self._suspended and self._driver_may_act()
+
+    def _start_found(self, tp: TopicPartition, offset: int) -> None:
+        claim = self._claims.get(tp)
+        if claim is None:
+            return
+        if claim.sought:
+            claim.sought = False  # it is committed when records are processed, as every place that was sought
+        else:
+            claim.floor = -1
+            self._on_start(tp, offset)
 
     def _owned(self, tp: TopicPartition) -> _Claim:
         claim = self._claims.get(tp)

@@ -124,14 +124,23 @@ class Handout:
             return set(self._lost)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Know nothing more of these; the user may still hold records of them."""
+        """These are taken away: know nothing more of them; the user may still hold records of them."""
         with self._lock:
-            held = self._records[self._done_count : self._given_count]
-            waiting = self._records[self._given_count :]
-            kept = [record for record in held if record.topic_partition not in partitions]
-            self._records = kept + [record for record in waiting if record.topic_partition not in partitions]
-            self._done_count, self._given_count = 0, len(kept)
-            self._lost |= {record.topic_partition for record in held} & set(partitions)
+            self._lost |= self._remove(partitions)
+
+    def pass_over(self, partitions: Collection[TopicPartition]) -> None:
+        """The user goes on elsewhere in these: what lies here and what he holds of them does not count any more."""
+        with self._lock:
+            self._remove(partitions)
+
+    def _remove(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Returns those of which the user holds records."""
+        held = self._records[self._done_count : self._given_count]
+        waiting = self._records[self._given_count :]
+        kept = [record for record in held if record.topic_partition not in partitions]
+        self._records = kept + [record for record in waiting if record.topic_partition not in partitions]
+        self._done_count, self._given_count = 0, len(kept)
+        return {record.topic_partition for record in held} & set(partitions)
 
 
 def _first_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:

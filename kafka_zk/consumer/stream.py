@@ -23,7 +23,8 @@ class Stream:
 
     Args:
         check: raises when there is nothing more to wait for (closed, failed).
-        may_act: whether a record may be handed out now.
+        may_act: whether a record may be handed out now; asked in the user's thread too.
+        held_back: called when there are records that may not be handed out.
         asked: fired when the user, of whom the delivery waits, asked for more.
     """
 
@@ -37,6 +38,7 @@ class Stream:
         *,
         check: Callable[[], None],
         may_act: Callable[[], bool],
+        held_back: Callable[[], None],
         asked: Callable[[], None],
     ) -> None:
         self.number = number
@@ -51,6 +53,7 @@ class Stream:
         self._deserializers = deserializers
         self._check = check
         self._may_act = may_act
+        self._held_back = held_back
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
@@ -98,6 +101,7 @@ class Stream:
     async def _wait_until(self, deadline_s: float) -> None:
         if self.handout.has_waiting or self._state.has_records_of(self.partitions):
             # There are records that must not be handed out: the lease may be held again any moment.
+            self._held_back()
             deadline_s = min(deadline_s, self._reactor.seconds() + _LEASE_RECHECK_S)
         try:
             await self._arrived.wait_until(deadline_s, _Nothing())

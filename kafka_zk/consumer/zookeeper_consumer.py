@@ -136,8 +136,9 @@ class ZookeeperConsumer:
     async def start(self) -> None:
         """Join the group; returns when registered. Partitions come as soon as the group has them for us.
 
-        Raises: ConnectionTimeout when ZooKeeper is not reached; FencedInstanceId or DuplicateConsumerId when another
-        live member has the name; KafkaError without a subscription or after ``close``.
+        Raises: ConnectionTimeout when ZooKeeper is not reached (it may be called again); FencedInstanceId or
+        DuplicateConsumerId when another live member has the name (as every call from then on); KafkaError without a
+        subscription or after ``close``.
         """
         self._check()
         if self._registration is None:
@@ -145,7 +146,11 @@ class ZookeeperConsumer:
         if self._started:
             raise KafkaError("the consumer has joined already")
         self._started = True
-        self._client = client = await self._open_client()
+        try:
+            self._client = client = await self._open_client()
+        except BaseException:
+            self._started = False
+            raise
         if self._left:  # meanwhile
             await client.close()
             self._check()
@@ -155,6 +160,7 @@ class ZookeeperConsumer:
             self._cluster,
             max(self._registration.subscription.values()),
             may_act=lambda: self._driver is not None and self._driver.may_act(),
+            held_back=lambda: driver.held_back(),
             check=self._check,
             on_start=lambda tp, offset: commits.start_found(tp, offset),
             on_resume=lambda: commits.commit_starts(),
@@ -178,8 +184,11 @@ class ZookeeperConsumer:
         delivery.fetcher.start()
         try:
             await driver.start()
-        except BaseException:
+        except BaseException as error:
             await self._close_connections()
+            self._check()
+            if isinstance(error, Exception):
+                self._failed(error)
             raise
         commits.start()
 

@@ -1,4 +1,5 @@
-"""A group's driver on plain values: the test says what the group decides, and sees what is committed."""
+"""A group's driver on plain values: the test says what the group decides, and sees what is committed; and what the
+tests of a consumer in such a group share."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,10 +8,14 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 
 from kafka_zk.client.waiting import run
+from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
 from rebalance.delivery import Delivery, Start
+from storage.record_batch import RecordBatchBuilder
 from storage.types import TopicPartition
 from tests.kafka_zk.client.fake_cluster import FakeCluster, finish
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Refusal(NamedTuple):
@@ -23,6 +28,7 @@ class FakeGroup:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.acting = True
+        self.held_back_count = 0
         self.delivery: Delivery
         self.owned: dict[TopicPartition, int] = {}
         self.committed: dict[TopicPartition, int] = {}
@@ -41,6 +47,9 @@ class FakeGroup:
 
     def may_act(self) -> bool:
         return self.acting
+
+    def held_back(self) -> None:
+        self.held_back_count += 1
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Refusal | None]:
         answers: dict[TopicPartition, Refusal | None] = {}
@@ -111,3 +120,20 @@ def joined(clock: Clock, brokers: FakeCluster, group: FakeGroup, *, streams: int
     consumer.subscribe(["t"], streams=streams)
     finish(clock, run(consumer.start()))
     return consumer
+
+
+def write(cluster: FakeCluster, tp: TopicPartition, base_offset: int, count: int, value: bytes | None = None) -> None:
+    builder = RecordBatchBuilder()
+    for index in range(count):
+        builder.append(1000, b"k", b"%d" % (base_offset + index) if value is None else value)
+    cluster.batches.setdefault(tp, []).append(builder.build(base_offset=base_offset))
+    cluster.model.logs.setdefault(tp, []).extend([b""] * count)
+
+
+def poll(clock: Clock, consumer: ZookeeperConsumer, timeout_ms: int = 1_000) -> list[ConsumerRecord]:
+    records: list[ConsumerRecord] = finish(clock, run(consumer.poll(timeout_ms)))
+    return records
+
+
+def offsets(records: list[ConsumerRecord], tp: TopicPartition = A) -> list[int]:
+    return [record.offset for record in records if record.topic_partition == tp]

@@ -1,0 +1,59 @@
+"""What a member tells its observers, and that they cannot harm it."""
+
+import threading
+
+import pytest
+
+from rebalance import events
+from rebalance.config import GroupConfig
+from rebalance.events import GroupEvent
+from tests.rebalance.world import Group, Process
+
+
+def test_an_observer_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace on a full disk, say: members join, deliver and hand over as if nobody looked."""
+    seen: list[GroupEvent] = []
+
+    def full_disk(_: Process, event: GroupEvent) -> None:
+        seen.append(event)
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Process, "_observed", full_disk)
+    group = Group({"t": 4})
+    first, second = group.join_all("ab")
+    assert seen and group.is_served() and group.counts == [2, 2]
+    group.produce(10)
+    group.scheduler.run(first.leave())
+    group.until_consumed()
+    assert second.owned == sorted(group.log_ends)
+
+
+def test_the_end_of_the_lease_is_told_once_by_who_has_records_to_hand_out() -> None:
+    """Any thread may ask whether it may act; that tells nothing, since observers are called on the reactor's thread."""
+    group = Group({"t": 2})
+    (member,) = group.join_all("a")
+    group.settle(600)
+    member.client.cut(silent=True)
+    answers: list[bool] = []
+    while member.driver.may_act():
+        group.settle(10)
+    asking = threading.Thread(target=lambda: answers.append(member.driver.may_act()))
+    asking.start()
+    asking.join()
+    assert answers == [False] and not member.suspended and not member.named(events.LeaseEnded)
+    member.driver.held_back()
+    member.driver.held_back()
+    assert len(member.named(events.LeaseEnded)) == 1
+    member.client.heal()
+    group.settle(3000)
+    assert member.driver.may_act() and len(member.named(events.LeaseEnded)) == 1
+
+
+@pytest.mark.parametrize(("retries", "warned"), [(4, False), (3, True)])
+def test_settings_under_which_old_consumers_would_give_up_are_warned_of(retries: int, warned: bool) -> None:
+    """The session is 6 s."""
+    group = Group({"t": 1})
+    (member,) = group.join_all("a", config=GroupConfig(rebalance_backoff_ms=2000, rebalance_max_retries=retries))
+    assert [event.cause.partition(":")[0] for event in member.named(events.SettingsDoubtful)] == warned * [
+        "rebalance.max.retries x rebalance.backoff.ms (6000 ms) is not above the session timeout (6000 ms)"
+    ]
