@@ -264,7 +264,9 @@ class FetchState:
             return After.REFRESH
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.position != fetch_offset:
-                return After.NOTHING  # there is older data to deliver first; the answer will be the same then
+                # There is older data to deliver first; the answer will be the same then, and comes at once.
+                state.not_before_ms = now_ms + self._retry_backoff_ms
+                return After.NOTHING
             if self._reset in RESETS:
                 self._restart(state, tp, None, RESETS[self._reset])
                 return After.RESET

@@ -286,3 +286,15 @@ def test_every_offset_is_delivered_once_whatever_arrives_when(seed: int) -> None
             for record in state.take():
                 got[record.topic_partition].append(record.offset)
     assert all(got[tp] == list(range(logs[tp][-1][0])) for tp in (A, B))
+
+
+def test_an_offset_out_of_range_behind_older_data_is_not_asked_for_in_a_circle() -> None:
+    """The broker answers that at once: until the user took what is here it would be asked as fast as it answers."""
+    state = make({A: 0}, retry_backoff_ms=100)
+    answer(state, ask(state)[A], batch(0, 3))
+    ahead = ask(state)[A]
+    refusal = FetchedPartition(0, ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert state.fetched(ahead, refusal, 1_000) is After.NOTHING
+    assert ask(state, 1_099) == {} and state.next_retry_ms(1_099) == 1_100
+    assert offsets(state) == [0, 1, 2]
+    assert state.fetched(ask(state, 1_100)[A], refusal, 1_100) is After.RESET
