@@ -95,9 +95,17 @@ class RegistryClient(Protocol):
     def add_session_listener(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
         """Call ``listener`` on every change of state; returns a function that removes it."""
 
+    def connected(self) -> Awaitable[None]:
+        """Fires at once when the client is connected, else when it is connected again in the same session.
+
+        Fails with SessionLost if the session ends instead (also when the client is closed), and the blocking client's
+        with ConnectionTimeout after its connection timeout.
+        """
+
     def lease_held(self) -> bool:
-        """Whether the session is certain to be alive: the last answered request was sent less than 2/3 of the session
-        timeout ago, on the monotonic clock (design: ownership is a lease)."""
+        """Whether the session is certain to be alive: the last request that ZooKeeper's leader answered (a write, a
+        heartbeat) was sent less than 2/3 of the session timeout ago, on the monotonic clock (design: ownership is a
+        lease). Any thread may ask."""
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
         """Data and stat. Raises NoNode (no watch is left then; use ``exists`` to watch an absent znode)."""

@@ -27,6 +27,9 @@ class CountedClient:
     def add_session_listener(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
         return self._client.add_session_listener(listener)
 
+    def connected(self) -> Awaitable[None]:
+        return self._client.connected()
+
     def lease_held(self) -> bool:
         return self._client.lease_held()
 

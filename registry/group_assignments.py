@@ -8,7 +8,7 @@ from registry.client import Create, RegistryClient, ZnodeStat
 from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode
 from registry.events import Observe, ignore
 from registry.pipeline import create_with_parents
-from registry.session import connected, until_answered
+from registry.session import until_answered
 from registry.watches import DataWatcher, Watcher
 from registry.znodes import group_assignment as znodes
 from registry.znodes.group_assignment import GroupAssignment
@@ -47,7 +47,7 @@ class GroupAssignmentRegistry:
                 return await self._write(data, expected_version)
             except ConnectionLoss:
                 in_doubt = True
-                await connected(self._client)
+                await self._client.connected()
             except BadVersion:
                 if in_doubt and await self._present() == (data, expected_version + 1):
                     return expected_version + 1  # our own write, whose answer was lost

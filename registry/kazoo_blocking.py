@@ -4,7 +4,8 @@
         names = run_blocking(TopicRegistry(client).names())
 
 The thread that uses the client does all the work: callbacks (watches, session listeners) run while it waits for an
-answer or in ``process``. The lease is renewed by answers only, so it lapses while the thread does something else.
+answer or in ``process``. The lease is renewed by answers to writes only, so it lapses while the thread does something
+else.
 """
 
 import threading
@@ -17,6 +18,7 @@ from registry.errors import RegistryError, SessionLost
 from registry.kazoo_client import KazooClientBase, monotonic_ms
 from registry.kazoo_common import PostedWatch
 from registry.security import NO_SECURITY, Security
+from registry.session import complete_when_connected
 
 T = TypeVar("T")
 
@@ -33,10 +35,11 @@ def run_blocking(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Outcome(Awaitable[T]):
-    """The outcome of one operation; awaiting it blocks until it is there."""
+    """The outcome of one operation; awaiting it blocks until it is there (or ``limit_ms`` are over)."""
 
-    def __init__(self, client: "KazooBlockingClient") -> None:
+    def __init__(self, client: "KazooBlockingClient", limit_ms: float | None = None) -> None:
         self._client = client
+        self._limit_ms = limit_ms
         self._result: T | None = None
         self._error: BaseException | None = None
         self._done = False
@@ -52,8 +55,10 @@ class Outcome(Awaitable[T]):
         return self.get()
 
     def get(self) -> T:
-        """Block until the outcome is there; returns or raises it."""
-        self._client._work_until(lambda: self._done, None)
+        """Block until the outcome is there; returns or raises it. Raises: ConnectionTimeout when the limit is over."""
+        self._client._work_until(lambda: self._done, self._limit_ms)
+        if not self._done:
+            raise self._client._connection_timeout()
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]
@@ -63,7 +68,8 @@ class KazooBlockingClient(KazooClientBase):
     """A RegistryClient whose operations block when awaited. For one thread; any number of clients in a process.
 
     Args and what it raises as of KazooTwistedClient. Unlike the Twisted client an operation waits for a
-    connection (at most ``connection_timeout_ms``) instead of failing at once while there is none.
+    connection (at most ``connection_timeout_ms``, then it fails with ConnectionTimeout) instead of failing at once
+    while there is none.
     """
 
     def __init__(
@@ -101,6 +107,11 @@ class KazooBlockingClient(KazooClientBase):
         outcome.callback(None)
         return outcome
 
+    def connected(self) -> Outcome[None]:
+        outcome: Outcome[None] = Outcome(self, self._connection_timeout_ms)
+        complete_when_connected(self, outcome)
+        return outcome
+
     def process(self, duration_ms: float) -> None:
         """Run the callbacks of watches and session listeners that come within this time."""
         self._work_until(lambda: False, duration_ms)
@@ -130,16 +141,20 @@ class KazooBlockingClient(KazooClientBase):
         start: Callable[[Any], Any],
         convert: Callable[[Any], Any],
         watch: PostedWatch | None = None,
+        *,
+        by_leader: bool = False,
     ) -> Awaitable[Any]:
-        if self._state is not SessionState.CONNECTED and self._session is not None and not self._closed:
-            self._await_connection()
-        return super()._submit(path, start, convert, watch)
+        waits = self._state is not SessionState.CONNECTED and self._session is not None and not self._closed
+        if waits and not self._await_connection() and not self._closed:
+            return self._failed(self._start_failure or self._connection_timeout())
+        return super()._submit(path, start, convert, watch, by_leader=by_leader)
 
-    def _await_connection(self) -> None:
+    def _await_connection(self) -> bool:
         self._work_until(
             lambda: self._state is SessionState.CONNECTED or self._start_failure is not None,
             self._connection_timeout_ms,
         )
+        return self._state is SessionState.CONNECTED
 
     def _work_until(self, condition: Callable[[], bool], limit_ms: float | None) -> None:
         end = None if limit_ms is None else time.monotonic() + limit_ms / 1000

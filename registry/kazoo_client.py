@@ -40,6 +40,7 @@ from registry.kazoo_common import (
 )
 from registry.lease import Lease
 from registry.security import Security
+from registry.session import complete_when_connected
 from registry.tls import client_context
 
 
@@ -52,10 +53,13 @@ def monotonic_ms() -> float:
 class _Request:
     """One request under way and who waits for it."""
 
-    __slots__ = ("convert", "path", "sent_ms", "waiting")
+    __slots__ = ("by_leader", "convert", "path", "sent_ms", "waiting")
 
-    def __init__(self, path: str, sent_ms: float, waiting: Any, convert: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, path: str, sent_ms: float, waiting: Any, convert: Callable[[Any], Any], by_leader: bool
+    ) -> None:
         self.path = path
+        self.by_leader = by_leader  # whether its answer goes through the leader, as those of all but reads do
         self.sent_ms = sent_ms
         self.waiting = waiting  # a Deferred or alike: callback(result), errback(exception)
         self.convert = convert
@@ -113,6 +117,11 @@ class KazooClientBase(ABC):
                 self._listeners.remove(listener)
 
         return remove
+
+    def connected(self) -> Awaitable[None]:
+        waiting = self._new_waiting()
+        complete_when_connected(self, waiting)
+        return cast(Awaitable[None], waiting)
 
     def lease_held(self) -> bool:
         return self._lease.held(self._clock_ms())
@@ -193,12 +202,14 @@ class KazooClientBase(ABC):
         start: Callable[[Any], Any],
         convert: Callable[[Any], Any],
         watch: PostedWatch | None = None,
+        *,
+        by_leader: bool = False,
     ) -> Awaitable[Any]:
         if self._closed or self._state is SessionState.LOST:
             return self._failed(SessionLost(path))
         if self._state is SessionState.SUSPENDED:
             return self._failed(ConnectionLoss(path))
-        return self._send(path, start, convert, watch)
+        return self._send(path, start, convert, watch, by_leader=by_leader)
 
     def _write(
         self, operation: Operation | list[Operation], start: Callable[[Any], Any], convert: Callable[[Any], Any]
@@ -208,7 +219,7 @@ class KazooClientBase(ABC):
             check_size(operations)
         except RegistryError as error:
             return self._failed(error)
-        return self._submit(operations[0].path, start, convert)
+        return self._submit(operations[0].path, start, convert, by_leader=True)
 
     def _send(
         self,
@@ -216,9 +227,11 @@ class KazooClientBase(ABC):
         start: Callable[[Any], Any],
         convert: Callable[[Any], Any],
         watch: PostedWatch | None = None,
+        *,
+        by_leader: bool = False,
     ) -> Awaitable[Any]:
         assert self._session is not None
-        request = _Request(path, self._clock_ms(), self._new_waiting(), convert)
+        request = _Request(path, self._clock_ms(), self._new_waiting(), convert, by_leader)
         self._outstanding[request] = None
 
         def answered(answer: Any) -> None:  # on kazoo's thread
@@ -236,7 +249,7 @@ class KazooClientBase(ABC):
             return  # the change of state that follows fails it
         del self._outstanding[request]
         if answer.successful():
-            self._lease.answered(request.sent_ms)
+            self._renew_lease(request)
             try:
                 result = request.convert(answer.value)
             except RegistryError as failed:
@@ -246,8 +259,13 @@ class KazooClientBase(ABC):
             return
         error = registry_error(answer.exception, request.path)
         if not isinstance(error, ConnectionLoss | SessionLost):
-            self._lease.answered(request.sent_ms)  # a refusal is an answer too
+            self._renew_lease(request)  # a refusal is an answer too
         request.waiting.errback(error)
+
+    def _renew_lease(self, request: _Request) -> None:
+        """A server that the leader has lost goes on answering reads for a while; the session may be over meanwhile."""
+        if request.by_leader:
+            self._lease.answered(request.sent_ms)
 
     def _fail_outstanding(self, error: type[RegistryError]) -> None:
         outstanding, self._outstanding = self._outstanding, {}
@@ -338,7 +356,7 @@ class KazooClientBase(ABC):
 
     def _heartbeat(self) -> Awaitable[None]:
         """Renews the lease: a request that the leader answers."""
-        return self._send("/", lambda kazoo: kazoo.sync_async("/"), lambda _: None)
+        return self._send("/", lambda kazoo: kazoo.sync_async("/"), lambda _: None, by_leader=True)
 
     def _end_session(self, session: KazooSession) -> None:
         session.release()

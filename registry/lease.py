@@ -1,8 +1,9 @@
 """The lease: until when a process may act as the owner of its ephemerals.
 
 A process that wakes up from a pause does not know yet that its session is over. So it acts only while the send time of
-the last answered request lies less than 2/3 of the session timeout in the past: the server cannot have expired the
-session by then. Pure: all times are given, in ms of one monotonic clock.
+the last request that the leader answered lies less than 2/3 of the session timeout in the past: the leader, which is
+who expires sessions, cannot have done so by then. (Other servers answer reads by themselves, also when the leader has
+lost them.) Pure: all times are given, in ms of one monotonic clock.
 """
 
 
@@ -28,7 +29,6 @@ class Lease:
         return self.remaining_ms(now_ms) > 0
 
     def remaining_ms(self, now_ms: float) -> float:
-        """How long the lease lasts if nothing more is answered; 0 when it has ended."""
-        if self._last_sent_ms is None:
-            return 0.0
-        return max(0.0, self._last_sent_ms + self.duration_ms - now_ms)
+        """How long the lease lasts if nothing more is answered; 0 when it has ended. Any thread may ask."""
+        last_sent_ms = self._last_sent_ms  # once: another thread may revoke the lease in between
+        return 0.0 if last_sent_ms is None else max(0.0, last_sent_ms + self.duration_ms - now_ms)

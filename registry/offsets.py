@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from registry.client import RegistryClient, ZnodeStat
 from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode, RegistryError
 from registry.pipeline import ensure_paths, found, outcomes
-from registry.session import connected, until_answered
+from registry.session import until_answered
 from registry.znodes import consumers as znodes
 from storage.types import TopicPartition
 
@@ -87,7 +87,7 @@ class OffsetRegistry:
                 await self._look_up(doubtful, commits, write_at, settled)
                 await self._write(commits, write_at, settled)
             except ConnectionLoss:
-                await connected(self._client)
+                await self._client.connected()
         return {tp: settled[tp] for tp in commits}
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:

@@ -29,7 +29,6 @@ from registry.events import Observe, WatchArmed, WatchFired, ignore, wall_clock_
 from registry.multis import settle
 from registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
 from registry.pipeline import ensure_paths, found, results
-from registry.session import connected
 from registry.znodes import consumers as znodes
 from storage.types import TopicPartition
 
@@ -85,7 +84,7 @@ class OwnerRegistry:
             try:
                 await self._claim({tp: thread for tp, thread in wanted.items() if tp not in settled}, settled)
             except ConnectionLoss:
-                await connected(self._client)
+                await self._client.connected()
             except SessionLost:
                 raise
             except RegistryError:
@@ -108,7 +107,7 @@ class OwnerRegistry:
                 left = {tp: release for tp, release in releases.items() if tp not in settled}
                 await self._release(left, doubts, settled)
             except ConnectionLoss:
-                await connected(self._client)
+                await self._client.connected()
         return {tp: settled[tp] for tp in releases}
 
     async def owners(self, topics: Collection[str] | None = None) -> dict[TopicPartition, str]:

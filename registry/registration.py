@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from registry.client import Delete, Operation, RegistryClient, ZnodeStat
 from registry.errors import ConnectionLoss, MultiFailed, NodeExists, NoNode
-from registry.session import Clock, Signal, connected
+from registry.session import Clock, Signal
 
 GRACE_MS = 1000
 
@@ -54,7 +54,7 @@ async def outwait_ghost(
             if await client.exists(path, gone.set) is not None:
                 await gone.wait(deadline_ms - now_ms)
         except ConnectionLoss:
-            await connected(client)
+            await client.connected()
 
 
 async def take(

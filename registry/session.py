@@ -19,26 +19,29 @@ class Clock(Protocol):
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any: ...
 
 
-async def connected(client: RegistryClient) -> None:
-    """Returns at once when the client is connected, else when it is connected again in the same session.
+class _Sessions(Protocol):
+    """What of a client is enough to wait for a connection."""
 
-    Raises: SessionLost if the session ends instead (also when the client is closed).
-    """
-    waiting: Deferred[None] = Deferred()
+    @property
+    def state(self) -> SessionState: ...
+
+    def add_session_listener(self, listener: Callable[[SessionState], None]) -> Callable[[], None]: ...
+
+
+def complete_when_connected(client: _Sessions, waiting: Any) -> None:
+    """What ``RegistryClient.connected`` does: ``waiting`` is a Deferred, or has its ``callback`` and ``errback``."""
 
     def changed(state: SessionState) -> None:
-        if state is SessionState.CONNECTED and not waiting.called:
+        if state is SessionState.SUSPENDED:
+            return
+        remove()
+        if state is SessionState.CONNECTED:
             waiting.callback(None)
-        elif state is SessionState.LOST and not waiting.called:
+        else:
             waiting.errback(SessionLost("the session ended during the wait for a connection"))
 
-    changed(client.state)
-
     remove = client.add_session_listener(changed)
-    try:
-        await waiting
-    finally:
-        remove()
+    changed(client.state)
 
 
 async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -50,7 +53,7 @@ async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable
         try:
             return await attempt()
         except ConnectionLoss:
-            await connected(client)
+            await client.connected()
 
 
 class Signal:

@@ -11,7 +11,7 @@ from registry.client import Create, RegistryClient, SetData, ZnodeStat
 from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
 from registry.events import Observe, ignore
 from registry.pipeline import create_with_parents, ensure_paths, found
-from registry.session import connected, until_answered
+from registry.session import until_answered
 from registry.watches import ChildrenWatcher, DataWatcher
 from registry.znodes import admin, config
 from registry.znodes import topics as znodes
@@ -75,7 +75,7 @@ class TopicRegistry:
                 return
             except ConnectionLoss:
                 in_doubt = True
-                await connected(self._client)
+                await self._client.connected()
 
     async def _has_id(self, name: str, topic_id: str | None) -> bool:
         present = (await self.assignments([name])).get(name)

@@ -1,7 +1,7 @@
 """A job's hold on its group: member, owner of the partitions, writer of manifest and offsets; coroutines.
 
 The claims' tokens (versions of the offset znodes) are what every write depends on, see ``registry/owners.py``.
-Tests: tests/spark_jobs/extraction/test_hold.py (in-memory ZooKeeper).
+Tests: tests/integration/test_extraction_protocol.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,7 @@ from registry.errors import ConnectionLoss, MultiFailed, NoNode, SessionLost
 from registry.offsets import OffsetRegistry
 from registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
 from registry.pipeline import ensure_paths
+from registry.session import until_answered
 from registry.znodes import consumers
 from registry.znodes.consumers import ConsumerRegistration
 from spark_jobs.extraction import manifest as manifests
@@ -119,7 +120,7 @@ class GroupHold:
 
     async def _written(self, data: bytes) -> bool:
         """Whether the multi whose answer was lost was carried out: the manifest names the attempt, so nobody else's."""
-        present, stat = await self._client.get(self._path)
+        present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
         return present == data and stat.version == self._manifest_version + 1
 
     def _refusal(self, failed: MultiFailed, operations: list[Operation]) -> ForeignCommit:

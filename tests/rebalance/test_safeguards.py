@@ -14,7 +14,6 @@ from registry.client import Delete, SessionState
 from registry.errors import ConnectionLoss
 from registry.offsets import Commit, OffsetRegistry
 from registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
-from registry.session import connected
 from registry.watches import Rereader
 from registry.znodes import consumers as znodes
 from storage.types import TopicPartition
@@ -46,7 +45,7 @@ def no_owner_check(patch: pytest.MonkeyPatch) -> None:
 
     async def release(self: OwnerRegistry, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
         for tp in releases:
-            await connected(self._client)
+            await self._client.connected()
             await self._client.multi([Delete(znodes.owner_path("g", *tp))])
         return dict.fromkeys(releases, True)
 
@@ -63,7 +62,7 @@ def no_settling(patch: pytest.MonkeyPatch) -> None:
         try:
             await original(self, wanted, settled)
         except ConnectionLoss:
-            await connected(self._client)
+            await self._client.connected()
         return {tp: settled.get(tp, Taken("unknown")) for tp in wanted}
 
     patch.setattr(OwnerRegistry, "claim", claim)

@@ -1,7 +1,7 @@
 """The blocking client against a real ZooKeeper: the same registries, no reactor, any number of times."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from twisted.internet.defer import Deferred
@@ -9,11 +9,13 @@ from twisted.internet.defer import Deferred
 from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from registry.brokers import BrokerRegistry
-from registry.client import Create, RegistryClient, SessionState, WatchedEvent
+from registry.client import Create, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
 from registry.errors import ConnectionTimeout, MultiFailed, NodeExists, SessionLost
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from registry.owners import Claim, Claimed, OwnerRegistry
 from registry.pipeline import results
 from registry.topics import TopicRegistry
+from storage.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 
@@ -83,6 +85,46 @@ def test_an_operation_waits_for_the_connection_to_come_back(
         assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
 
 
+class _Unlucky(KazooBlockingClient):
+    """Loses its connection at the first multi."""
+
+    proxy: TcpProxy | None = None
+
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
+        proxy, self.proxy = self.proxy, None
+        if proxy is not None:
+            proxy.drop_connections()
+        return super().multi(operations)
+
+
+def test_a_claim_whose_connection_breaks_waits_and_finds_out(
+    zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
+) -> None:
+    """As any coroutine of the registries that has to wait for the connection in its midst."""
+    proxy = make_proxy("127.0.0.1", zookeeper.server.port)
+    with _Unlucky(proxy.address + zookeeper.path, 4000) as client:
+        client.proxy = proxy
+        claimed = run_blocking(OwnerRegistry(client, "g").claim([Claim(TopicPartition("t", 0), "g_a-0")]))
+        assert isinstance(claimed[TopicPartition("t", 0)], Claimed)
+        assert client.proxy is None
+
+
+def test_a_zookeeper_that_stays_away_is_waited_for_no_longer_than_the_connection_timeout(
+    zookeeper: Chroot, make_proxy: Callable[[str, int], TcpProxy]
+) -> None:
+    """Said in one sentence, whether an operation waits for the connection or a coroutine in its midst."""
+    proxy = make_proxy("127.0.0.1", zookeeper.server.port)
+    with KazooBlockingClient(proxy.address + zookeeper.path, 4000, connection_timeout_ms=300) as client:
+        states: list[SessionState] = []
+        client.add_session_listener(states.append)
+        proxy.cut()
+        while not states:
+            client.process(10)
+        for attempt in (_exists(client, "/"), _connected(client)):
+            with pytest.raises(ConnectionTimeout, match="could be reached within 300 ms"):
+                run_blocking(attempt)
+
+
 def test_an_unreachable_server_is_one_sentence() -> None:
     client = KazooBlockingClient("127.0.0.1:1/x", 1000, connection_timeout_ms=200)
     with pytest.raises(ConnectionTimeout, match=r"no ZooKeeper server at 127\.0\.0\.1:1 could be reached"):
@@ -99,6 +141,10 @@ def test_awaiting_something_else_is_refused() -> None:
 
 async def _create(client: RegistryClient, path: str) -> str:
     return await client.create(path)
+
+
+async def _connected(client: RegistryClient) -> None:
+    await client.connected()
 
 
 async def _exists(client: RegistryClient, path: str) -> bool:

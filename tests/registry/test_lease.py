@@ -1,6 +1,15 @@
 """The lease ends 2/3 of a session timeout after the last answered request was sent."""
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
 from registry.lease import Lease
+
+TraceFunction = Callable[[FrameType, str, Any], Any]
 
 
 def test_not_held_before_the_first_answer() -> None:
@@ -30,3 +39,28 @@ def test_revoked_until_the_next_answer() -> None:
     assert not lease.held(1)
     lease.answered(1)
     assert lease.held(2)
+
+
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_a_revocation_while_another_thread_asks_is_no_error(line: int) -> None:
+    """The user's thread asks before each record, the reactor's revokes: before any line of the answer."""
+    lease = Lease(6000)
+    lease.answered(1000)
+    lines: list[int] = []
+
+    def revoke_between_lines(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+        if frame.f_code is not Lease.remaining_ms.__code__:
+            return None
+        if event == "line":
+            lines.append(frame.f_lineno)
+            if len(lines) == line:
+                lease.revoke()
+        return revoke_between_lines
+
+    before = sys.gettrace()
+    sys.settrace(revoke_between_lines)
+    try:
+        assert lease.remaining_ms(2000) in (0, 3000)
+    finally:
+        sys.settrace(before)
+    assert lines

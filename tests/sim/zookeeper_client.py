@@ -25,6 +25,7 @@ from registry.client import (
 )
 from registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
 from registry.lease import Lease
+from registry.session import complete_when_connected
 
 if TYPE_CHECKING:
     from tests.sim.zookeeper import Link, Session, SimZooKeeper
@@ -100,6 +101,11 @@ class SimClient:
                 self._listeners.remove(listener)
 
         return remove
+
+    def connected(self) -> "Deferred[None]":
+        waiting: Deferred[None] = Deferred()
+        complete_when_connected(self, waiting)
+        return waiting
 
     def lease_held(self) -> bool:
         return self._lease.held(self._server.now_ms)

@@ -1,0 +1,59 @@
+"""Which answers renew the lease: those that went through ZooKeeper's leader, which is who expires sessions."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from kazoo.protocol.states import ZnodeStat as KazooStat
+
+from registry.client import Delete, SessionState
+from registry.kazoo_blocking import KazooBlockingClient
+
+Ask = Callable[[KazooBlockingClient], Awaitable[Any]]
+STAT = KazooStat(*range(11))
+
+
+class _Answer:
+    """An answer that is there, as kazoo's async results have it."""
+
+    exception = None
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def successful(self) -> bool:
+        return True
+
+
+class _Answering:
+    """Stands for KazooSession: answers everything at once."""
+
+    session_timeout_ms = 6000
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
+        answered(_Answer(self._value))
+
+
+@pytest.mark.parametrize(
+    ("ask", "value", "renews"),
+    [
+        (lambda client: client.get("/x"), (b"", STAT), False),
+        (lambda client: client.exists("/x"), STAT, False),
+        (lambda client: client.children("/x"), ([], STAT), False),
+        (lambda client: client.create("/x"), "/x", True),
+        (lambda client: client.set("/x", b""), STAT, True),
+        (lambda client: client.delete("/x"), None, True),
+        (lambda client: client.multi([Delete("/x")]), [True], True),
+        (lambda client: client._heartbeat(), None, True),
+    ],
+)
+def test_reads_do_not_renew_the_lease(ask: Ask, value: Any, renews: bool) -> None:
+    """A follower that the leader has lost answers them for a while, when the session may have another's ephemerals."""
+    client = KazooBlockingClient("h:1", 6000, clock_ms=lambda: 1000.0)
+    client._session, client._state = _Answering(value), SessionState.CONNECTED  # type: ignore[assignment]
+    outcome: Any = ask(client)
+    outcome.get()
+    assert client.lease_held() == renews
