@@ -12,12 +12,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
 
 from kafka_zk.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
 from registry.session import Clock
 from registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
+
+_log = Logger()
 
 
 class Connection(Protocol):
@@ -100,15 +103,22 @@ class BrokerChannel:
             return
         self._queue.popleft()
         for answer in answers:
-            self._on_answer(self.info.broker_id, request, answer)
+            self._tell(self._on_answer, request, answer)
 
     async def _failed(self, request: ControlRequest, error: Exception) -> None:
         if self._closed:
             return
-        self._on_failure(self.info.broker_id, request, error)
+        self._tell(self._on_failure, request, error)
         waiting: Deferred[None] = Deferred()
         self._clock.callLater(RETRY_BACKOFF_S, waiting.callback, None)
         await waiting
+
+    def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
+        """Whatever the listener does with it, the requests behind this one are sent."""
+        try:
+            listener(self.info.broker_id, request, told)
+        except Exception:
+            _log.failure("what broker {id} answered to {kind} was lost", id=self.info.broker_id, kind=request.api_key)
 
     async def _exchange(self, request: ControlRequest) -> list[Answer]:
         connection = await self._connected()

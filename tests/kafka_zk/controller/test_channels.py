@@ -157,3 +157,23 @@ def test_channels_by_broker(peer: Peer) -> None:
     channels.remove(1)
     channels.send(1, STOP)
     assert channels.queued() == {} and len(peer.asked) == 1
+
+
+def test_a_listener_that_fails_does_not_stop_the_channel(peer: Peer) -> None:
+    """Neither at an answer nor at a failure: the next request is sent, now and when more come."""
+
+    def fail(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    peer.channel._on_answer = peer.channel._on_failure = fail
+    peer.channel.send(update(1))
+    peer.channel.send(update(2, T1))
+    peer.answer()
+    assert len(peer.asked) == 2
+    peer.waiting[-1].errback(ConnectionError("closed"))
+    peer.clock.advance(1)
+    assert len(peer.asked) == 3
+    peer.answer()
+    assert peer.channel.queued == 0
+    peer.channel.send(update(3))
+    assert len(peer.asked) == 4
