@@ -163,7 +163,8 @@ class BrokerConnection(TwistedProtocol):
                 return
             self._handle(frames.popleft())
         else:
-            self._mute(0)
+            if not self._muted:  # a throttled peer stays muted for its time
+                self._mute(0)
         if frames and self._reading:
             self._reading = False
             self._transport.pauseProducing()

@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
 
-from kafka_zk.network.connection import ConnectionSettings, Response
+from kafka_zk.network.connection import REQUESTS_PER_TURN, ConnectionSettings, Response
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.network.read_ahead import ReadAhead
@@ -258,6 +258,19 @@ def test_the_response_hook_mutes_the_peer(reactor: LocalReactor, make_server: Ca
     assert receive_all(reactor, peer, 8) == answer(1)
     assert len(server.handled) == 1
     assert receive_all(reactor, peer, 8) == answer(2)
+
+
+def test_the_end_of_a_turn_does_not_unmute_the_peer(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
+    """The request after which others have their turn is the one that is throttled for (nearly) ever."""
+    last = REQUESTS_PER_TURN - 1
+    server = make_server(on_response=lambda context, header, parts: 3_600_000 * (header.correlation_id == last))
+    peer, other = server.connect(), server.connect()
+    peer.sendall(b"".join(request(number) for number in range(REQUESTS_PER_TURN + 1)))
+    receive_all(reactor, peer, 8 * REQUESTS_PER_TURN)
+    for number in range(3):  # turns of the reactor in which an unmuted peer would be handled
+        other.sendall(request(number))
+        receive_all(reactor, other, 8)
+    assert len(server.handled) == REQUESTS_PER_TURN + 3
 
 
 @pytest.mark.parametrize("waits", [False, True])
