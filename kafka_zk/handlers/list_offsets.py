@@ -65,13 +65,21 @@ def _result(
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = services.replicas.partition(topic_partition)
     log = partition.leader_log(wanted.current_leader_epoch if version >= 4 else -1)
-    bound = _bound(request, version)
+    try:
+        return _answer(log, partition, _bound(request, version), wanted, version)
+    except OSError as error:
+        services.replicas.logs.fail_directory(log, error)
+        raise
+
+
+def _answer(log: Log, partition: Partition, bound: Bound, wanted: Any, version: int) -> Any:
+    number = partition.topic_partition.partition
     if version == 0:
         offsets = _offsets_before(log, partition.readable_end(bound), wanted.timestamp, wanted.max_num_offsets)
-        return Result(partition_index=topic_partition.partition, error_code=0, old_style_offsets=offsets)
+        return Result(partition_index=number, error_code=0, old_style_offsets=offsets)
     found = _lookup(log, partition, bound, wanted.timestamp, version)
     return Result(
-        partition_index=topic_partition.partition,
+        partition_index=number,
         error_code=0,
         timestamp=found.timestamp_ms,
         offset=found.offset,

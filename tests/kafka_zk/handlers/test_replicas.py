@@ -11,6 +11,7 @@ from kafka_zk import uuids
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from storage.log import Log
 from storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch, update_metadata
 from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
@@ -171,3 +172,25 @@ def test_a_flush_that_fails_is_answered_and_lets_go_of_the_other_logs(two_disks:
     codes = {topic.name: topic.partition_responses[0].error_code for topic in answers[0].responses}
     assert codes == {"t": ErrorCode.KAFKA_STORAGE_ERROR, "u": 0}
     assert other.recovery_point == 1
+
+
+@pytest.mark.parametrize("version", [0, 6])
+def test_a_disk_that_fails_while_offsets_are_listed_takes_its_directory_offline(
+    two_disks: Harness, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """As at a fetch: everything that is asked of the directory's partitions is answered so from then on."""
+    two_disks.lead("t")
+    assert produced(two_disks, produce(batch(b"x"))).error_code == 0
+    log = two_disks.services.replicas.logs.get(T0)
+    assert log is not None
+
+    def gone(*_: object) -> None:
+        raise OSError("the disk is gone")
+
+    if version == 0:
+        Path(log.segments[0].path).unlink()
+    else:
+        monkeypatch.setattr(Log, "offset_for_timestamp", gone)
+    assert listed(two_disks, list_offsets(1000), version).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert two_disks.services.replicas.logs.get(T0) is None
+    assert produced(two_disks, produce(batch(b"x"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
