@@ -33,7 +33,7 @@ from kafka_zk.network.connection import ConnectionSettings, Dispatch
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.network.read_ahead import ReadAhead
-from kafka_zk.opening_logs import StartAbandoned, open_logs
+from kafka_zk.opening_logs import StartAbandoned, open_logs, usable_configs
 from kafka_zk.producer_ids import ProducerIdManager
 from kafka_zk.purgatory import Purgatory
 from kafka_zk.replica.manager import ReplicaManager
@@ -48,8 +48,7 @@ from registry.session import until_answered
 from registry.topics import TopicRegistry
 from registry.znodes.brokers import BrokerInfo, EndPoint
 from registry.znodes.config import DEFAULT_ENTITY
-from storage.errors import InconsistentLogDir, InvalidConfig
-from storage.log_config import LogConfig
+from storage.errors import InconsistentLogDir
 from storage.log_manager import LogManager
 from storage.meta_properties import read_meta_properties
 from storage.types import TopicPartition
@@ -98,14 +97,12 @@ class Broker:
     # -- start --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Returns when the broker is registered and serves.
+        """Returns when the broker is registered and serves. A connection to ZooKeeper that breaks is waited for.
 
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
             StartAbandoned if it was stopped meanwhile.
         """
-        await paths.ensure_persistent_paths(self._client)
-        cluster = await cluster_id.get_or_create(self._client)
-        self.broker_id = await self._find_broker_id()
+        cluster, self.broker_id = await until_answered(self._client, self._identify)
         config = self._config = await read_broker_config(self._configs, self._dynamic_config, self.broker_id)
         self._logs = LogManager(
             config.log_directories,
@@ -132,6 +129,11 @@ class Broker:
         self._start_periodic_work()
         logger.info("started", extra={"broker_id": self.broker_id, "epoch": self.broker_epoch})
 
+    async def _identify(self) -> tuple[str, int]:
+        """The ids of the cluster and of this broker; both are made if they have to be."""
+        await paths.ensure_persistent_paths(self._client)
+        return await cluster_id.get_or_create(self._client), await self._find_broker_id()
+
     async def _find_broker_id(self) -> int:
         """The configured id, else the one the log directories belong to, else a new one from ZooKeeper."""
         config = self._config
@@ -152,22 +154,8 @@ class Broker:
         return await broker_ids.generate_broker_id(self._client, config.reserved_broker_max_id)
 
     async def _open_logs(self) -> None:
-        topics = await self._configs.entity_names("topics")
-        await open_logs(self._reactor, self._logs, await self._usable_configs(topics), lambda: self._stopping)
-
-    async def _usable_configs(self, topics: list[str]) -> dict[str, dict[str, str]]:
-        """Topics' configurations; one that is not allowed (an old tool wrote it) keeps nobody from starting."""
-        usable = {}
-        for topic, properties in (await self._configs.understood_entities("topics", topics)).items():
-            if properties is None:
-                continue
-            try:
-                LogConfig.from_properties(properties, self._config.topic_defaults)
-            except InvalidConfig as error:
-                logger.error("%s has a configuration that is not allowed: %s", topic, error)
-            else:
-                usable[topic] = properties
-        return usable
+        configs = await usable_configs(self._configs, self._config.topic_defaults)
+        await open_logs(self._reactor, self._logs, configs, lambda: self._stopping)
 
     def _build_services(self, cluster: str) -> None:
         config = self._config
@@ -367,7 +355,11 @@ class Broker:
     # -- stop ---------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """A clean shutdown; returns when everything is flushed and the session is closed."""
+        """A clean shutdown; returns when everything is flushed and the session is closed.
+
+        Kafka first asks the controller to move its leaderships away (ControlledShutdown). The controller passes over
+        partitions with one replica, and there are no others yet; it hears of the closed session at once.
+        """
         self._stopping = True
         for periodic in self._periodic:
             periodic.stop()

@@ -10,6 +10,9 @@ from typing import Any
 
 from twisted.internet.task import deferLater
 
+from registry.config import ConfigRegistry
+from storage.errors import InvalidConfig
+from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.log_start import HELPER_POLL_S, StartProgress, StartReport
 
@@ -21,6 +24,22 @@ PROGRESS_INTERVAL_S = 2.0
 
 class StartAbandoned(Exception):
     """The broker was stopped before its logs were open."""
+
+
+async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
+    """Topics' configurations; one that is not allowed (an old tool wrote it) keeps nobody from starting."""
+    usable = {}
+    topics = await configs.entity_names("topics")
+    for topic, properties in (await configs.understood_entities("topics", topics)).items():
+        if properties is None:
+            continue
+        try:
+            LogConfig.from_properties(properties, defaults)
+        except InvalidConfig as error:
+            logger.error("%s has a configuration that is not allowed: %s", topic, error)
+        else:
+            usable[topic] = properties
+    return usable
 
 
 async def open_logs(

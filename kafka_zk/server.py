@@ -15,7 +15,7 @@ from kafka_zk.config import KafkaConfig
 from kafka_zk.metrics.request_stats import RequestStats
 from kafka_zk.network.reactor import install
 from kafka_zk.opening_logs import StartAbandoned
-from registry.errors import RegistryError
+from registry.errors import ConnectionLoss, RegistryError, SessionLost
 from registry.kazoo_twisted import KazooTwistedClient
 from storage.errors import StorageError
 
@@ -85,7 +85,7 @@ class _Process:
                 endpoint.listen(self._reactor, self._broker, client, stats, self._metrics_port)
         except (RegistryError, StorageError, OSError, CannotListenError) as error:
             if not self._stopping:  # else it is what the stop made of the start
-                self._fatal(str(error))
+                self._fatal(_sentence(error))
         except StartAbandoned:
             pass  # by a stop, which goes its own way
         except Exception:
@@ -112,3 +112,10 @@ class _Process:
             self.exit_code = 1
         finally:
             self._reactor.stop()
+
+
+def _sentence(error: Exception) -> str:
+    """These two only name a path in ZooKeeper."""
+    if isinstance(error, ConnectionLoss | SessionLost):
+        return f"the session with ZooKeeper ended while the broker was starting ({error})"
+    return str(error)

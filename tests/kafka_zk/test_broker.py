@@ -10,6 +10,7 @@ from twisted.internet.task import Clock
 
 from kafka_zk.broker import Broker
 from kafka_zk.config import KafkaConfig
+from kafka_zk.opening_logs import StartAbandoned
 from registry.znodes.isr import LOG_DIR_EVENTS
 from storage.types import TopicPartition
 from tests.registry.world import World
@@ -57,3 +58,23 @@ def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> Non
     assert lost == [TopicPartition("t", 0)]
     names, _ = world.scheduler.run(controller.children(LOG_DIR_EVENTS))
     assert names
+
+
+@pytest.mark.parametrize("after", range(0, 24, 2))
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_start_waits_for_a_connection_that_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, applied: bool
+) -> None:
+    """At whichever of its first requests: ZooKeeper is restarted at the same time, say."""
+    world = World(1)
+    client = world.clients[0]
+    client.lose_request(after, applied=applied)
+    broker = make_broker(world.clock, client, tmp_path)
+
+    async def open_logs() -> None:
+        raise StartAbandoned
+
+    monkeypatch.setattr(broker, "_open_logs", open_logs)
+    with pytest.raises(StartAbandoned):
+        world.scheduler.run(broker.start())
+    assert broker.broker_id == 3
