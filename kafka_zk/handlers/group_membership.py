@@ -5,6 +5,7 @@ The code is a retriable one: a client tries again and says why, and finds its gr
 Source: GroupCoordinator.scala@3.9 (a coordinator that is not active).
 """
 
+import logging
 from typing import Any
 
 from kafka_zk.handlers.services import Services
@@ -12,6 +13,11 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+logger = logging.getLogger(__name__)
+
+REMEMBERED_CLIENTS = 1000
+"""So many are known to have been told of; a client of before that is told of again."""
 
 _CODE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 _NO_GENERATION = -1
@@ -24,6 +30,7 @@ _Leave = codec.response(ApiKey.LEAVE_GROUP)
 
 async def join(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """COORDINATOR_NOT_AVAILABLE, with the member id that was sent."""
+    _tell_once(services, context.peer_host, header.client_id, request.group_id)
     return _Join(
         throttle_time_ms=0,
         error_code=_CODE,
@@ -50,3 +57,18 @@ async def heartbeat(services: Services, context: RequestContext, header: Request
 async def leave(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """COORDINATOR_NOT_AVAILABLE."""
     return _Leave(throttle_time_ms=0, error_code=_CODE, members=[])
+
+
+def _tell_once(services: Services, host: str, client_id: str | None, group: str) -> None:
+    """Clients try several times a second for as long as they are let; some of them say nothing about it."""
+    told, client = services.refused_joins, (host, client_id, group)
+    if client in told:
+        return
+    if len(told) >= REMEMBERED_CLIENTS:
+        del told[next(iter(told))]
+    told[client] = None
+    logger.warning(
+        "client %s at %s cannot join group %s and will go on trying: brokers coordinate no groups yet, only consumers"
+        " that use ZooKeeper do",
+        client_id, host, group,
+    )  # fmt: skip

@@ -1,7 +1,7 @@
 """What a handler may use; the broker builds one and passes it to every handler."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
@@ -37,6 +37,7 @@ class Services:
 
     ``config`` is replaced when the dynamic configuration changes: read it anew each time. ``broker_epoch`` is the czxid
     of the broker's registration, -1 while it is not registered. ``group_offsets`` gives the offset registry of a group.
+    ``refused_joins``: of which clients (host, client id, group) the log says that they cannot join a group.
     """
 
     broker_id: int
@@ -56,3 +57,4 @@ class Services:
     broker_epoch: Callable[[], int]
     dynamic_config: DynamicBrokerConfig
     group_offsets: Callable[[str], OffsetRegistry]
+    refused_joins: dict[tuple[str, str | None, str], None] = field(default_factory=dict)

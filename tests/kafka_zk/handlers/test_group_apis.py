@@ -1,11 +1,13 @@
 """OffsetCommit, OffsetFetch, FindCoordinator, and the membership APIs that have no group behind them yet."""
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from kafka_zk.authorizer import AllowAll
+from kafka_zk.handlers.group_membership import REMEMBERED_CLIENTS
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -198,3 +200,26 @@ def test_nobody_can_be_a_member_of_a_broker_side_group_yet(broker: Harness, newe
     }  # fmt: skip
     for api_key, (version, request) in asked.items():
         assert broker.ask(api_key, version if newest else 0, request).error_code == NOT_AVAILABLE
+
+
+def test_the_log_says_once_for_each_client_that_it_cannot_join(
+    broker: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It tries again several times a second, and some clients do not say why they get nothing."""
+    join = codec.request(ApiKey.JOIN_GROUP)
+
+    def ask(group: str) -> None:
+        request = join(
+            group_id=group, session_timeout_ms=1, rebalance_timeout_ms=1, protocol_type="consumer", protocols=[],
+            reason=None, member_id="", group_instance_id=None,
+        )  # fmt: skip
+        assert broker.ask(ApiKey.JOIN_GROUP, 9, request).error_code == NOT_AVAILABLE
+
+    with caplog.at_level(logging.INFO, "kafka_zk.handlers.group_membership"):
+        for group in ("g", "g", "h", "g"):
+            ask(group)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert caplog.messages[0].startswith("client client at 127.0.0.1 cannot join group g and will go on trying")
+    for number in range(REMEMBERED_CLIENTS + 5):
+        ask(str(number))
+    assert len(broker.services.refused_joins) == REMEMBERED_CLIENTS
