@@ -45,6 +45,12 @@ def test_a_module_is_one_concept(path: Path) -> None:
     assert path.name == "__init__.py" or ast.get_docstring(tree), "a module says what it is in its docstring"
 
 
+def test_the_tests_that_docstrings_name_are_there() -> None:
+    paths = modules(*PACKAGES)
+    named = [(name_of(path), test) for path in paths for test in re.findall(r"tests/[\w/]+\.py", path.read_text())]
+    assert named and not [pair for pair in named if not (ROOT / pair[1]).exists()]
+
+
 @pytest.mark.parametrize("path", [path for path in modules(*PACKAGES) if path.name == "__init__.py"], ids=name_of)
 def test_a_package_imports_nothing(path: Path) -> None:
     """Or an executor that needs one module would drag in the reactor."""

@@ -9,7 +9,7 @@ unfinished. A batch that expired after having been sent leaves its partition *un
 the batches behind it tell whether the broker had it.
 
 Source: KIP-98, KIP-360; TransactionManager.java and TxnPartitionMap.java@3.9, without transactions.
-Tests: tests/kafka_zk/producer/test_idempotence.py, test_producer_core.py.
+Tests: tests/kafka_zk/producer/test_producer_core.py.
 """
 
 from kafka_zk.producer.batch import NO_PRODUCER_ID, ProducerBatch, increment_sequence

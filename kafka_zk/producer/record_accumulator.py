@@ -5,7 +5,7 @@ parameter. A partition's batches form a queue in the order of their records; the
 one is *ready* when it is full, or not the last one, or ``linger.ms`` old, or when a flush, a close or a full buffer
 presses; a batch that failed is ready again after its back-off.
 
-Source: RecordAccumulator.java@3.9. Tests: tests/kafka_zk/producer/test_record_accumulator.py, test_producer_core.py.
+Source: RecordAccumulator.java@3.9. Tests: tests/kafka_zk/producer/test_producer_core.py.
 """
 
 import threading

@@ -12,7 +12,7 @@ the group's offsets meanwhile changes their versions, on which COMMIT depends; i
 dropped. A claim changes them too, so of two jobs that each believe to own a partition one commits.
 
 The steps are data so that the crash tests can kill a run at each. Tests: tests/spark_jobs/extraction/test_steps.py,
-tests/integration/test_extraction_crashes.py.
+tests/integration/test_extraction_protocol.py.
 """
 
 import enum
