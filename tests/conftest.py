@@ -2,7 +2,8 @@
 
 A test that takes ``campaign_seed`` runs once per seed: ``--rounds`` times, counted from ``--seed``. ``make test`` runs
 a slice, ``make soak`` hundreds. One that takes ``process_campaign_seed`` starts and kills processes, so it runs a tenth
-as often. A round that fails says how to repeat it.
+as often. A round that fails says how to repeat it. Without the integration tests (``make test-fast``) it is one round,
+and of the property tests a quarter of the examples.
 """
 
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ from hypothesis import HealthCheck, settings
 
 # How fast a busy machine makes up examples says nothing about what is tested.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fast", settings.get_profile("busy machine"), max_examples=25)
 settings.load_profile("busy machine")
 
 DEFAULT_ROUNDS = 3
+FAST_ROUNDS = 1
 SEED_FIXTURES = {"campaign_seed": 1, "process_campaign_seed": 10}
 """Fixture -> how many of ``--rounds`` make one of its own."""
 
@@ -25,8 +28,16 @@ pytest_plugins = [] if entry_points(group="pytest11", name="kafka_zk") else ["ka
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("campaigns")
-    group.addoption("--rounds", type=int, default=DEFAULT_ROUNDS, help="seeds per campaign (default %(default)s)")
+    group.addoption("--rounds", type=int, help=f"seeds per campaign (default {DEFAULT_ROUNDS})")
     group.addoption("--seed", type=int, default=0, help="first seed of every campaign (default %(default)s)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    fast = "not integration" in config.option.markexpr
+    if config.option.rounds is None:
+        config.option.rounds = FAST_ROUNDS if fast else DEFAULT_ROUNDS
+    if fast and config.getoption("--hypothesis-profile", None) is None:
+        settings.load_profile("fast")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

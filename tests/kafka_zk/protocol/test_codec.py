@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_zk.protocol import codec
@@ -102,7 +102,6 @@ def test_flexible_versions_are_those_of_the_field_tables() -> None:
     assert set(FLEXIBLE_SINCE) == set(BROKER_VERSIONS)
 
 
-@settings(max_examples=200)
 @given(st.sampled_from(MESSAGES), st.data())
 def test_a_mutated_message_is_read_or_a_protocol_error(case: tuple[int, str, int], data: st.DataObject) -> None:
     body = bytearray(_encoded(*case, data.draw(st.integers(0, 20))))

@@ -4,7 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_zk.protocol import fetch, fetch_request
@@ -115,7 +115,6 @@ def test_request_reads_back_what_was_written(case: tuple[int, FetchRequest]) -> 
 
 
 @given(responses())
-@settings(max_examples=150)
 def test_response_equals_kafka_python_and_kio_byte_for_byte(case: tuple[int, FetchResponse]) -> None:
     version, response = case
     frame = _joined(version, response)
