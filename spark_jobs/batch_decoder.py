@@ -1,19 +1,22 @@
 """From the bytes of a fetch to Arrow record batches: whole batches of any magic, in order, within an offset range.
 
-The headers of batches are read one by one (their CRC is checked), their records only by the compiled kernel: those that
-lie uncompressed in the fetched bytes all together, compressed ones batch by batch. Message sets of magic 0 and 1, which
-only brokers with an old ``log.message.format.version`` store, are first rewritten as records of magic 2.
+The headers of all batches are read into a table, then the records by it, both by compiled kernels: those that lie
+uncompressed in the fetched bytes all together, compressed ones after being decompressed side by side. Message sets of
+magic 0 and 1, which only brokers with an old ``log.message.format.version`` store, are first rewritten as records of
+magic 2.
 
 With read_committed the records of aborted transactions are left out; control batches are never records.
 Source: KIP-98; CompletedFetch.java@3.9. Tests: tests/spark_jobs/test_batch_decoder.py.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from crc32c import crc32c
 
+from spark_jobs import batch_kernel as table
 from spark_jobs import record_kernel as kernel
 from spark_jobs.arrow_columns import ArrowColumns
 from spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
@@ -22,6 +25,8 @@ from storage.errors import CorruptRecord
 from storage.legacy_message_set import LegacyMessage, read_message_set
 from storage.record_batch import (
     CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_START,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC_POSITION,
@@ -29,11 +34,9 @@ from storage.record_batch import (
     MIN_BATCH_LENGTH,
     NO_PRODUCER_ID,
     TIMESTAMP_TYPE_FLAG,
-    BatchHeader,
-    check_crc,
+    TRANSACTIONAL_FLAG,
     decode_records,
     encode_record,
-    read_header,
 )
 from storage.varint import read_varint
 
@@ -44,6 +47,11 @@ _REASONS = {
     kernel.MALFORMED: "a malformed record",
     kernel.TIME_OUT_OF_RANGE: "a record whose timestamp in ms is too far away for Spark",
 }
+_CRC_TO_RECORDS = HEADER_SIZE - CRC_START
+_DECOMPRESSED_BYTES = 4 * 1024 * 1024
+"""Compressed batches are decompressed together until they are so big: a call of the kernel costs as much as 16 KB."""
+Table = Any
+"""An array of int64, one row a batch, with the columns of ``batch_kernel``."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -54,10 +62,10 @@ class AbortedTransaction(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """The whole batches of one fetch, with their headers; ``next_offset`` is where the next fetch goes on."""
+    """The whole batches of one fetch; ``next_offset`` is where the next fetch goes on."""
 
     data: memoryview
-    batches: Sequence[tuple[int, BatchHeader]]
+    batches: Table
     legacy_size_bytes: int
     next_offset: int
 
@@ -67,29 +75,35 @@ def scan(data: memoryview, fetch_offset: int) -> Fetched:
 
     Message sets of magic 0 and 1 come first; those behind a batch of magic 2 are left to the next fetch.
     """
-    position, end = 0, len(data)
-    batches: list[tuple[int, BatchHeader]] = []
-    next_offset = fetch_offset
-    legacy_end = 0
-    while end - position > MAGIC_POSITION:
-        size = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
-        magic = data[position + MAGIC_POSITION]
-        if size < (MIN_BATCH_LENGTH if magic >= 2 else _LEGACY_MIN_SIZE) or magic > 2:
-            raise CorruptRecord(f"a batch of magic {magic} with {size} bytes at position {position} of a fetch")
-        following = position + LOG_OVERHEAD + size
-        if following > end:
-            break
-        if magic == 2:
-            header = read_header(data, position)
-            batches.append((position, header))
-            next_offset = max(next_offset, header.next_offset)
-        elif batches:
-            break
-        else:
-            legacy_end = following
-            next_offset = max(next_offset, int.from_bytes(data[position : position + 8], "big") + 1)
-        position = following
+    legacy_end, next_offset = _scan_legacy(data, fetch_offset)
+    batches = np.empty((len(data) // HEADER_SIZE, table.BATCH_FIELDS), np.int64)
+    count, end = table.read_headers(np.frombuffer(data, np.uint8), legacy_end, batches)
+    batches = batches[:count]
+    if count:
+        next_offset = max(next_offset, int(batches[:, table.LAST_OFFSET].max()) + 1)
+    if len(data) - end > MAGIC_POSITION:
+        _batch_length(data, end)  # a part of a batch, or messages of magic 0 or 1
     return Fetched(data, batches, legacy_end, next_offset)
+
+
+def _scan_legacy(data: memoryview, next_offset: int) -> tuple[int, int]:
+    """Where the messages of magic 0 and 1 end, with which a log may begin, and the offset after them."""
+    position = 0
+    while len(data) - position > MAGIC_POSITION and data[position + MAGIC_POSITION] < 2:
+        following = position + LOG_OVERHEAD + _batch_length(data, position)
+        if following > len(data):
+            break
+        next_offset = max(next_offset, int.from_bytes(data[position : position + 8], "big") + 1)
+        position = following
+    return position, next_offset
+
+
+def _batch_length(data: memoryview, position: int) -> int:
+    length = int.from_bytes(data[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+    magic = data[position + MAGIC_POSITION]
+    if length < (MIN_BATCH_LENGTH if magic >= 2 else _LEGACY_MIN_SIZE) or magic > 2:
+        raise CorruptRecord(f"a batch of magic {magic} with {length} bytes at position {position} of a fetch")
+    return length
 
 
 class BatchDecoder:
@@ -120,17 +134,14 @@ class BatchDecoder:
         """
         if fetched.legacy_size_bytes:
             yield from self._legacy(fetched.data[: fetched.legacy_size_bytes])
-        pending: list[tuple[int, BatchHeader]] = []
-        for position, header in self._visible(fetched, aborted):
-            if self._check_crcs:
-                check_crc(fetched.data, position, header)
-            if header.attributes & CODEC_MASK:
-                yield from self._uncompressed(fetched.data, pending)
-                pending = []
-                yield from self._compressed(fetched.data, position, header)
+        batches = self._visible(fetched, aborted)
+        if self._check_crcs:
+            _check_crcs(fetched.data, batches)
+        for codec, timestamp_type, run in _runs(batches):
+            if codec:
+                yield from self._compressed(fetched.data, run, codec, timestamp_type)
             else:
-                pending.append((position, header))
-        yield from self._uncompressed(fetched.data, pending)
+                yield from self._decode(fetched.data, run, timestamp_type)
 
     def skip_to(self, offset: int) -> None:
         """Leave out what lies before: a batch may begin with records that were deleted."""
@@ -141,44 +152,28 @@ class BatchDecoder:
         if self._columns.row_count:
             yield self._columns.take()
 
-    def _visible(self, fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Iterator[tuple[int, BatchHeader]]:
+    def _visible(self, fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Table:
         """The batches with records that a reader may see and that lie in the range, at least in part."""
-        upcoming = sorted(aborted, key=lambda each: each.first_offset)
-        hidden: set[int] = set()
-        for position, header in fetched.batches:
-            if self._read_committed and header.producer_id != NO_PRODUCER_ID:
-                while upcoming and upcoming[0].first_offset <= header.last_offset:
-                    hidden.add(upcoming.pop(0).producer_id)
-                if header.is_control:
-                    if header.producer_id in hidden and _is_abort(fetched.data, position):
-                        hidden.discard(header.producer_id)
-                elif header.is_transactional and header.producer_id in hidden:
-                    continue
-            if header.is_control or not header.record_count:
-                continue
-            if header.last_offset >= self._first_offset and header.base_offset < self._until_offset:
-                yield position, header
+        batches = fetched.batches
+        seen = (batches[:, table.ATTRIBUTES] & CONTROL_FLAG == 0) & (batches[:, table.RECORD_COUNT] > 0)
+        seen &= batches[:, table.LAST_OFFSET] >= self._first_offset
+        seen &= batches[:, table.BASE_OFFSET] < self._until_offset
+        if self._read_committed and aborted:
+            seen &= ~_aborted(fetched, aborted)
+        return batches if seen.all() else batches[seen]
 
-    def _uncompressed(self, data: memoryview, batches: list[tuple[int, BatchHeader]]) -> Iterator[pa.RecordBatch]:
-        if not batches:
-            return
-        rows: list[list[int]] = []
-        before: int | None = None
-        for position, header in batches:
-            kind = _timestamp_type(header)
-            if before is not None and kind != before:
-                yield from self._decode(data, rows, before)
-                rows = []
-            before = kind
-            rows.append(_row(header, position + HEADER_SIZE, position + header.size_bytes))
-        if before is not None:
-            yield from self._decode(data, rows, before)
-
-    def _compressed(self, data: memoryview, position: int, header: BatchHeader) -> Iterator[pa.RecordBatch]:
-        blob = decompress(
-            header.compression, data[position + HEADER_SIZE : position + header.size_bytes], MAX_UNCOMPRESSED_BYTES
-        )
-        yield from self._decode(blob, [_row(header, 0, len(blob))], _timestamp_type(header))
+    def _compressed(self, data: memoryview, run: Table, codec: int, timestamp_type: int) -> Iterator[pa.RecordBatch]:
+        parts: list[bytes] = []
+        first, size = 0, 0
+        for number, (start, end) in enumerate(run[:, : table.END + 1].tolist()):
+            part = decompress(codec, data[start:end], MAX_UNCOMPRESSED_BYTES)
+            run[number, table.START], run[number, table.END] = size, size + len(part)
+            parts.append(part)
+            size += len(part)
+            if size >= _DECOMPRESSED_BYTES:
+                yield from self._decode(b"".join(parts), run[first : number + 1], timestamp_type)
+                parts, first, size = [], number + 1, 0
+        yield from self._decode(b"".join(parts), run[first:], timestamp_type)
 
     def _legacy(self, data: memoryview) -> Iterator[pa.RecordBatch]:
         rest: list[LegacyMessage] = []
@@ -194,23 +189,23 @@ class BatchDecoder:
         if not messages:
             return
         blob = b"".join(encode_record(each.timestamp_ms, each.offset, each.key, each.value) for each in messages)
-        rows = [[0, len(blob), 0, 0, 0, 0, len(messages)]]
-        yield from self._decode(blob, rows, _legacy_type(messages[0]))
+        batches = np.zeros((1, table.BATCH_FIELDS), np.int64)
+        batches[0, table.END], batches[0, table.RECORD_COUNT] = len(blob), len(messages)
+        yield from self._decode(blob, batches, _legacy_type(messages[0]))
 
-    def _decode(self, data: bytes | memoryview, rows: list[list[int]], timestamp_type: int) -> Iterator[pa.RecordBatch]:
+    def _decode(self, data: bytes | memoryview, batches: Table, timestamp_type: int) -> Iterator[pa.RecordBatch]:
         columns = self._columns
         if not columns.start_timestamp_type(timestamp_type):
             yield columns.take()
             columns.start_timestamp_type(timestamp_type)
         source = np.frombuffer(data, np.uint8)
-        batches = np.array(rows, np.int64)
         cursor = np.zeros(kernel.CURSOR_FIELDS, np.int64)
         while True:
             status = columns.decode(source, batches, cursor, self._first_offset, self._until_offset)
             if status == kernel.DONE:
                 return
             if status in _REASONS:
-                where = rows[int(cursor[kernel.AT_BATCH])][kernel.BASE_OFFSET]
+                where = batches[cursor[kernel.AT_BATCH], table.BASE_OFFSET]
                 raise CorruptRecord(f"the batch at offset {where} holds {_REASONS[status]}")
             if columns.row_count:
                 yield columns.take()
@@ -220,14 +215,43 @@ class BatchDecoder:
                 columns.grow(read_varint(bytes(source[at : at + _VARINT_BYTES]), 0)[0])
 
 
-def _row(header: BatchHeader, start: int, end: int) -> list[int]:
-    append_time = int(bool(header.attributes & TIMESTAMP_TYPE_FLAG))
-    times = [header.base_timestamp, append_time, header.max_timestamp]
-    return [start, end, header.base_offset, *times, header.record_count]
+def _check_crcs(data: memoryview, batches: Table) -> None:
+    """Raises: CorruptRecord."""
+    for start, end, offset, crc in batches[:, [table.START, table.END, table.BASE_OFFSET, table.CRC]].tolist():
+        computed = crc32c(data[start - _CRC_TO_RECORDS : end])
+        if computed != crc:
+            raise CorruptRecord(f"batch at offset {offset}: CRC is {crc:#010x}, computed {computed:#010x}")
 
 
-def _timestamp_type(header: BatchHeader) -> int:
-    return LOG_APPEND_TIME if header.attributes & TIMESTAMP_TYPE_FLAG else CREATE_TIME
+def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
+    """Cut where codec or timestamp type changes: the codec (0: none), the timestamp type, the batches."""
+    if not len(batches):
+        return
+    kinds = batches[:, table.ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG)
+    for run in np.split(batches, np.flatnonzero(np.diff(kinds)) + 1):
+        kind = int(run[0, table.ATTRIBUTES])
+        yield kind & CODEC_MASK, LOG_APPEND_TIME if kind & TIMESTAMP_TYPE_FLAG else CREATE_TIME, run
+
+
+def _aborted(fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Any:
+    """A flag for each batch: whether it belongs to a transaction that was aborted."""
+    upcoming = sorted(aborted, key=lambda each: each.first_offset)
+    producers: set[int] = set()
+    flags = np.zeros(len(fetched.batches), bool)
+    columns = [table.START, table.LAST_OFFSET, table.ATTRIBUTES, table.PRODUCER_ID]
+    for number, (start, last_offset, attributes, producer_id) in enumerate(fetched.batches[:, columns].tolist()):
+        if producer_id == NO_PRODUCER_ID:
+            continue
+        while upcoming and upcoming[0].first_offset <= last_offset:
+            producers.add(upcoming.pop(0).producer_id)
+        if producer_id not in producers:
+            continue
+        if attributes & CONTROL_FLAG:
+            if _is_abort(fetched.data, start - HEADER_SIZE):
+                producers.discard(producer_id)
+        else:
+            flags[number] = bool(attributes & TRANSACTIONAL_FLAG)
+    return flags
 
 
 def _legacy_type(message: LegacyMessage) -> int:

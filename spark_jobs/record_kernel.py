@@ -1,15 +1,27 @@
 """Records to Arrow's column layout, compiled: no Python object per record.
 
-``decode`` walks over the uncompressed records of row after row of batches (magic 2, see ``storage/record_batch.py`` for
-the layout) and appends key, value, offset, timestamp and headers to preallocated arrays. It stops when one of them is
-full and goes on from there when it is called again, so memory is bounded by the arrays, not by the input. The input is
-not trusted: every varint, length and count is checked against the end of its record.
+``decode`` walks over the uncompressed records of row after row of a table of batches (``batch_kernel``; for the layout
+of magic 2 see ``storage/record_batch.py``) and appends key, value, offset, timestamp and headers to preallocated
+arrays. It stops when one of them is full and goes on from there when it is called again, so memory is bounded by the
+arrays, not by the input. The input is not trusted: every varint, length and count is checked against the end of its
+record.
 
 numba keeps the compiled code in a cache beside this file, or in the user's cache folder where that is not writable.
 """
 
 import numpy as np
 from numba import njit, types
+
+from spark_jobs.batch_kernel import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    END,
+    MAX_TIMESTAMP,
+    RECORD_COUNT,
+    START,
+    TIMESTAMP_TYPE_FLAG,
+)
 
 DONE = 0
 FULL = 1
@@ -20,8 +32,6 @@ TIME_OUT_OF_RANGE = 3
 
 _LAST_MS = (2**63 - 1) // 1000
 
-# One row of ``batches``: where the records lie, what they are relative to, one timestamp for all where the flag is set.
-START, END, BASE_OFFSET, BASE_TIMESTAMP, LOG_APPEND_TIME, APPEND_TIMESTAMP, RECORD_COUNT, BATCH_FIELDS = range(8)
 # ``cursor``: the batch, the position in it, its records that are left; all zero before the first call.
 AT_BATCH, AT_POSITION, RECORDS_LEFT, CURSOR_FIELDS = range(4)
 # ``fill``: how much of the arrays is used.
@@ -193,8 +203,8 @@ def decode(  # type: ignore[no-untyped-def]
                     return MALFORMED
                 offsets[row] = offset
                 timestamp_ms = batch[BASE_TIMESTAMP] + timestamp_delta
-                if batch[LOG_APPEND_TIME]:
-                    timestamp_ms = batch[APPEND_TIMESTAMP]
+                if batch[ATTRIBUTES] & TIMESTAMP_TYPE_FLAG:
+                    timestamp_ms = batch[MAX_TIMESTAMP]
                 if timestamp_ms > _LAST_MS or timestamp_ms < -_LAST_MS:
                     return TIME_OUT_OF_RANGE
                 timestamps_us[row] = timestamp_ms * 1000

@@ -1,5 +1,6 @@
 """Fetched bytes to Arrow: equal to what the plain decoders of storage say, for everything that a log can hold."""
 
+import struct
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE, a
 from storage.compression import Compression
 from storage.errors import CorruptRecord, StorageError
 from storage.legacy_message_set import LegacyMessage, write_message_set
-from storage.record_batch import HEADER_SIZE, RecordBatchBuilder
+from storage.record_batch import HEADER_SIZE, MAGIC_POSITION, RecordBatchBuilder, iter_batches
 
 pa = pytest.importorskip("pyarrow")
 FOREVER = 1 << 62
@@ -142,6 +143,44 @@ def test_a_damaged_batch_is_a_typed_error_or_other_rows_never_a_crash(rows: list
             assert each.num_rows <= len(rows)
     except StorageError:
         pass
+
+
+_longs = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@patiently
+@given(st.lists(st.tuples(_longs, st.integers(0, 1 << 30), _longs, _longs, _longs, st.integers(-1, 9)), max_size=5))
+def test_the_table_of_headers_is_what_storage_reads(headers: list[tuple[int, ...]]) -> None:
+    log = bytearray()
+    for base_offset, delta, base_timestamp, max_timestamp, producer_id, count in headers:
+        whole = bytearray(batch([Row(0, 1, b"k", b"v" * (delta % 30))], 0))
+        struct.pack_into(">q", whole, 0, base_offset)
+        struct.pack_into(">iqqq", whole, 23, delta, base_timestamp, max_timestamp, producer_id)
+        struct.pack_into(">i", whole, 57, count)
+        log += whole
+    expected = [
+        [position + HEADER_SIZE, position + each.size_bytes, each.base_offset,
+         (each.last_offset + (1 << 63)) % (1 << 64) - (1 << 63), each.attributes, each.crc, each.base_timestamp,
+         each.max_timestamp, each.producer_id, each.record_count]
+        for position, each in iter_batches(bytes(log))
+    ]  # fmt: skip
+    assert scan(memoryview(bytes(log)), 0).batches.tolist() == expected
+
+
+@pytest.mark.parametrize("magic", [3, 77])
+def test_a_magic_that_nobody_knows_is_refused(magic: int) -> None:
+    log = bytearray(batch([Row(0, 1, b"k", b"v")], 0) * 2)
+    log[len(log) // 2 + MAGIC_POSITION] = magic
+    with pytest.raises(CorruptRecord, match=f"magic {magic}"):
+        scan(memoryview(bytes(log)), 0)
+
+
+@pytest.mark.parametrize("length", [-1, 0, 48])
+def test_lengths_that_cannot_be_are_refused(length: int) -> None:
+    log = bytearray(batch([Row(0, 1, b"k", b"v")], 0))
+    struct.pack_into(">i", log, 8, length)
+    with pytest.raises(CorruptRecord, match=f"{length} bytes"):
+        scan(memoryview(bytes(log)), 0)
 
 
 def test_a_wrong_crc_is_found() -> None:
