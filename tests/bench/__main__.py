@@ -163,7 +163,8 @@ def _conditions(plan: rounds.Plan, samples: list[rounds.Sample], facts: dict[str
         f"each broker on cores {facts['broker_cores'] or 'any'}, clients on {facts['client_cores'] or 'any'}; "
         f"machine: {facts['machine']['processor']}, {facts['machine']['cores']} cores",
         "same clients, server.properties, ZooKeeper and topic layout (1 partition, replication factor 1); Kafka with "
-        "the JVM flags of its own scripts; dirty pages written out before each run",
+        "the JVM flags of its own scripts; before each run dirty pages are written out and what is read is brought "
+        "into the page cache",
         f"both brokers are up, only one works: the idle one used at most {disturbance:.1%} of a core during a run",
         f"everything else on the machine (ZooKeeper, kernel, strangers) used {_median_share(samples):.0%} of a core "
         "(median of the runs)",

@@ -14,6 +14,9 @@ from tests.bench.clients import run
 from tests.bench.creating import topics_created
 from tests.bench.servers import Server, Servers
 from tests.bench.workloads import SOURCES, Beside, Outcome, Workload
+from tests.peers.targets import Target
+
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,11 @@ def _pair(
 
 
 def _measured(servers: Servers, name: str, workload: Workload, plan: Plan, number: int) -> Sample:
-    """One run on a fresh topic (producers) or the filled one (consumers), after dirty pages were written out."""
+    """One run on a fresh topic (producers) or the filled one (consumers), after dirty pages were written out.
+
+    What consumers read is in the page cache then: where the kernel gives up pages that nobody used for some minutes, it
+    would be the disk that is measured.
+    """
     server = servers.by_name[name]
     others = [other for other in servers.by_name.values() if other is not server]
     topic = workload.source
@@ -122,6 +129,8 @@ def _measured(servers: Servers, name: str, workload: Workload, plan: Plan, numbe
         topic = f"bench-{workload.name}-{time.time_ns()}"
         server.target.create_topic(topic, partitions=workload.partitions)
     os.sync()
+    if workload.source is not None:
+        _read_log(server.target, topic)
     with _beside(workload, server):
         before = _cpu([server]), _client_cpu(), _cpu(others), measure.machine_cpu_seconds()
         outcome = run(workload, server.target, topic, plan.records_of(workload), plan.client_cores)
@@ -132,6 +141,14 @@ def _measured(servers: Servers, name: str, workload: Workload, plan: Plan, numbe
     if not workload.reads:
         server.target.delete_topic(topic)
     return sample
+
+
+def _read_log(target: Target, topic: str) -> None:
+    """Bring a topic's segments into the page cache."""
+    for path in sorted(target.log_dirs[0].glob(f"{topic}-*/*.log")):
+        with path.open("rb", buffering=0) as log:
+            while log.read(_CHUNK_BYTES):
+                pass
 
 
 @contextmanager
