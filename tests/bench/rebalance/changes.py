@@ -79,7 +79,7 @@ class _Trial:
             self._spare = self._process()
             self._join().done("join")
         self._membership = self._method.membership(self._group)
-        self._settle()
+        self._settle(time.monotonic_ns())
 
     def change(self, kind: str) -> Change:
         """Let one thing happen, wait until all is quiet again, and read what it did."""
@@ -92,7 +92,7 @@ class _Trial:
         begun_ns = time.monotonic_ns()
         pending = act()
         visible_ns = begun_ns if kind == "restart" else self._membership.changed_ns(begun_ns)
-        end_ns = self._settle()
+        end_ns = self._settle(begun_ns)
         if kind != "kill":
             pending.done(kind)
         if kind == "leave":
@@ -140,14 +140,18 @@ class _Trial:
         assert self._group.folder is not None
         return MemberProcess(self._method.command(self._group), self._group.folder.parent / "members.log")
 
-    def _settle(self) -> int:
-        """Wait until every partition has had one deliverer for a while, and every member is one."""
+    def _settle(self, begun_ns: int) -> int:
+        """Wait until every partition has had one deliverer for a while, and every member is one.
+
+        What was delivered before ``begun_ns`` says nothing: a member that is restarted has the name of the one before.
+        """
         deadline = time.monotonic() + _SETTLE_TIMEOUT_S
         while True:
             time.sleep(_POLL_INTERVAL_S)
             now_ns = time.monotonic_ns()
             since_ns = now_ns - int(_RECENT_S * 1e9)
-            if settled(self._reader.read(), self._partitions, since_ns, set(self._members)):
+            deliveries = self._reader.read()
+            if since_ns >= begun_ns and settled(deliveries, self._partitions, since_ns, set(self._members)):
                 return now_ns
             if time.monotonic() > deadline:
                 raise NeverSettled(f"{self._group.name}: not all partitions are delivered after {_SETTLE_TIMEOUT_S} s")
