@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from tests.bench import machine
-from tests.bench.rebalance import changes, herd, methods, plot, report
+from tests.bench.rebalance import changes, deliveries, herd, methods, plot, report
 from tests.bench.rebalance.methods import METHODS
 from tests.bench.rebalance.processes import MemberFailed
 from tests.bench.rebalance.zookeeper_counters import CountersRefused
@@ -68,7 +68,9 @@ def main(
                 bench.herds(count, sizes or (_HERD_MEMBERS[:2] if quick else _HERD_MEMBERS))
     except (requirements.MissingPeerTools, jars.JarsNotResolved, java.JavaFailed) as missing:
         raise click.ClickException(str(missing)) from missing
-    except (ProcessFailed, MemberFailed, CountersRefused, changes.NeverSettled, herd.NeverQuiet) as failure:
+    except (
+            ProcessFailed, MemberFailed, CountersRefused, changes.NeverSettled, deliveries.NotSettled, herd.NeverQuiet,
+        ) as failure:  # fmt: skip
         raise click.ClickException(str(failure)) from failure
     finally:
         bench.stop()
