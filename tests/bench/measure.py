@@ -54,6 +54,8 @@ def memory(pid: int) -> Memory:
         except FileNotFoundError:
             continue
         values = dict(line.split(":", 1) for line in lines)
+        if "VmRSS" not in values:  # it has ended and nobody has waited for it yet
+            continue
         for position, key in enumerate(("VmRSS", "RssAnon", "VmHWM")):
             total[position] += int(values[key].split()[0]) * _BYTES_PER_KIB
     return Memory(*total)
