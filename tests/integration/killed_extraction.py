@@ -1,35 +1,62 @@
 """Real runs of the extraction, killed and recovered, and the check that each record is there exactly once."""
 
+import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.offsets import OffsetRegistry
-from spark_jobs.extraction.steps import Phase, Step
+from spark_jobs.extraction.steps import POINTS, Phase, Step
 from storage.types import TopicPartition
-from tests.integration.processes import ROOT
-from tests.integration.spark import LOCAL
+from tests.integration.extraction_process import DRIVER, JAVA, MIDDLE, Kill
+from tests.integration.processes import ENVIRON
+from tests.integration.spark import LOCAL, SMALL
 
 PARTITIONS = 2
-TIMEOUT_S = 400
+TIMEOUT_S = 600
+ZOOKEEPER_LOST = "Error: the connection to ZooKeeper broke"
+JAVA_DIED = "Error: the Java process of Spark's driver has ended (killed, or out of memory); run it again, it goes on"
+
+
+class Point(NamedTuple):
+    """Where a run is killed: a point of the protocol, or the middle of reading."""
+
+    step: Step
+    phase: str
+
+    def __str__(self) -> str:
+        return f"{self.step.name}-{self.phase}"
+
+
+READING = Point(Step.STAGE, MIDDLE)
+KILL_POINTS = (*(Point(step, phase.value) for step, phase in POINTS), READING)
+JAVA_IS_NEEDED = {*KILL_POINTS[: KILL_POINTS.index(Point(Step.PUBLISH, Phase.END.value))], READING}
+"""A run whose Java has died here cannot end well; after them nothing is asked of Spark."""
 
 
 class KilledExtraction:
-    """One topic, one group, one target folder."""
+    """One topic, one group, one target folder. ``master`` is Spark's, ``conf`` what it needs besides."""
 
-    def __init__(self, cluster: EmbeddedCluster, folder: Path, topic: str) -> None:
+    def __init__(
+        self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = "local[1]", **conf: str
+    ) -> None:
         self._cluster = cluster
+        self._target = folder / "lake"
         self._folder = folder
         self._topic = topic
+        self._master = master
+        self._conf = conf
         self._written = 0
+        self._kills = itertools.count()
         with BlockingAdmin(None, bootstrap_servers=cluster.bootstrap) as admin:
             admin.create_topic(topic, PARTITIONS, 1)
 
@@ -40,25 +67,41 @@ class KilledExtraction:
             producer.flush()
         self._written += count
 
-    def run(self, *point: str) -> "subprocess.CompletedProcess[str]":
-        """A run to its end, whichever that is."""
-        fields = {
-            "zookeeper": self._cluster.zookeeper_connect,
-            "group": f"group-{self._topic}",
-            "topics": [self._topic],
-            "target": str(self._folder),
-            "format": "json",
-            "decode": "string",
-            "session_timeout_ms": 4_000,
-        }
-        command = [sys.executable, "-m", "tests.integration.extraction_process", json.dumps(fields), *point]
-        environ = {**os.environ, **LOCAL, "PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=TIMEOUT_S, check=False)
+    def start(self, kill: Kill | None = None, *more: str) -> "subprocess.Popen[str]":
+        """Its pipes are closed only when every process that it has started on this machine has ended."""
+        arguments = [
+            "--zookeeper", self._cluster.zookeeper_connect, "--group", f"group-{self._topic}", "--topic", self._topic,
+            "--to", str(self._target), "--format", "json", "--decode", "string", "--json", "--master", self._master,
+        ]  # fmt: skip
+        arguments += [f"--conf={name}={value}" for name, value in {**SMALL, **self._conf}.items()]
+        point = json.dumps(kill._asdict() if kill else {})
+        command = [sys.executable, "-m", "tests.integration.extraction_process", point, *arguments, *more]
+        environ = {**ENVIRON, **os.environ, **LOCAL}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 
-    def kill(self, step: Step, phase: Phase, victim: str) -> None:
-        """A run that loses driver or executor at a point; it must not end well unless nothing was left to do."""
-        done = self.run(step.name, phase.value, victim)
-        assert done.returncode != 0 or victim == "executor", done.stdout
+    def run(self, kill: Kill | None = None, *more: str) -> "subprocess.CompletedProcess[str]":
+        """A run to its end, whichever that is, and that of all its processes.
+
+        The test ZooKeepers' short sessions may end on a machine that is busier still; such a run is repeated.
+        """
+        while True:
+            done = ended(self.start(kill, *more))
+            if done.returncode != 1 or ZOOKEEPER_LOST not in done.stderr:
+                return done
+
+    def kill(self, point: Point, victim: str) -> None:
+        """A run that loses a process at a point; there must be something to extract."""
+        once = self._folder / f"killed-{next(self._kills)}"
+        done = self.run(Kill(point.step.name, point.phase, victim, str(once)))
+        assert once.exists(), f"the run did not come to {point}: {done.stderr[-4000:]}"
+        assert "Traceback" not in done.stderr, done.stderr
+        if victim == DRIVER:
+            assert done.returncode == -signal.SIGKILL
+        elif victim == JAVA and point in JAVA_IS_NEEDED:
+            assert done.returncode == 1, done.stderr
+            assert done.stderr.splitlines()[-1].startswith(JAVA_DIED)
+        else:
+            assert done.returncode == 0, done.stderr[-4000:]
 
     def recover(self) -> list[str]:
         """Runs until nothing is left; returns how each recovered."""
@@ -79,7 +122,18 @@ class KilledExtraction:
         assert sum(each.offset for each in stored.values()) == self._written
 
     def _records(self) -> Iterator[tuple[int, int, str]]:
-        for path in self._folder.glob("range=*/*.json"):
+        for path in self._target.glob("range=*/*.json"):
             for line in path.read_text().splitlines():
                 record: dict[str, Any] = json.loads(line)
                 yield record["partition"], record["offset"], record["value"]
+
+
+def ended(process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[str]":
+    """Wait for a run and all its processes."""
+    with process:
+        try:
+            out, err = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)

@@ -1,29 +1,49 @@
-"""Every point of the extraction's protocol, driver and executor, killed three times each: real Spark, real brokers."""
+"""Every point of the extraction's protocol, every process of Spark's, killed three times: real Spark, real brokers."""
 
 from pathlib import Path
 
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from spark_jobs.extraction.steps import POINTS, Phase, Step
-from tests.integration.extraction_process import DRIVER, EXECUTOR
-from tests.integration.killed_extraction import KilledExtraction
+from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA, WORKER
+from tests.integration.killed_extraction import KILL_POINTS, READING, KilledExtraction, Point
+from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
 
 TIMES = 3
 
 
-@pytest.mark.parametrize("victim", [DRIVER, EXECUTOR])
-@pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[0].name}-{point[1].value}")
-def test_killed_three_times_and_recovered(
-    kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, point: tuple[Step, Phase], victim: str
-) -> None:
-    step, phase = point
-    name = f"killed-{step.name.lower()}-{phase.value}-{victim}"
-    extraction = KilledExtraction(kafka_zk_cluster, tmp_path / "lake", name)
+def killed_and_recovered(extraction: KilledExtraction, point: Point, victim: str) -> None:
     for _ in range(TIMES):
         extraction.write(20)
-        extraction.kill(step, phase, victim)
+        extraction.kill(point, victim)
     extraction.recover()
     extraction.check()
+
+
+@pytest.mark.parametrize("victim", [DRIVER, JAVA])
+@pytest.mark.parametrize("point", KILL_POINTS, ids=str)
+def test_the_driver(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, point: Point, victim: str) -> None:
+    """On a local master, where its Java is the executor too."""
+    extraction = KilledExtraction(kafka_zk_cluster, tmp_path, f"killed-{point}-{victim}")
+    killed_and_recovered(extraction, point, victim)
+
+
+def test_a_worker(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    extraction = KilledExtraction(kafka_zk_cluster, tmp_path, "killed-worker", "local[1,3]")
+    killed_and_recovered(extraction, READING, WORKER)
+
+
+@pytest.mark.parametrize("victim", [DRIVER, EXECUTOR])
+@pytest.mark.parametrize("point", KILL_POINTS, ids=str)
+def test_on_a_cluster(
+    kafka_zk_cluster: EmbeddedCluster,
+    spark_cluster: StandaloneCluster,  # noqa: F811
+    tmp_path: Path,
+    point: Point,
+    victim: str,
+) -> None:
+    topic = f"killed-{point}-{victim}-on-a-cluster"
+    extraction = KilledExtraction(kafka_zk_cluster, tmp_path, topic, spark_cluster.master, **SMALL_EXECUTORS)
+    killed_and_recovered(extraction, point, victim)

@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from kafka_zk.embedded.errors import JavaNotFound
 from kafka_zk.embedded.java import Java
-from spark_jobs.session import java_home, prepare_environment
+from spark_jobs.session import java_answers, java_home, prepare_environment, stop
 
 
 def test_a_java_of_the_machine_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -46,3 +48,32 @@ def test_a_java_before_17_is_not_taken(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(JavaNotFound, match="version 11 is too old"):
         prepare_environment({"JAVA_HOME": str(tmp_path), "PATH": ""})
+
+
+class Session:
+    """A session that cannot be stopped, with or without its Java."""
+
+    def __init__(self, *, java: bool) -> None:
+        self._java = java
+
+    @property
+    def sparkContext(self) -> MagicMock:
+        if not self._java:
+            raise ConnectionRefusedError
+        return MagicMock()
+
+    def stop(self) -> None:
+        raise Py4JNetworkError
+
+
+def test_a_session_without_its_java_is_stopped_already() -> None:
+    session = Session(java=False)
+    assert not java_answers(session)
+    stop(session)
+
+
+def test_a_session_that_does_not_stop_although_its_java_answers_is_an_error() -> None:
+    session = Session(java=True)
+    assert java_answers(session)
+    with pytest.raises(Py4JNetworkError):
+        stop(session)
