@@ -2,7 +2,7 @@
 
 Implements ``rebalance.delivery.Delivery`` on top of the fetch state. A partition that is owned has a claim here; one
 that is over is never mistaken for a newer one of the same partition. On the reactor's thread, except for the hand-outs
-of the streams. Tests: tests/kafka_zk/consumer/test_group_delivery.py.
+of the streams. Tests: tests/kafka_zk/consumer/test_group_delivery.py, test_group_offsets.py, test_group_release.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -251,3 +251,14 @@ class Cluster:
 
     def paths(self, prefix: str) -> list[str]:
         return [path for path in self.zookeeper.tree.paths() if path == prefix or path.startswith(prefix + "/")]
+
+
+def led_by(cluster: Cluster, topic: str) -> dict[int, int]:
+    """Partition -> the broker that believes to lead it. Fails when two do."""
+    leaders: dict[int, int] = {}
+    for broker in cluster.brokers:
+        for tp, state in broker.replicas.items():
+            if broker.up and tp.topic == topic and state.leader == broker.broker_id:
+                assert tp.partition not in leaders
+                leaders[tp.partition] = broker.broker_id
+    return leaders

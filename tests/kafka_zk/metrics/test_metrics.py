@@ -15,7 +15,7 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.fuzz.target import Target
 from tests.fuzz.test_frames import NEIGHBOUR, Neighbour
-from tests.kafka_zk.network.test_connection import request
+from tests.kafka_zk.network.server import request
 
 HEADER = RequestHeader(0, 9, 1, "client")
 

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from twisted.logger import globalLogPublisher
 
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor
+from tests.kafka_zk.network.server import Server
 
 
 @pytest.fixture
@@ -30,3 +33,35 @@ def make_slice(tmp_path: Path) -> Iterator[Callable[..., CountedSlice]]:
     for file_slice in made:
         file_slice.close()
     assert [file_slice.references for file_slice in made] == [0] * len(made)
+
+
+@pytest.fixture
+def make_server(reactor: LocalReactor) -> Iterator[Callable[..., Server]]:
+    servers: list[Server] = []
+
+    def make(**options: Any) -> Server:
+        servers.append(Server(reactor, **options))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def server(make_server: Callable[..., Server]) -> Server:
+    return make_server()
+
+
+@pytest.fixture
+def warnings() -> Iterator[list[str]]:
+    """The events of level warn and above, as text."""
+    seen: list[str] = []
+
+    def observe(event: Any) -> None:
+        if event["log_level"].name in ("warn", "error", "critical"):
+            seen.append((event.get("log_format") or "").format(**event))
+
+    globalLogPublisher.addObserver(observe)
+    yield seen
+    globalLogPublisher.removeObserver(observe)

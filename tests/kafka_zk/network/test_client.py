@@ -14,7 +14,7 @@ from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.request import RequestHeader
 from tests.kafka_zk.network.harness import LocalReactor
-from tests.kafka_zk.network.test_connection import Server
+from tests.kafka_zk.network.server import Server
 
 
 def api_versions(header: RequestHeader, offered: dict[ApiKey, tuple[int, int]]) -> Any:

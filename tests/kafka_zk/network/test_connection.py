@@ -2,104 +2,17 @@
 
 import socket
 import struct
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.logger import globalLogPublisher
 
-from kafka_zk.network.connection import REQUESTS_PER_TURN, ConnectionSettings, Response
-from kafka_zk.network.connection_quotas import ConnectionQuotas
-from kafka_zk.network.listener import Listener, ListenerSettings
+from kafka_zk.network.connection import REQUESTS_PER_TURN, Response
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.protocol.errors import ProtocolError
-from kafka_zk.protocol.request import RequestContext, RequestHeader, request_header
+from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor, is_closed, receive_all
-
-Handler = Callable[[RequestHeader, bytes], Any]
-
-
-def frame(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
-
-
-def request(correlation_id: int, body: bytes = b"", api_key: int = 3, version: int = 0) -> bytes:
-    return frame(request_header(api_key, version, correlation_id, "tester") + body)
-
-
-def answer(correlation_id: int, body: bytes = b"") -> bytes:
-    return frame(struct.pack(">i", correlation_id) + body)
-
-
-class Server:
-    """A listener whose handler a test gives; remembers what it handled."""
-
-    def __init__(self, reactor: LocalReactor, **options: Any) -> None:
-        self.reactor = reactor
-        self.handled: list[tuple[int, bytes]] = []
-        self.contexts: list[RequestContext] = []
-        self.handler: Handler = lambda header, body: [struct.pack(">i", header.correlation_id) + body]
-        listener_options = {name: options.pop(name) for name in ("max_idle_ms", "inter_broker") if name in options}
-        self.quotas = options.pop("quotas", None) or ConnectionQuotas()
-        settings = ConnectionSettings(reactor, "PLAINTEXT", self.dispatch, **options)
-        self.listener = Listener(reactor, ListenerSettings("127.0.0.1", 0, **listener_options), settings, self.quotas)
-        self.port = self.listener.bind()
-        self.listener.start_accepting()
-        self.peers: list[socket.socket] = []
-
-    async def dispatch(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
-        self.handled.append((header.correlation_id, bytes(body)))
-        self.contexts.append(context)
-        result: Any = self.handler(header, bytes(body))
-        if isinstance(result, Deferred):
-            result = await result
-        return result  # type: ignore[no-any-return]
-
-    def connect(self, accepted: bool = True) -> socket.socket:
-        before = len(self.listener.connections)
-        peer = socket.create_connection(("127.0.0.1", self.port))
-        self.peers.append(peer)
-        if accepted:
-            self.reactor.until(lambda: len(self.listener.connections) > before)
-        return peer
-
-    def close(self) -> None:
-        for peer in self.peers:
-            peer.close()
-        self.reactor.result_of(self.listener.stop())
-
-
-@pytest.fixture
-def make_server(reactor: LocalReactor) -> Iterator[Callable[..., Server]]:
-    servers: list[Server] = []
-
-    def make(**options: Any) -> Server:
-        servers.append(Server(reactor, **options))
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.close()
-
-
-@pytest.fixture
-def server(make_server: Callable[..., Server]) -> Server:
-    return make_server()
-
-
-@pytest.fixture
-def warnings() -> Iterator[list[str]]:
-    """The events of level warn and above, as text."""
-    seen: list[str] = []
-
-    def observe(event: Any) -> None:
-        if event["log_level"].name in ("warn", "error", "critical"):
-            seen.append((event.get("log_format") or "").format(**event))
-
-    globalLogPublisher.addObserver(observe)
-    yield seen
-    globalLogPublisher.removeObserver(observe)
+from tests.kafka_zk.network.server import Server, answer, frame, request
 
 
 def test_answers_that_fill_the_queue_and_leave_at_once_do_not_end_the_conversation(
@@ -347,75 +260,3 @@ def test_warm_slices_are_sent_at_once(make_slice: Callable[..., CountedSlice]) -
         raise AssertionError("what is in memory needs no thread")
 
     assert ReadAhead(run_in_thread)([b"head", make_slice(100, in_active_segment=True)]) is None
-
-
-def test_an_address_above_its_limit_is_refused(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
-    server = make_server(quotas=ConnectionQuotas(max_connections_per_ip=1))
-    first = server.connect()
-    second = server.connect(accepted=False)
-    reactor.until(lambda: is_closed(second))
-    first.close()
-    reactor.until(lambda: not server.listener.connections)
-    third = server.connect()
-    third.sendall(request(1))
-    assert receive_all(reactor, third, 8) == answer(1)
-
-
-def test_a_full_broker_accepts_again_when_a_connection_ends(
-    reactor: LocalReactor, make_server: Callable[..., Server]
-) -> None:
-    """max.connections: the next one waits, it is not refused."""
-    server = make_server(quotas=ConnectionQuotas(max_connections=1))
-    first = server.connect()
-    second = server.connect(accepted=False)
-    second.sendall(request(2))
-    for _ in range(10):
-        reactor.turn(0)
-    assert len(server.listener.connections) == 1
-    assert not is_closed(second)
-    first.close()
-    assert receive_all(reactor, second, 8) == answer(2)
-
-
-def test_idle_connections_are_closed_and_busy_ones_are_not(
-    reactor: LocalReactor, make_server: Callable[..., Server]
-) -> None:
-    server = make_server(max_idle_ms=100)
-    waiting: Deferred[Response] = Deferred()
-    server.handler = lambda header, body: waiting
-    idle, busy = server.connect(), server.connect()
-    busy.sendall(request(1))
-    reactor.until(lambda: is_closed(idle))
-    waiting.callback([struct.pack(">i", 1)])
-    assert receive_all(reactor, busy, 8) == answer(1)
-
-
-def test_a_bound_listener_takes_nobody_before_it_accepts(reactor: LocalReactor) -> None:
-    async def nothing(context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
-        return [struct.pack(">i", header.correlation_id)]
-
-    settings = ConnectionSettings(reactor, "PLAINTEXT", nothing)
-    listener = Listener(reactor, ListenerSettings("127.0.0.1", 0), settings, ConnectionQuotas())
-    port = listener.bind()
-    peer = socket.create_connection(("127.0.0.1", port))
-    peer.sendall(request(1))
-    for _ in range(5):
-        reactor.turn(0)
-    assert not listener.connections
-    listener.start_accepting()
-    assert receive_all(reactor, peer, 8) == answer(1)
-    peer.close()
-    reactor.result_of(listener.stop())
-
-
-def test_stop_sends_what_is_queued(reactor: LocalReactor, server: Server) -> None:
-    server.handler = lambda header, body: [bytes(8 * 1024 * 1024)]
-    peer = server.connect()
-    peer.sendall(request(1))
-    reactor.until(lambda: server.handled)
-    stopping = []
-    from twisted.internet.defer import ensureDeferred
-
-    ensureDeferred(server.listener.stop()).addCallback(stopping.append)
-    assert len(receive_all(reactor, peer, 8 * 1024 * 1024 + 4)) == 8 * 1024 * 1024 + 4
-    reactor.until(lambda: stopping)

@@ -17,7 +17,7 @@ from kafka_zk.network.copying_writer import CopyingFrameWriter
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor
-from tests.kafka_zk.network.test_connection import answer, frame, request
+from tests.kafka_zk.network.server import answer, frame, request
 
 BIG = 4 * 1024 * 1024
 Wrap = Callable[[Any], Any]

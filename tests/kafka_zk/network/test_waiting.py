@@ -13,7 +13,7 @@ from kafka_zk.network.connection import Response
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.purgatory import Purgatory
 from tests.kafka_zk.network.harness import LocalReactor, receive_all
-from tests.kafka_zk.network.test_connection import Server, answer, request
+from tests.kafka_zk.network.server import Server, answer, request
 
 Handle = Callable[[RequestHeader], Coroutine[Any, Any, Response]]
 
