@@ -251,7 +251,7 @@ class GroupDriver:
     async def _registering(self, epoch: int) -> None:
         czxid = await self._consumers.register(self.consumer_id, self._registration, self._sessions)
         if self._leaving:
-            await self._consumers.unregister(self.consumer_id)
+            await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
         if epoch != self._epoch or self._leaving or self._session is None:
             return
         self._take(inputs.Registered(self._session, czxid))

@@ -5,7 +5,7 @@ import pytest
 from rebalance import events
 from rebalance.config import GroupConfig
 from rebalance.events import RebalanceEvent
-from registry.errors import FencedInstanceId
+from registry.errors import FencedInstanceId, SessionLost
 from registry.znodes import consumers as znodes
 from storage.types import TopicPartition
 from tests.rebalance.world import Group, Process
@@ -281,3 +281,18 @@ def test_a_member_that_leaves_before_it_owns_anything_leaves_nothing_behind() ->
     group.until_served(5000)
     assert len(first.owned) == 4
     assert group.zookeeper.tree.children("/consumers/g/ids")[0] == [first.consumer_id]
+
+
+@pytest.mark.parametrize("settled_ms", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize("after", range(6))
+def test_a_connection_that_breaks_while_a_new_member_leaves_is_no_failure(settled_ms: int, after: int) -> None:
+    """Whether it was registered by then or not: a failure is that of ``start`` then, which the leave ends."""
+    group = Group({"t": 2}, seed=after)
+    member = group.join("a")
+    group.settle(settled_ms)
+    member.client.lose_request(after, applied=bool(after % 2))
+    group.scheduler.run(member.leave())
+    group.settle(20_000)
+    assert member.failure is None or isinstance(member.failure, SessionLost)
+    ids = znodes.ids_path("g")
+    assert group.zookeeper.tree.exists(ids) is None or group.zookeeper.tree.children(ids)[0] == []

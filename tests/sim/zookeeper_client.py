@@ -311,6 +311,7 @@ class SimClient:
 
     def _connection_lost(self) -> None:
         if self._closed:
+            self._fail_outstanding(ConnectionLoss)  # the request to close among them: nobody waits for its answer
             return
         self._change_state(SessionState.SUSPENDED, ConnectionLoss)
         self._drop_watches()
