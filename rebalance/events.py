@@ -9,18 +9,13 @@ the zxid of the change behind it (0 where there is none or it is not known). In 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from registry.events import RegistryEvent
+from registry.events import Event, RegistryEvent
 from storage.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceEvent:
+class RebalanceEvent(Event):
     """Base of all."""
-
-    time_ms: int
-    actor: str
-    cause: str
-    zxid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class Released(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class Claimed(RebalanceEvent):
-    """The owner znodes are this member's; partition -> committed offset (-1: none).
+    """The owner znodes are this member's; partition -> committed offset (-1: none). ``zxid``: of the latest claim.
 
     ``tokens``: partition -> version of its offset znode after the claim. Of two claims of a partition the one with the
     larger token is the later one, whenever the events are told (one of a member that was paused comes late).

@@ -97,7 +97,8 @@ class HandOver:
                 self._table.change(partition, PartitionState.FREE)
         if claimed:
             offsets = {tp: outcome.offset for tp, outcome in claimed.items()}
-            self._out.note(events.Claimed, offsets, {tp: outcome.token for tp, outcome in claimed.items()})
+            tokens = {tp: outcome.token for tp, outcome in claimed.items()}
+            self._out.note(events.Claimed, offsets, tokens, zxid=max(outcome.zxid for outcome in claimed.values()))
             self._start({tp: offset for tp, offset in offsets.items() if self._wanted(tp)})
             self._release({tp: None for tp in claimed if not self._wanted(tp)})
         for partition, owner in taken.items():

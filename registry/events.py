@@ -12,13 +12,18 @@ from registry.client import EventType, RegistryClient, SessionState
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryEvent:
-    """Base of all."""
+class Event:
+    """What all events have, those of groups and controllers too."""
 
     time_ms: int
     actor: str
     cause: str
     zxid: int
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryEvent(Event):
+    """Base of all here."""
 
 
 @dataclass(frozen=True, slots=True)

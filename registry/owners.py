@@ -41,10 +41,14 @@ class Claim(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """The partition is ours: where to go on (-1: no offset is stored) and the token for commits."""
+    """The partition is ours: where to go on (-1: no offset is stored) and the token for commits.
+
+    ``zxid``: of the claim; 0 where the answer does not tell (the first claim of all, which makes the offset znode).
+    """
 
     offset: int
     token: int
+    zxid: int = 0
 
 
 class Taken(NamedTuple):
@@ -191,8 +195,8 @@ class OwnerRegistry:
                 failure = outcome
             else:
                 fenced = outcome[-1]
-                token = fenced.version if isinstance(fenced, ZnodeStat) else 0
-                settled[tp] = Claimed(stored[tp].offset if tp in stored else znodes.NO_OFFSET, token)
+                token, zxid = (fenced.version, fenced.mzxid) if isinstance(fenced, ZnodeStat) else (0, 0)
+                settled[tp] = Claimed(stored[tp].offset if tp in stored else znodes.NO_OFFSET, token, zxid)
         if failure is not None:
             raise failure
         return refused

@@ -35,7 +35,8 @@ class ReactorThread:
         """Run ``await function(*args)`` on the reactor's thread and wait for its result.
 
         Raises: what the coroutine raised; KafkaTimeoutError after ``timeout_s`` (the coroutine is cancelled then);
-        KafkaError when called on the reactor's own thread, or in a process forked after the thread was started.
+        KafkaError when called on the reactor's own thread, when the reactor was stopped, or in a process forked after
+        the thread was started.
         """
         self._check_caller()
         outcome: Future[T] = Future()
@@ -63,6 +64,8 @@ class ReactorThread:
     def _check_caller(self) -> None:
         if os.getpid() != self._process_id:
             raise KafkaError("this client was made before the process was forked; start processes with spawn")
+        if not getattr(self.reactor, "running", True):
+            raise KafkaError("the Twisted reactor of this process was stopped: this client can do nothing more")
         refuse_on_reactor_thread()
 
 

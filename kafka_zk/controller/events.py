@@ -10,18 +10,13 @@ from dataclasses import dataclass
 from kafka_zk.controller.context import LeadershipInfo, Replica
 from kafka_zk.controller.effects import Refused
 from kafka_zk.controller.states import PartitionState, ReplicaState
-from registry.events import RegistryEvent
+from registry.events import Event, RegistryEvent
 from storage.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerEvent:
+class ControllerEvent(Event):
     """Base of all."""
-
-    time_ms: int
-    actor: str
-    cause: str
-    zxid: int
 
 
 @dataclass(frozen=True, slots=True)

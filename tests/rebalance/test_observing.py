@@ -7,6 +7,7 @@ import pytest
 from rebalance import events
 from rebalance.config import GroupConfig
 from rebalance.events import GroupEvent
+from registry.znodes import consumers as znodes
 from tests.rebalance.world import Group, Process
 
 
@@ -57,3 +58,15 @@ def test_settings_under_which_old_consumers_would_give_up_are_warned_of(retries:
     assert [event.cause.partition(":")[0] for event in member.named(events.SettingsDoubtful)] == warned * [
         "rebalance.max.retries x rebalance.backoff.ms (6000 ms) is not above the session timeout (6000 ms)"
     ]
+
+
+def test_a_claim_is_told_with_its_zxid() -> None:
+    """Which is that at which the owner znode was made, so that claims can be put in order with what others saw."""
+    group = Group({"t": 2})
+    first, second = group.join_all("ab")
+    (taken_over,) = first.owned
+    group.scheduler.run(first.leave())
+    group.until_served()
+    claim = second.named(events.Claimed)[-1]
+    stat = group.zookeeper.tree.exists(znodes.owner_path("g", *taken_over))
+    assert set(claim.offsets) == {taken_over} and stat is not None and claim.zxid == stat.czxid

@@ -50,6 +50,24 @@ except KafkaError as error:
 """
 
 
+STOPPED = """
+import threading
+from twisted.internet import reactor
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import KafkaError
+
+admin = BlockingAdmin(bootstrap_servers="127.0.0.1:1")
+(thread,) = [each for each in threading.enumerate() if each.name == "kafka-zk reactor"]
+reactor.callFromThread(reactor.stop)
+thread.join()
+for ask in (admin.list_topics, admin.close):
+    try:
+        ask()
+    except KafkaError as error:
+        print(error)
+"""
+
+
 def _lines(program: str) -> list[str]:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
     return done.stdout.splitlines()
@@ -69,3 +87,10 @@ def test_a_program_with_its_own_reactor_is_told() -> None:
     inside, after = _lines(OWN)
     assert "would wait for itself" in inside
     assert "stopped and cannot be started again" in after
+
+
+def test_a_client_whose_reactor_was_stopped_does_not_wait_for_ever() -> None:
+    """Neither for an answer nor for its close."""
+    asked, closed = _lines(STOPPED)
+    assert asked == closed
+    assert "was stopped: this client can do nothing more" in asked
