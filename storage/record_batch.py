@@ -199,7 +199,7 @@ def decode_records(
     append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
     try:
         yield from _decode(data, header.base_offset, header.base_timestamp, append_time_ms, header.record_count)
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise InvalidRecord(f"batch at offset {header.base_offset} holds a malformed record") from error
 
 
@@ -266,7 +266,7 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, .
         if name is None:
             raise IndexError
         value, position = _read_bytes(data, position, end)
-        headers.append((name.decode(), value))
+        headers.append((name.decode(errors="replace"), value))  # nobody checks names on the way in, in Kafka neither
     return tuple(headers), position
 
 

@@ -141,6 +141,12 @@ def test_sequences_wrap_at_two_to_the_31():
     assert last_sequence(-1, 5) == -1
 
 
+def test_a_header_name_that_is_not_utf_8_is_replaced_as_javas_clients_do():
+    """Kafka's broker stores it as it comes (DefaultRecord.java@3.9), so it is no reason to refuse a batch."""
+    data = batch(headers=[("cut ~", b"x")]).replace(b"cut ~", b"cut \xe2")
+    assert [record.headers for record in decode_records(data)] == [(("cut \ufffd", b"x"),)]
+
+
 def test_a_record_count_beyond_the_data_is_invalid():
     """Header and records must agree, in both directions."""
     for count in (1, 3):
