@@ -114,15 +114,17 @@ def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends
 
     Raises: OptionError, DataLoss.
     """
-    if isinstance(options.starting, Earliest):
-        return
+    starting, ending = options.starting, options.ending
     behind = [tp for tp, end in ends.items() if starts[tp] > end]
+    if isinstance(starting, Earliest) or not behind:
+        return
     for tp, latest in brokers.offsets(dict.fromkeys(behind, LATEST)).items():
         start = starts[tp]
-        if start > latest:
-            if options.fail_on_data_loss:
-                raise DataLoss(f"{tp} was to be read from offset {start} on, but its log ends at offset {latest}")
-        elif isinstance(options.starting, AtOffsets) or (isinstance(options.starting, AtTime) and start < latest):
+        if start > latest and options.fail_on_data_loss:
+            raise DataLoss(f"{tp} was to be read from offset {start} on, but its log ends at offset {latest}")
+        given_start = isinstance(starting, AtOffsets) and starting.offsets[tp] == start
+        given_end = ending.offsets[tp] if isinstance(ending, AtOffsets) else ends[tp]
+        if start > given_end and (given_start or (isinstance(starting, AtTime) and start < latest)):
             raise OptionError(f"{tp} was to be read from offset {start} to {ends[tp]}, which lies before it")
 
 

@@ -96,7 +96,8 @@ def test_a_start_behind_the_end_is_a_mistake_or_loss() -> None:
         plan(subscribe="b", startingOffsets='{"b":{"0":500}}')
     with pytest.raises(DataLoss, match="from offset 500 on"):
         plan({B0: 500}, subscribe="b", startingOffsets="committed", group__id="g", zookeeper__connect="z")
-    assert plan(subscribe="b", startingOffsets='{"b":{"0":500}}', failOnDataLoss="false") == []
+    with pytest.raises(OptionError, match="from offset 500 to 100, which lies before it"):
+        plan(subscribe="b", startingOffsets='{"b":{"0":500}}', failOnDataLoss="false")
 
 
 def test_a_start_where_nothing_is_left_reads_nothing() -> None:
@@ -104,5 +105,8 @@ def test_a_start_where_nothing_is_left_reads_nothing() -> None:
     late = {"startingTimestamp": "9999999", "startingOffsetsByTimestampStrategy": "latest"}
     assert plan(subscribe="b", endingOffsets=ending, **late) == []
     assert plan(subscribe="b", endingOffsets='{"b":{"0":5}}') == []
+    beyond = {"startingOffsets": '{"b":{"0":500}}', "endingOffsets": '{"b":{"0":600}}'}
+    assert plan(subscribe="b", failOnDataLoss="false", **beyond) == []
     committed = {"startingOffsets": "committed", "group__id": "g", "zookeeper__connect": "z"}
+    assert plan({B0: 500}, subscribe="b", failOnDataLoss="false", **committed) == []
     assert plan({B0: 70}, subscribe="b", endingOffsets=ending, **committed) == []
