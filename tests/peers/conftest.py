@@ -1,13 +1,15 @@
-"""Fixtures of the peer tests: one ZooKeeper, one cluster for each target, one JVM for each Java client version."""
+"""Fixtures of the peer tests: one ZooKeeper, one cluster for each target, one JVM for each Java client version,
+one Spark session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.peers import apache_kafka, jars, java, requirements, targets
+from tests.peers import apache_kafka, jars, java, requirements, spark_sources, targets
 from tests.peers.clients.java_clients import JavaDriver
 from tests.peers.clients.old_clients import OldDriver
 from tests.peers.processes import ProcessFailed
@@ -51,6 +53,13 @@ def target(
     yield cluster
     complaints = cluster.stop()
     assert not complaints, "\n".join(complaints)
+
+
+@pytest.fixture(scope="session")
+def spark_with_both_sources(peer_tools: None) -> Iterator[Any]:
+    """One Spark session with our source and Spark's own; a session takes many seconds to start."""
+    with spark_sources.both_sources() as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

@@ -62,11 +62,12 @@ def _text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def produce(port: int, topic: str, partition: int, batch: bytes) -> tuple[int, int]:
-    """Produce v3 with acks=all: the error code and the base offset of the batch. Raises: OSError."""
-    front = struct.pack(">hhii", -1, -1, 30_000, 1) + _text(topic)
+def produce(port: int, topic: str, partition: int, batch: bytes, *, version: int = 3) -> tuple[int, int]:
+    """Produce v0 to v8 with acks=all: the error code and the base offset of the batch or set. Raises: OSError."""
+    transactional_id = struct.pack(">h", -1) if version >= 3 else b""
+    front = transactional_id + struct.pack(">hii", -1, 30_000, 1) + _text(topic)
     body = front + struct.pack(">iii", 1, partition, len(batch)) + batch
-    answer = _ask(port, _PRODUCE, 3, body)
+    answer = _ask(port, _PRODUCE, version, body)
     error, base_offset = struct.unpack_from(">hq", answer, 4 + len(_text(topic)) + 4 + 4)
     return error, base_offset
 

@@ -1,0 +1,107 @@
+"""Reads of topics by both Spark sources, made from a seed: options that mean something for the logs that are there."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from spark_jobs.offset_specs import format_offsets
+from storage.types import TopicPartition
+
+EARLIEST, LATEST = -2, -1
+_NOW_MS = 1_700_000_000_000
+_EARLY_MS = (0, 1000, _NOW_MS - 20_000, _NOW_MS - 5000, _NOW_MS - 10)
+_LATE_MS = (_NOW_MS, _NOW_MS + 10, _NOW_MS + 5000, _NOW_MS + 20_000, 4_102_444_800_000, 2**62)
+
+Options = dict[str, str]
+#: First offset and end of each partition.
+Bounds = Mapping[TopicPartition, tuple[int, int]]
+
+
+class Read(NamedTuple):
+    """``may_fail``: an error is as good an answer as rows, if both sources give one.
+
+    ``same_tasks``: Spark's own source plans the same tasks. It does when offsets are numbers and no range is empty;
+    else it cuts by what is not resolved yet (`maxRecordsPerPartition`) or counts what is empty (`minPartitions`).
+    """
+
+    options: Options
+    may_fail: bool = False
+    same_tasks: bool = False
+
+
+def everything(topics: Sequence[str]) -> Read:
+    """All columns of all topics."""
+    return Read({"subscribe": ",".join(topics), "includeHeaders": "true"})
+
+
+def by_offsets(rng: random.Random, bounds: Bounds) -> Read:
+    """Some partitions, from some offsets to others, in more tasks than partitions."""
+    starts, ends = {}, {}
+    for tp, (first, end) in sorted(bounds.items()):
+        if first < end and rng.random() < 0.7:
+            starts[tp] = rng.randint(first, end - 1)
+            ends[tp] = rng.randint(starts[tp] + 1, end)
+    all_numbers = rng.random() < 0.5
+    if not all_numbers:
+        starts = {tp: rng.choice((start, EARLIEST)) for tp, start in starts.items()}
+        ends = {tp: rng.choice((end, LATEST)) for tp, end in ends.items()}
+    options = {
+        **_bounded(starts, ends),
+        "includeHeaders": "true",
+        "kafka.max.partition.fetch.bytes": str(rng.choice((100, 2000, 100_000))),
+        **_tasks(rng, len(starts)),
+    }
+    return Read(options, same_tasks=all_numbers)
+
+
+def _bounded(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Options:
+    assigned: dict[str, list[int]] = {}
+    for tp in starts:
+        assigned.setdefault(tp.topic, []).append(tp.partition)
+    return {
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(format_offsets(starts)),
+        "endingOffsets": json.dumps(format_offsets(ends)),
+    }
+
+
+def by_time(rng: random.Random, prefix: str, bounds: Bounds) -> Read:
+    """All partitions, from one time to another; each its own, or one for all."""
+    strategy = rng.choice(("error", "latest", "latest", "latest"))
+    options = {"subscribePattern": f"{prefix}-.*", "startingOffsetsByTimestampStrategy": strategy}
+    starting_ms = _LATE_MS if rng.random() < 0.2 else _EARLY_MS  # after the newest record of some partition, perhaps
+    for side, times_ms in (("starting", starting_ms), ("ending", _LATE_MS)):
+        how = rng.choice(("Timestamp", "OffsetsByTimestamp", None))
+        if how == "Timestamp":
+            options[f"{side}Timestamp"] = str(rng.choice(times_ms))
+        elif how:
+            options[f"{side}{how}"] = json.dumps(format_offsets({tp: rng.choice(times_ms) for tp in bounds}))
+    return Read({**options, **_tasks(rng, len(bounds))}, may_fail=True)
+
+
+def committed_only(rng: random.Random, topics: Sequence[str]) -> Read:
+    """What no open or aborted transaction holds."""
+    options = everything(topics).options
+    return Read({**options, "kafka.isolation.level": "read_committed", **_tasks(rng, len(topics))})
+
+
+def lost(rng: random.Random, bounds: Bounds) -> Read:
+    """Offsets that the log never had, has no more or that are the wrong way round: an error, or what is left."""
+    tp = rng.choice(sorted(bounds))
+    first, end = bounds[tp]
+    start, until = rng.choice(((first - 1, end), (0, end), (end + 5, end + 9), (end + 5, LATEST), (end, first)))
+    options = _bounded({tp: max(start, 0)}, {tp: until})
+    return Read({**options, "failOnDataLoss": rng.choice(("true", "false"))}, may_fail=True)
+
+
+def _tasks(rng: random.Random, partition_count: int) -> Options:
+    """How the read is cut, if at all."""
+    options = {}
+    if rng.random() < 0.6:
+        options["minPartitions"] = str(rng.randint(1, 2 * partition_count + 3))
+    if rng.random() < 0.4:
+        options["maxRecordsPerPartition"] = str(rng.randint(5, 40))
+    return options
