@@ -151,7 +151,7 @@ WORKLOADS = (
     ),
     Workload(
         "produce-quiet", f"produce, {QUIET_RATE:,} records/s", Client.JAVA_PRODUCER,
-        records=10_000, config={"linger.ms": "0"}, kind=Kind.LATENCY,
+        records=20_000, config={"linger.ms": "0"}, kind=Kind.LATENCY,
     ),
     Workload(
         "produce-topics", f"the same while {Beside.TOPICS}", Client.JAVA_PRODUCER,
