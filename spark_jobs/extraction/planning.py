@@ -3,6 +3,7 @@
 Tests: tests/spark_jobs/extraction/test_planning.py.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -10,9 +11,12 @@ from typing import Protocol
 from spark_jobs import offset_ranges
 from spark_jobs.cluster_client import EARLIEST, LATEST
 from spark_jobs.errors import DataLoss
+from spark_jobs.extraction.errors import WronglyAsked
 from spark_jobs.extraction.steps import Leftover
 from spark_jobs.offset_ranges import OffsetRange
 from storage.types import TopicPartition
+
+_GROUP = re.compile(r"[a-zA-Z0-9._-]+")  # what the old consumer takes: kafka.common.Config.validateChars@1.1
 
 
 class Brokers(Protocol):
@@ -45,6 +49,16 @@ class Extraction:
     session_timeout_ms: int = 10_000
     kafka: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """One topic, or one column, may be given as it is. Raises: WronglyAsked."""
+        if not _GROUP.fullmatch(self.group):
+            raise WronglyAsked(f"the group {self.group!r}: letters, digits, '.', '_' and '-' are allowed, and needed")
+        if not self.target:
+            raise WronglyAsked("the target folder has no name")
+        for name in ("topics", "partition_by"):
+            if isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, (given,))
+
 
 @dataclass(frozen=True)
 class PartitionReport:
@@ -58,13 +72,22 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did. ``published`` are folders that appeared in the target, that of an earlier run first."""
+    """What a run did, or would do. ``published`` are the folders that appeared in the target, those of an earlier run
+    first; ``lag_after`` counts from the ends of the ranges to those of the partitions when the run was planned."""
 
     partitions: tuple[PartitionReport, ...]
     records: int
     seconds: float
     published: tuple[str, ...]
     recovered: str
+
+    @property
+    def lag_before(self) -> int:
+        return sum(each.lag_before for each in self.partitions)
+
+    @property
+    def lag_after(self) -> int:
+        return sum(each.lag_after for each in self.partitions)
 
     @property
     def records_per_second(self) -> float:
@@ -106,7 +129,7 @@ class Planning:
 
     def report(
         self, ranges: Sequence[OffsetRange], records: int, seconds: float, published: tuple[str, ...],
-        recovered: Leftover, *, extracted: bool = True,
+        recovered: Leftover,
     ) -> Report:  # fmt: skip
         by_tp = {each.topic_partition: each for each in ranges}
         rows = []
@@ -114,7 +137,7 @@ class Planning:
             start = by_tp[tp].from_offset if tp in by_tp else self._position(tp)
             end = by_tp[tp].until_offset if tp in by_tp else start
             before = self.latest[tp] - start
-            rows.append(PartitionReport(*tp, start, end, before, self.latest[tp] - end if extracted else before))
+            rows.append(PartitionReport(*tp, start, end, before, self.latest[tp] - end))
         return Report(tuple(rows), records, seconds, published, recovered.value)
 
     def _position(self, tp: TopicPartition) -> int:

@@ -17,6 +17,7 @@ import pytest
 
 from kafka_zk.embedded.ports import can_listen, free_port
 from tests.integration.processes import ENVIRON, ROOT
+from tests.integration.spark import LOCAL
 
 pytestmark = pytest.mark.integration
 
@@ -50,6 +51,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     environ = {
         **ENVIRON,
         "PATH": f"{shim.parent}:{ENVIRON['PATH']}",
+        **LOCAL,
         "KAFKA_ZK_BOOTSTRAP": f"127.0.0.1:{port}",
         "KAFKA_ZK_ZOOKEEPER": f"127.0.0.1:{zookeeper_port}",
     }
@@ -74,8 +76,10 @@ def _three_neighbours() -> int:
 
 
 def run_shell(text: str, running: Running) -> str:
+    text = text.replace("127.0.0.1:9092", running.bootstrap)
+    text = text.replace("127.0.0.1:2181", running.environ["KAFKA_ZK_ZOOKEEPER"])
     done = subprocess.run(
-        ["sh", "-e", "-c", text.replace("127.0.0.1:9092", running.bootstrap)],
+        ["sh", "-e", "-c", text],
         capture_output=True,
         text=True,
         cwd=running.folder,
@@ -113,6 +117,15 @@ def test_a_group_is_joined_and_watched(running: Running) -> None:
     shown = run_shell(text, running)
     assert "── rebalance 1 (range)" in shown and "ids: " in shown
     assert "readers greetings" in " ".join(shown.split()), "the table of groups describe"
+
+
+def test_spark_extracts_and_goes_on(running: Running) -> None:
+    run_shell("echo hello | kafka-zk produce --topic greetings", running)
+    (text,) = blocks("spark")
+    shown = run_shell(text, running)
+    folders = [line for line in shown.splitlines() if line.startswith("range=greetings@")]
+    assert len(folders) == 2 and folders == sorted(folders)
+    assert "lake greetings" in " ".join(shown.split()), "the table of groups describe"
 
 
 @pytest.mark.skipif(not shutil.which("kcat"), reason="kcat is not installed")

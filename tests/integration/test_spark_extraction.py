@@ -45,14 +45,33 @@ def test_extract_as_a_person_runs_it(kafka_zk_cluster: EmbeddedCluster, make_top
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("more", "sentence"),
     [
-        (("--format", "csv"), "CSV holds text"),
-        (("--decode", "json"), "--decode json needs --schema"),
-        (("--schema", "@/nowhere/schema"), "/nowhere/schema: No such file"),
+        (("--decode", "json", "--schema", "a STRNG"), "STRNG"),
+        (("--partition-by", "nope"), "there is no column nope"),
+        (("--to", "FILE"), "is a file, not a folder"),
     ],
 )
-def test_a_mistake_is_one_sentence_before_spark_starts(arguments: tuple[str, ...], sentence: str) -> None:
-    done = kafka_zk("extract", "--zookeeper", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "/x", *arguments)
+def test_what_only_spark_can_judge_is_one_sentence_too(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path, more: tuple[str, ...], sentence: str
+) -> None:
+    """Exit code 2, nothing of Spark's own log, and nothing begun: no folder."""
+    file = tmp_path / "file"
+    file.touch()
+    arguments = [str(file) if each == "FILE" else each for each in more]
+    done = extract(kafka_zk_cluster, make_topic(), tmp_path / "lake", *arguments)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr and "WARN" not in done.stderr
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(("zookeeper", "sentence"), [("127.0.0.1:1", "no ZooKeeper server"), ("", "there is no topic")])
+def test_what_is_not_there_is_told_before_spark_starts(
+    kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, zookeeper: str, sentence: str
+) -> None:
+    address = zookeeper or kafka_zk_cluster.zookeeper_connect
+    done = kafka_zk("extract", "--zookeeper", address, "--group", "g", "--topic", "nowhere", "--to", tmp_path / "lake",
+                    timeout_s=200)  # fmt: skip
     assert done.returncode == 1
-    assert sentence in done.stderr and "Traceback" not in done.stderr
+    assert done.stderr.startswith(f"Error: {sentence}") and done.stderr.count("\n") == 1

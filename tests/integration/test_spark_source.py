@@ -14,9 +14,11 @@ from kafka_zk.testing.plugin import MakeTopic
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.offsets import OffsetRegistry
 from storage.types import TopicPartition
+from tests.integration.processes import wait_for
 from tests.integration.spark import spark  # noqa: F401
 
 pytestmark = pytest.mark.integration
+STREAM_TIMEOUT_S = 300
 
 
 def write(cluster: EmbeddedCluster, topic: str, count: int, first: int = 0, **config: Any) -> None:
@@ -97,27 +99,79 @@ def test_a_wrong_option_is_one_sentence(spark: Any, kafka_zk_cluster: EmbeddedCl
         read(spark, kafka_zk_cluster, subscribe="nowhere").count()
 
 
+class Stream:
+    """A query from a topic into Parquet files, which can be started anew on its checkpoint."""
+
+    def __init__(self, spark: Any, cluster: EmbeddedCluster, topic: str, folder: Path) -> None:  # noqa: F811
+        self._spark = spark
+        self._zookeeper = cluster.zookeeper_connect
+        self._topic = topic
+        self._folder = folder
+        self._group = f"stream-{topic}"
+        self._both = [TopicPartition(topic, partition) for partition in (0, 1)]
+
+    def start(self, **trigger: Any) -> Any:
+        reader = self._spark.readStream.format("kafka_zk").option("zookeeper.connect", self._zookeeper)
+        for name, value in {"subscribe": self._topic, "startingOffsets": "earliest", "group.id": self._group,
+                            "maxOffsetsPerTrigger": "60"}.items():  # fmt: skip
+            reader = reader.option(name, value)
+        writer = reader.load().writeStream.format("parquet").option("path", str(self._folder / "out"))
+        return writer.option("checkpointLocation", str(self._folder / "checkpoint")).trigger(**trigger).start()
+
+    def run(self) -> list[int]:
+        """All that is available; returns how many rows each batch had."""
+        query = self.start(availableNow=True)
+        assert query.awaitTermination(STREAM_TIMEOUT_S)
+        return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+
+    def rows_and_offsets(self) -> tuple[int, int]:
+        """How many rows there are, and how many different offsets."""
+        out = self._spark.read.parquet(str(self._folder / "out"))
+        return out.count(), out.select("partition", "offset").distinct().count()
+
+    def mirrored(self) -> list[int]:
+        with KazooBlockingClient(self._zookeeper) as client:
+            stored = run_blocking(OffsetRegistry(client, self._group).fetch(self._both))
+        return [stored[tp].offset for tp in self._both]
+
+    def set_mirror(self, offset: int) -> None:
+        with KazooBlockingClient(self._zookeeper) as client:
+            run_blocking(OffsetRegistry(client, self._group).store(dict.fromkeys(self._both, offset)))
+
+
 def test_a_stream_reads_what_is_available_and_goes_on_from_its_checkpoint(
     spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path  # noqa: F811
 ) -> None:
-    """All that is available, in portions, twice; the group's offsets in ZooKeeper follow."""
-
-    def run() -> list[int]:
-        reader = spark.readStream.format("kafka_zk").option("zookeeper.connect", kafka_zk_cluster.zookeeper_connect)
-        for name, value in {"subscribe": topic, "startingOffsets": "earliest", "group.id": f"stream-{topic}",
-                            "maxOffsetsPerTrigger": "60"}.items():  # fmt: skip
-            reader = reader.option(name, value)
-        writer = reader.load().writeStream.format("parquet").option("path", str(tmp_path / "out"))
-        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-        assert query.awaitTermination(300)
-        return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
-
-    assert run() == [60, 40]
+    """In portions, twice. The group's offsets in ZooKeeper follow; whatever they say, the checkpoint is the truth."""
+    stream = Stream(spark, kafka_zk_cluster, topic, tmp_path)
+    assert stream.run() == [60, 40]
+    assert stream.mirrored() == [50, 50]
+    stream.set_mirror(7)
     write(kafka_zk_cluster, topic, 10, first=100)
-    assert run() == [10]
-    out = spark.read.parquet(str(tmp_path / "out"))
-    assert (out.count(), out.select("partition", "offset").distinct().count()) == (110, 110)
-    both = [TopicPartition(topic, partition) for partition in (0, 1)]
-    with KazooBlockingClient(kafka_zk_cluster.zookeeper_connect) as client:
-        stored = run_blocking(OffsetRegistry(client, f"stream-{topic}").fetch(both))
-    assert [each.offset for each in stored.values()] == [55, 55]
+    assert stream.run() == [10]
+    assert stream.rows_and_offsets() == (110, 110)
+    assert stream.mirrored() == [55, 55]
+
+
+def test_a_stream_by_processing_time_follows_the_topic_and_is_started_anew(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str, tmp_path: Path  # noqa: F811
+) -> None:
+    stream = Stream(spark, kafka_zk_cluster, topic, tmp_path)
+
+    def follow(count: int) -> None:
+        """Run until the group's offsets in ZooKeeper, which come after the data, are at the end."""
+        query = stream.start(processingTime="200 milliseconds")
+        try:
+            wait_for(lambda: stream.mirrored() == [count // 2] * 2 or query.exception(), "the mirror", STREAM_TIMEOUT_S)
+            assert query.exception() is None
+            if count == 100:
+                write(kafka_zk_cluster, topic, 10, first=100)
+                wait_for(lambda: stream.mirrored() == [55, 55], "the mirror of what is new", STREAM_TIMEOUT_S)
+        finally:
+            query.stop()
+
+    follow(100)
+    assert stream.rows_and_offsets() == (110, 110)
+    write(kafka_zk_cluster, topic, 20, first=110)
+    follow(130)
+    assert stream.rows_and_offsets() == (130, 130)

@@ -1,12 +1,16 @@
 """Values as the columns of a schema: what is refused before Spark starts, and Avro."""
 
 import io
+import json
+from datetime import datetime, time
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from spark_jobs.extraction import decoding
-from spark_jobs.extraction.errors import ExtractionFailed
+from spark_jobs.extraction.errors import WronglyAsked
 
 fastavro = pytest.importorskip("fastavro")
 
@@ -36,9 +40,35 @@ def test_an_avro_schema_as_sparks_type() -> None:
     )
 
 
+def test_logical_types_are_sparks_where_it_has_them() -> None:
+    kinds = {
+        "price": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "id": {"type": "string", "logicalType": "uuid"},
+        "daily": {"type": "int", "logicalType": "time-millis"},
+        "local": {"type": "long", "logicalType": "local-timestamp-millis"},
+    }
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    written: Any = {"type": "record", "name": "L", "fields": fields}
+    parsed, ddl = decoding.parse_avro_schema(json.dumps(written))
+    assert ddl == "struct<`price`:decimal(9,2),`id`:string,`daily`:int,`local`:timestamp_ntz>"
+    record = {"price": Decimal("12.50"), "id": UUID(int=7), "daily": time(0, 0, 1), "local": datetime(2026, 1, 1)}
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, written, record)
+    assert decoding.decode_avro(parsed, out.getvalue()) == {**record, "id": str(UUID(int=7)), "daily": 1000}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"type":"string"}', '{"type":"record"}', '{"type":"record","name":"f","fields":[{"name":"a"}]}'],
+)
+def test_what_is_no_avro_record_is_refused_before_spark_starts(text: str) -> None:
+    with pytest.raises(WronglyAsked, match="--schema"):
+        decoding.check("avro", text, "parquet")
+
+
 @pytest.mark.parametrize("schema", [["string", "int"], {"type": "odd"}])
 def test_what_has_no_spark_type_is_refused(schema: Any) -> None:
-    with pytest.raises(ExtractionFailed, match="Avro"):
+    with pytest.raises(WronglyAsked, match="Avro"):
         decoding.avro_to_ddl(schema)
 
 
@@ -54,9 +84,12 @@ def test_what_is_no_whole_record_is_null(value: bytes | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decode", "schema", "format_name"), [("json", None, "parquet"), ("avro", None, "parquet"), (None, None, "csv")]
-)
+    ("decode", "schema", "format_name"), [
+        ("json", None, "parquet"), ("avro", None, "parquet"), (None, None, "csv"), ("string", "a INT", "parquet"),
+        (None, "a INT", "parquet"),
+    ],
+)  # fmt: skip
 def test_what_cannot_be_written_is_refused(decode: str | None, schema: str | None, format_name: str) -> None:
-    with pytest.raises(ExtractionFailed):
+    with pytest.raises(WronglyAsked):
         decoding.check(decode, schema, format_name)
     decoding.check("string", None, format_name)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spark_jobs.errors import DataLoss
+from spark_jobs.extraction.errors import WronglyAsked
 from spark_jobs.extraction.planning import Extraction, PartitionReport, Planning
 from spark_jobs.extraction.steps import Leftover
 from spark_jobs.offset_ranges import OffsetRange
@@ -49,5 +50,15 @@ def test_lag_before_and_after() -> None:
     report = plan.report([OffsetRange(*T0, 40, 60)], 20, 2.0, ("f",), Leftover.NOTHING)
     assert report.partitions == (PartitionReport("t", 0, 40, 60, 60, 40), PartitionReport("t", 1, 10, 10, 90, 90))
     assert report.records_per_second == 10
-    dry = plan.report([OffsetRange(*T0, 40, 60)], 0, 0.0, (), Leftover.NOTHING, extracted=False)
-    assert [each.lag_after for each in dry.partitions] == [60, 90]
+    assert (report.lag_before, report.lag_after) == (150, 130)
+
+
+def test_one_topic_and_one_column_may_be_given_as_they_are() -> None:
+    extraction = Extraction(zookeeper="z", group="g", topics="t", target="/lake", partition_by="carrier")
+    assert (extraction.topics, extraction.partition_by) == (("t",), ("carrier",))
+
+
+@pytest.mark.parametrize("wrong", [{"group": ""}, {"group": "a/b"}, {"target": ""}])
+def test_a_group_and_a_target_have_names(wrong: dict[str, str]) -> None:
+    with pytest.raises(WronglyAsked):
+        Extraction(**{"zookeeper": "z", "group": "g", "topics": ("t",), "target": "/lake", **wrong})

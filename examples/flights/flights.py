@@ -1,0 +1,37 @@
+"""The flights as a DataFrame: out of the folder that ``kafka-zk extract`` filled, or straight from the topic."""
+
+import argparse
+from typing import Any
+
+from spark_jobs.session import spark_session
+
+SCHEMA = (
+    "year INT, month INT, day INT, dep_time INT, sched_dep_time INT, dep_delay INT, "
+    "arr_time INT, sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, "
+    "origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP"
+)
+
+
+def parse_arguments(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--lake", metavar="DIR", help="where kafka-zk extract left the flights as Parquet")
+    source.add_argument("--bootstrap-server", metavar="HOST:PORT", help="read the topic itself")
+    parser.add_argument("--topic", default="flights", help="with --bootstrap-server (default: flights)")
+    parser.add_argument("--to", metavar="DIR", required=True, help="folder for the Parquet files and the chart")
+    return parser.parse_args()
+
+
+def read_flights(arguments: argparse.Namespace) -> Any:
+    """One row a flight, with the columns of SCHEMA, whether the extraction decoded the values or left them as bytes."""
+    from pyspark.sql import functions as f
+
+    spark = spark_session("flights")
+    if arguments.lake:
+        frame = spark.read.parquet(arguments.lake)
+    else:
+        source = spark.read.format("kafka_zk").option("kafka.bootstrap.servers", arguments.bootstrap_server)
+        frame = source.option("subscribe", arguments.topic).load()
+    if "value" in frame.columns:
+        frame = frame.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("flight")).select("flight.*")
+    return frame

@@ -1,0 +1,91 @@
+"""A Spark session under a command: what Spark itself says goes to a file, and a failure is one sentence that names it.
+
+``spark-submit`` starts Spark before it starts us, so there its own logging stays as it is configured.
+"""
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kafka_zk.cli.errors import CommandFailed, sentence
+from kafka_zk.cli.main import DEBUG_VARIABLE
+
+
+@contextmanager
+def command_session(app_name: str, master: str | None, config: Mapping[str, str]) -> Iterator[Any]:
+    """A session that ends with the block. Raises: CommandFailed for whatever Spark raises in the block or before it;
+    errors of ours that are one sentence already pass."""
+    from spark_jobs.extraction.spark_failure import reason
+    from spark_jobs.session import spark_session, stop, tell_no_tracebacks
+
+    if not os.environ.get(DEBUG_VARIABLE):
+        _hush_query_loggers()
+    log = _Log()
+    started = False
+    try:
+        with log.of_new_processes(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+            spark = spark_session(app_name, master, config)
+        started = True
+        tell_no_tracebacks(spark)
+        try:
+            yield spark
+        finally:
+            stop(spark)
+    except Exception as error:
+        if sentence(error) is not None or os.environ.get(DEBUG_VARIABLE):
+            log.remove()
+            raise
+        if started:
+            told = f"the Spark job failed: {reason(error)}; run it again, it goes on where it was"
+        else:
+            told = f"Spark did not start: {log.last_error() or reason(error)}"
+        raise CommandFailed(f"{told} (Spark's log: {log.path})") from error
+    log.remove()
+
+
+def _hush_query_loggers() -> None:
+    """pyspark logs what it raises about a query, as JSON with the whole Java trace, to our stderr."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+class _Log:
+    """A file for the stderr of Spark's JVM and its Python workers; none with KAFKA_ZK_DEBUG."""
+
+    def __init__(self) -> None:
+        handle, name = tempfile.mkstemp(prefix="kafka-zk-spark-", suffix=".log")
+        os.close(handle)
+        self.path = Path(name)
+
+    @contextmanager
+    def of_new_processes(self) -> Iterator[None]:
+        """A process that is started in the block inherits the file as its stderr; our own is back afterwards."""
+        if os.environ.get(DEBUG_VARIABLE):
+            yield
+            return
+        sys.stderr.flush()
+        own = os.dup(2)
+        try:
+            with self.path.open("ab") as log:
+                os.dup2(log.fileno(), 2)
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(own, 2)
+            os.close(own)
+
+    def last_error(self) -> str | None:
+        """The last line that calls itself an error, as a JVM's or spark-submit's last words do."""
+        lines = [line.strip() for line in self.path.read_text(errors="replace").splitlines()]
+        return next((line for line in reversed(lines) if "Error" in line or "Exception" in line), None)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,35 @@
+"""What went wrong in Spark, in one sentence: out of a Java exception's trace, or of a task's Python one.
+
+Tests: tests/spark_jobs/extraction/test_spark_failure.py.
+"""
+
+import re
+
+_OURS = "spark_jobs.errors."
+_CAUSE = "Caused by: "
+_EXCEPTION = re.compile(r"^(?:[\w$]+\.)+([\w$]*(?:Exception|Error)): ")
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
+_NOISE = re.compile(r"^An error occurred while calling ")
+
+
+def first_line(error: Exception) -> str:
+    """The first thing that it says, without SQLSTATE and the names of packages."""
+    for line in str(error).splitlines():
+        text = line.strip().removeprefix(": ")
+        if text and not _NOISE.match(text):
+            return _tidy(text)
+    return type(error).__name__
+
+
+def reason(error: Exception) -> str:
+    """Why a job failed: what our code said in a task, else the deepest cause that Java names, else the first line."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    if ours := [line for line in lines if line.startswith(_OURS)]:
+        return ours[-1].partition(": ")[2]
+    if causes := [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]:
+        return _tidy(causes[-1])
+    return first_line(error)
+
+
+def _tidy(text: str) -> str:
+    return _SQLSTATE.sub("", _EXCEPTION.sub(r"\1: ", text)).strip()

@@ -1,0 +1,36 @@
+"""One sentence out of what Spark says, in the shapes in which it says it."""
+
+from spark_jobs.extraction.spark_failure import first_line, reason
+
+_JAVA = """An error occurred while calling o45.getFileSystem.
+: org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"
+\tat org.apache.hadoop.fs.FileSystem.getFileSystemClass(FileSystem.java:3573)
+"""
+_JOB = """An error occurred while calling o60.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2785)
+Caused by: java.lang.RuntimeException: between
+\tat a.b.C.d(E.java:1)
+Caused by: java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+"""
+_TASK = """Job aborted: Traceback (most recent call last):
+  File "range_fetcher.py", line 1, in fetch
+spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone: the log starts at offset 20
+
+Caused by: org.apache.spark.SparkException: something else
+"""
+
+
+def test_the_first_line_without_packages_and_codes() -> None:
+    assert first_line(Exception(_JAVA)) == 'UnsupportedFileSystemException: No FileSystem for scheme "foo"'
+    assert first_line(Exception("[PARSE_SYNTAX_ERROR] Syntax error at 'X'. SQLSTATE: 42601 (line 1)\n\n== SQL ==")) == (
+        "[PARSE_SYNTAX_ERROR] Syntax error at 'X'. (line 1)"
+    )
+    assert first_line(ValueError()) == "ValueError"
+
+
+def test_a_jobs_reason_is_the_deepest_cause_or_what_our_code_said() -> None:
+    assert reason(Exception(_JOB)) == "IOException: No space left on device"
+    assert reason(Exception(_TASK)) == "offsets 0 to 19 of t-0 are gone: the log starts at offset 20"
+    assert reason(Exception("Could not parse Master URL: 'foo'")) == "Could not parse Master URL: 'foo'"
