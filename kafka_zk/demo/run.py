@@ -243,7 +243,7 @@ class Demo:
         more = self._produce_more()
         self._show.fact(f"{more.count:,} more flights are written, and the same command is run again")
         second = self._extract(lake, more)
-        self._show.fact("these are exactly the new ones; what was there stays as it is")
+        self._show.fact(f"these are exactly the new ones; {lake.folder} holds both ranges")
         self._report["extractions"] = [first, second]
 
     def _extract(self, lake: DemoLake, new: Tally) -> dict[str, Any]:

@@ -1,40 +1,73 @@
 """``kafka-zk extract`` with a real Spark, as a person runs it; tests/soak/test_extraction_kill.py kills it."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import fastavro
+import pyspark
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.plugin import MakeTopic
+from spark_jobs.extraction.job import extract, plan
+from spark_jobs.extraction.planning import Extraction
+from spark_jobs.session import prepare_environment
 from tests.integration.processes import ROOT, kafka_zk
-from tests.integration.spark import LOCAL, SMALL
+from tests.integration.spark import LOCAL, SMALL, spark  # noqa: F401
 
 pytestmark = pytest.mark.integration
 
 
-def extract(cluster: EmbeddedCluster, topic: str, target: Path, *more: str) -> "subprocess.CompletedProcess[str]":
-    conf = [f"--conf={name}={value}" for name, value in SMALL.items()]
+PRICE: Any = {
+    "type": "record",
+    "name": "Price",
+    "fields": [
+        {"name": "name", "type": "string"},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    ],
+}
+
+
+def price(number: int) -> bytes:
+    out = io.BytesIO()
+    record = {"name": "odd" if number % 2 else "even", "price": Decimal(number) / 4}
+    fastavro.schemaless_writer(out, PRICE, record)
+    return out.getvalue()
+
+
+def write(cluster: EmbeddedCluster, topic: str, values: Sequence[bytes]) -> None:
+    with BlockingProducer(None, bootstrap_servers=cluster.bootstrap) as producer:
+        for number, value in enumerate(values):
+            producer.send(topic, value, key=b"k", partition=number % 2)
+        producer.flush()
+
+
+def conf() -> list[str]:
+    return [f"--conf={name}={value}" for name, value in SMALL.items()]
+
+
+def run_extract(cluster: EmbeddedCluster, topic: str, target: Path, *more: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "kafka_zk", "extract", "--zookeeper", cluster.zookeeper_connect, "--group", "lake",
-               "--topic", topic, "--to", str(target), "--master", "local[1]", *conf, *more]  # fmt: skip
+               "--topic", topic, "--to", str(target), "--master", "local[1]", *conf(), *more]  # fmt: skip
     environ = {**os.environ, **LOCAL, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=400, check=False)
 
 
 def test_extract_as_a_person_runs_it(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path) -> None:
     topic = make_topic(partitions=2)
-    with BlockingProducer(None, bootstrap_servers=kafka_zk_cluster.bootstrap) as producer:
-        for number in range(20):
-            producer.send(topic, b'{"a": %d, "b": "x"}' % number, key=b"k", partition=number % 2)
-        producer.flush()
-    planned = extract(kafka_zk_cluster, topic, tmp_path / "lake", "--dry-run", "--json")
+    write(kafka_zk_cluster, topic, [b'{"a": %d, "b": "x"}' % number for number in range(20)])
+    planned = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--dry-run", "--json")
     assert json.loads(planned.stdout)["dry_run"] is True, planned.stderr
     assert not (tmp_path / "lake").exists()
-    done = extract(kafka_zk_cluster, topic, tmp_path / "lake", "--decode", "json", "--schema", "a INT, b STRING",
+    done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--decode", "json", "--schema", "a INT, b STRING",
                    "--partition-by", "b", "--format", "json", "--json")  # fmt: skip
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
@@ -42,6 +75,54 @@ def test_extract_as_a_person_runs_it(kafka_zk_cluster: EmbeddedCluster, make_top
     lines = [json.loads(line) for path in (tmp_path / "lake").glob("range=*/b=x/*.json") for line in path.open()]
     assert sorted(line["a"] for line in lines) == list(range(20))
     assert {(line["key"], line["topic"]) for line in lines} == {("k", topic)}
+
+
+def test_spark_submit_goes_on_where_the_command_stopped(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2)
+    write(kafka_zk_cluster, topic, [b"one", b"two"])
+    done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--decode", "string", "--format", "csv", "--json")
+    assert done.returncode == 0, done.stderr
+    write(kafka_zk_cluster, topic, [b"three"])
+    environ = {**os.environ, **LOCAL, "PYTHONPATH": str(ROOT)}
+    prepare_environment(environ)
+    command = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]", *conf(),
+               ROOT / "spark_jobs" / "extract.py", "--zookeeper", kafka_zk_cluster.zookeeper_connect,
+               "--group", "lake", "--topic", topic, "--to", tmp_path / "lake",
+               "--decode", "string", "--format", "csv", "--json"]  # fmt: skip
+    submitted = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=400, check=False)
+    assert submitted.returncode == 0, submitted.stderr
+    report = json.loads(submitted.stdout.splitlines()[-1])
+    assert (report["records"], report["lag_before"], report["lag_after"]) == (1, 1, 0)
+    (folder,) = report["published"]
+    files = Path(folder.removeprefix("file:")).glob("*.csv")
+    lines = [line for path in files for line in path.read_text().splitlines()]
+    assert [line.split(",")[1] for line in lines] == ["three"]
+
+
+def test_in_a_notebook_any_number_of_times(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
+) -> None:
+    """Avro with a decimal; in two portions, then what was written meanwhile, then nothing."""
+    topic = make_topic(partitions=2)
+    extraction = Extraction(
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"notebook-{topic}", topics=topic,
+        target=str(tmp_path / "lake"), decode="avro", schema=json.dumps(PRICE), partition_by="name", max_records=6,
+    )  # fmt: skip
+    write(kafka_zk_cluster, topic, [price(number) for number in range(10)])
+    assert (plan(extraction).lag_before, plan(extraction).lag_after) == (10, 4)
+    seen: dict[Any, tuple[int, int]] = {}
+    reports = [extract(spark, extraction, progress=seen.update), extract(spark, extraction)]
+    assert sum(done for done, _ in seen.values()) == sum(total for _, total in seen.values()) == 6
+    write(kafka_zk_cluster, topic, [price(number) for number in range(10, 13)] + [b"no avro"])
+    reports += [extract(spark, extraction), extract(spark, extraction)]
+    assert [each.records for each in reports] == [6, 4, 4, 0]
+    assert [len(each.published) for each in reports] == [1, 1, 1, 0]
+    rows = spark.read.parquet(extraction.target).collect()
+    assert sorted(row.price for row in rows if row.price is not None) == [Decimal(n) / 4 for n in range(13)]
+    assert sorted(row.name for row in rows if row.name is not None) == ["even"] * 7 + ["odd"] * 6
+    assert len(rows) == 14 and len({(row.partition, row.offset) for row in rows}) == 14
 
 
 @pytest.mark.parametrize(
@@ -59,7 +140,7 @@ def test_what_only_spark_can_judge_is_one_sentence_too(
     file = tmp_path / "file"
     file.touch()
     arguments = [str(file) if each == "FILE" else each for each in more]
-    done = extract(kafka_zk_cluster, make_topic(), tmp_path / "lake", *arguments)
+    done = run_extract(kafka_zk_cluster, make_topic(), tmp_path / "lake", *arguments)
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr and "WARN" not in done.stderr

@@ -17,7 +17,6 @@ from tests.integration.spark import LOCAL, SMALL
 
 pytestmark = pytest.mark.integration
 
-TOOLS = ("bash", "sh", "env", "dirname", "basename", "readlink", "uname", "ps", "cat", "id", "hostname", "nice")
 PROGRAM = """
 import sys
 from spark_jobs.session import spark_session
@@ -30,6 +29,17 @@ spark.stop()
 """
 
 
+def everything_but_java(folder: Path) -> Path:
+    """A folder for PATH: what is on ours, without ``java``."""
+    folder.mkdir()
+    for each in os.environ["PATH"].split(os.pathsep):
+        for tool in Path(each).glob("*"):
+            link = folder / tool.name
+            if tool.name != "java" and not link.is_symlink():
+                link.symlink_to(tool.resolve())
+    return folder
+
+
 def test_a_topic_goes_into_parquet_files_without_an_installed_java(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
@@ -38,11 +48,7 @@ def test_a_topic_goes_into_parquet_files_without_an_installed_java(
         for number in range(20):
             producer.send(topic, b"%d" % number, partition=number % 2)
         producer.flush()
-    path = tmp_path / "bin"
-    path.mkdir()
-    for tool in TOOLS:
-        if found := shutil.which(tool):
-            (path / tool).symlink_to(found)
+    path = everything_but_java(tmp_path / "bin")
     environ = {**os.environ, **LOCAL, "PATH": str(path), "PYTHONPATH": str(ROOT)}
     for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYSPARK_SUBMIT_ARGS"):
         environ.pop(name, None)
