@@ -60,9 +60,9 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--max-records", type=click.IntRange(1), help="At most so many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Cut large partitions into several tasks.")
 @click.option(
-    "--until", default="now", show_default=True, metavar="TIME", help="Stop at records of it: ms, or 2026-11-21T06:00Z."
+    "--until", default="now", show_default=True, metavar="TIME", help="Stop there: ms, or 2026-11-21T06:00Z."
 )
-@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="How long others in the group may take to leave.")
+@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For others to leave.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
 @click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
@@ -92,8 +92,8 @@ def command(
     Every run adds one folder range=... to DIR, named by its offsets, or none when nothing is new. Killed at any moment,
     the next run finishes or repeats the range.
 
-    Exit codes: 0 extracted, or nothing was new; 1 failed; 2 used wrongly; 3 the group has another live member; 4 somebody
-    else moved the group's offsets meanwhile.
+    Exit codes: 0 extracted, or nothing was new; 1 failed; 2 used wrongly; 3 the group has another live member;
+    4 somebody else moved the group's offsets meanwhile.
 
     \b
     kafka-zk extract --zookeeper 127.0.0.1:2181 --group lake --topic flights --to ./lake

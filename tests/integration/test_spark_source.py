@@ -130,9 +130,10 @@ class Stream:
         return out.count(), out.select("partition", "offset").distinct().count()
 
     def mirrored(self) -> list[int]:
+        """The group's offsets in ZooKeeper, in the order of partitions; none before the first batch is done."""
         with KazooBlockingClient(self._zookeeper) as client:
             stored = run_blocking(OffsetRegistry(client, self._group).fetch(self._both))
-        return [stored[tp].offset for tp in self._both]
+        return [each.offset for _, each in sorted(stored.items())]
 
     def set_mirror(self, offset: int) -> None:
         with KazooBlockingClient(self._zookeeper) as client:
@@ -159,19 +160,22 @@ def test_a_stream_by_processing_time_follows_the_topic_and_is_started_anew(
     stream = Stream(spark, kafka_zk_cluster, topic, tmp_path)
 
     def follow(count: int) -> None:
-        """Run until the group's offsets in ZooKeeper, which come after the data, are at the end."""
-        query = stream.start(processingTime="200 milliseconds")
-        try:
-            wait_for(lambda: stream.mirrored() == [count // 2] * 2 or query.exception(), "the mirror", STREAM_TIMEOUT_S)
-            assert query.exception() is None
-            if count == 100:
-                write(kafka_zk_cluster, topic, 10, first=100)
-                wait_for(lambda: stream.mirrored() == [55, 55], "the mirror of what is new", STREAM_TIMEOUT_S)
-        finally:
-            query.stop()
+        """Wait until the group's offsets in ZooKeeper, which come after the data, say that all is read."""
+        wait_for(lambda: stream.mirrored() == [count // 2] * 2 or query.exception(), "the mirror", STREAM_TIMEOUT_S)
+        assert query.exception() is None
 
-    follow(100)
+    query = stream.start(processingTime="200 milliseconds")
+    try:
+        follow(100)
+        write(kafka_zk_cluster, topic, 10, first=100)
+        follow(110)
+    finally:
+        query.stop()
     assert stream.rows_and_offsets() == (110, 110)
     write(kafka_zk_cluster, topic, 20, first=110)
-    follow(130)
+    query = stream.start(processingTime="200 milliseconds")
+    try:
+        follow(130)
+    finally:
+        query.stop()
     assert stream.rows_and_offsets() == (130, 130)
