@@ -23,13 +23,13 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
     from spark_jobs.extraction.spark_failure import reason
     from spark_jobs.session import spark_session, stop, tell_no_tracebacks
 
-    if not os.environ.get(DEBUG_VARIABLE):
-        _hush_query_loggers()
-    log = _Log()
-    started = False
+    debugged = bool(os.environ.get(DEBUG_VARIABLE))
+    if not debugged:
+        _hush()
+    log = _Log(debugged)
+    kept = started = False
     try:
-        with log.of_new_processes(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+        with log.of_new_processes():
             spark = spark_session(app_name, master, config)
         started = True
         tell_no_tracebacks(spark)
@@ -38,21 +38,24 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
         finally:
             stop(spark)
     except Exception as error:
-        if sentence(error) is not None or os.environ.get(DEBUG_VARIABLE):
-            log.remove()
+        if sentence(error) is not None or debugged:
             raise
+        kept = True
         if started:
             told = f"the Spark job failed: {reason(error)}; run it again, it goes on where it was"
         else:
             told = f"Spark did not start: {log.last_error() or reason(error)}"
         raise CommandFailed(f"{told} (Spark's log: {log.path})") from error
-    log.remove()
+    finally:
+        if not kept:
+            log.path.unlink(missing_ok=True)
 
 
-def _hush_query_loggers() -> None:
-    """pyspark logs what it raises about a query, as JSON with the whole Java trace, to our stderr."""
+def _hush() -> None:
+    """pyspark logs what it raises about a query to stderr, with the whole Java trace, and warns of a new pandas."""
     from pyspark.logger import PySparkLogger
 
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
 
@@ -60,7 +63,8 @@ def _hush_query_loggers() -> None:
 class _Log:
     """A file for the stderr of Spark's JVM and its Python workers; none with KAFKA_ZK_DEBUG."""
 
-    def __init__(self) -> None:
+    def __init__(self, debugged: bool) -> None:
+        self._debugged = debugged
         handle, name = tempfile.mkstemp(prefix="kafka-zk-spark-", suffix=".log")
         os.close(handle)
         self.path = Path(name)
@@ -68,7 +72,7 @@ class _Log:
     @contextmanager
     def of_new_processes(self) -> Iterator[None]:
         """A process that is started in the block inherits the file as its stderr; our own is back afterwards."""
-        if os.environ.get(DEBUG_VARIABLE):
+        if self._debugged:
             yield
             return
         sys.stderr.flush()
@@ -86,6 +90,3 @@ class _Log:
         """The last line that calls itself an error, as a JVM's or spark-submit's last words do."""
         lines = [line.strip() for line in self.path.read_text(errors="replace").splitlines()]
         return next((line for line in reversed(lines) if "Error" in line or "Exception" in line), None)
-
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
