@@ -10,7 +10,7 @@ from kafka_zk.demo.flights import count_flights, find_flights
 from tests.integration.processes import kafka_zk, running, start, wait_for_end
 
 pytestmark = pytest.mark.integration
-TIMEOUT_S = 600
+TIMEOUT_S = 1200
 
 
 def test_all_rows_come_back_and_no_process_stays() -> None:

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"<!-- ([^>]*) -->\n```(\w+)\n(.*?)```", re.DOTALL)
-TIMEOUT_S = 300
+TIMEOUT_S = 900
 
 
 class Running(NamedTuple):
