@@ -11,7 +11,8 @@ import struct
 
 from kafka_zk.protocol import codec
 
-_TIMEOUT_S = 2.0
+_READY_TIMEOUT_S = 2.0
+_ANSWER_TIMEOUT_S = 60.0
 _CORRELATION_ID = 7
 _CLIENT_ID = b"probe"
 _PRODUCE = 0
@@ -20,10 +21,10 @@ _METADATA = 3
 _DESCRIBE_PRODUCERS = 61
 
 
-def _ask(port: int, api_key: int, api_version: int, body: bytes) -> bytes:
+def _ask(port: int, api_key: int, api_version: int, body: bytes, timeout_s: float = _ANSWER_TIMEOUT_S) -> bytes:
     """The response body (after the correlation id). Raises: OSError if nobody answers."""
     header = struct.pack(">hhih", api_key, api_version, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
-    with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as sock:
+    with socket.create_connection(("127.0.0.1", port), timeout_s) as sock:
         sock.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         (size,) = struct.unpack(">i", _receive(sock, 4))
         return _receive(sock, size)[4:]
@@ -44,7 +45,7 @@ def brokers_and_controller(port: int) -> tuple[dict[int, int], int]:
 
     Raises: OSError if the broker does not answer.
     """
-    body = _ask(port, _METADATA, 1, struct.pack(">i", 0))
+    body = _ask(port, _METADATA, 1, struct.pack(">i", 0), _READY_TIMEOUT_S)
     (count,) = struct.unpack_from(">i", body)
     position = 4
     brokers = {}
