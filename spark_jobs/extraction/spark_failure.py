@@ -9,6 +9,8 @@ _OURS = "spark_jobs.errors."
 _CAUSE = "Caused by: "
 _EXCEPTION = re.compile(r"^(?:[\w$]+\.)+([\w$]*(?:Exception|Error)): ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
+_LOST_TASK = "most recent failure: Lost task"
+_ADVICE = ". Consider setting "
 _NOISE = re.compile(r"^An error occurred while calling ")
 
 
@@ -26,9 +28,11 @@ def reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     if ours := [line for line in lines if line.startswith(_OURS)]:
         return ours[-1].partition(": ")[2]
-    if causes := [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]:
-        return _tidy(causes[-1])
-    return first_line(error)
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    if told := [cause for cause in causes if _EXCEPTION.match(cause)]:  # one without a message tells nothing
+        return _tidy(told[-1])
+    line = first_line(error)
+    return line.rpartition("Exception: ")[2].partition(_ADVICE)[0] if _LOST_TASK in line else line
 
 
 def _tidy(text: str) -> str:

@@ -17,13 +17,16 @@ from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.offsets import OffsetRegistry
 from spark_jobs.extraction.steps import POINTS, Phase, Step
 from storage.types import TopicPartition
-from tests.integration.extraction_process import DRIVER, JAVA, MIDDLE, Kill
+from tests.integration.extraction_process import DRIVER, JAVA, MIDDLE, WORKER, Kill
 from tests.integration.processes import ENVIRON
 from tests.integration.spark import LOCAL, SMALL
 
 PARTITIONS = 2
 TIMEOUT_S = 600
+ONE_ATTEMPT, THREE_ATTEMPTS = "local[1]", "local[1,3]"
+"""Masters by how often Spark tries a task."""
 ZOOKEEPER_LOST = "Error: the connection to ZooKeeper broke"
+WORKER_DIED = "Error: the Spark job failed: Python worker exited unexpectedly (crashed); run it again, it goes on"
 JAVA_DIED = "Error: the Java process of Spark's driver has ended (killed, or out of memory); run it again, it goes on"
 
 
@@ -47,7 +50,7 @@ class KilledExtraction:
     """One topic, one group, one target folder. ``master`` is Spark's, ``conf`` what it needs besides."""
 
     def __init__(
-        self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = "local[1]", **conf: str
+        self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = ONE_ATTEMPT, **conf: str
     ) -> None:
         self._cluster = cluster
         self._target = folder / "lake"
@@ -99,7 +102,10 @@ class KilledExtraction:
             assert done.returncode == -signal.SIGKILL
         elif victim == JAVA and point in JAVA_IS_NEEDED:
             assert done.returncode == 1, done.stderr
-            assert done.stderr.splitlines()[-1].startswith(JAVA_DIED)
+            assert done.stderr.splitlines()[-1].startswith(JAVA_DIED), done.stderr
+        elif victim == WORKER and self._master == ONE_ATTEMPT:
+            assert done.returncode == 1, done.stderr
+            assert done.stderr.splitlines()[-1].startswith(WORKER_DIED), done.stderr
         else:
             assert done.returncode == 0, done.stderr[-4000:]
 

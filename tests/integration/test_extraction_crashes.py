@@ -8,7 +8,7 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from tests.integration.extraction_process import DRIVER, JAVA, WORKER
-from tests.integration.killed_extraction import KILL_POINTS, READING, KilledExtraction, ended
+from tests.integration.killed_extraction import KILL_POINTS, READING, THREE_ATTEMPTS, KilledExtraction, ended
 
 pytestmark = pytest.mark.integration
 
@@ -21,7 +21,7 @@ def test_driver_java_and_worker_are_killed_one_run_after_the_other(
     """The driver anywhere, then its Java in the middle of reading; a worker that dies there is replaced by Spark."""
     rng = random.Random(process_campaign_seed)
     topic = f"crashes-{process_campaign_seed}"
-    extraction = KilledExtraction(kafka_zk_cluster, tmp_path, topic, "local[1,3]")
+    extraction = KilledExtraction(kafka_zk_cluster, tmp_path, topic, THREE_ATTEMPTS)
     extraction.write(20)
     extraction.kill(rng.choice(KILL_POINTS), DRIVER)
     extraction.write(20)

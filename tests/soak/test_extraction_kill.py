@@ -1,12 +1,20 @@
 """Every point of the extraction's protocol, every process of Spark's, killed three times: real Spark, real brokers."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from tests.integration.extraction_process import DRIVER, EXECUTOR, JAVA, WORKER
-from tests.integration.killed_extraction import KILL_POINTS, READING, KilledExtraction, Point
+from tests.integration.killed_extraction import (
+    KILL_POINTS,
+    ONE_ATTEMPT,
+    READING,
+    THREE_ATTEMPTS,
+    KilledExtraction,
+    Point,
+)
 from tests.integration.spark_cluster import SMALL_EXECUTORS, StandaloneCluster, spark_cluster  # noqa: F401
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]
@@ -30,8 +38,10 @@ def test_the_driver(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, point: Po
     killed_and_recovered(extraction, point, victim)
 
 
-def test_a_worker(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    extraction = KilledExtraction(kafka_zk_cluster, tmp_path, "killed-worker", "local[1,3]")
+@pytest.mark.parametrize("master", [ONE_ATTEMPT, THREE_ATTEMPTS], ids=["one-attempt", "three-attempts"])
+def test_a_worker(kafka_zk_cluster: EmbeddedCluster, tmp_path: Path, master: str) -> None:
+    topic = f"killed-worker-{re.sub('[^0-9]', '-', master)}"
+    extraction = KilledExtraction(kafka_zk_cluster, tmp_path, topic, master)
     killed_and_recovered(extraction, READING, WORKER)
 
 

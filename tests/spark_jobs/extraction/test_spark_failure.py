@@ -14,6 +14,13 @@ Caused by: java.lang.RuntimeException: between
 Caused by: java.io.IOException: No space left on device
 \tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
 """
+_WORKER_DIED = """An error occurred while calling o62.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times, most recent \
+failure: Lost task 0.0 in stage 0.0: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). \
+Consider setting 'spark.python.worker.faulthandler.enabled'.
+\tat org.apache.spark.api.python.BasePythonRunner.applyOrElse(PythonRunner.scala:1136)
+Caused by: java.io.EOFException
+"""
 _TASK = """Job aborted: Traceback (most recent call last):
   File "range_fetcher.py", line 1, in fetch
 spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone: the log starts at offset 20
@@ -34,3 +41,7 @@ def test_a_jobs_reason_is_the_deepest_cause_or_what_our_code_said() -> None:
     assert reason(Exception(_JOB)) == "IOException: No space left on device"
     assert reason(Exception(_TASK)) == "offsets 0 to 19 of t-0 are gone: the log starts at offset 20"
     assert reason(Exception("Could not parse Master URL: 'foo'")) == "Could not parse Master URL: 'foo'"
+
+
+def test_a_worker_that_died_is_told_and_not_the_end_of_its_stream() -> None:
+    assert reason(Exception(_WORKER_DIED)) == "Python worker exited unexpectedly (crashed)"
