@@ -56,6 +56,8 @@ from storage.types import TopicPartition
 logger = logging.getLogger(__name__)
 
 HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
+DELETION_INTERVAL_MS = 5_000
+"""Files go soon after ``file.delete.delay.ms``, as in Kafka: gigabytes that go together cost others their disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
 
@@ -296,7 +298,10 @@ class Broker:
                 config.log_retention_check_interval_ms,
                 lambda: in_slices(self._reactor, self._logs.cleanup_steps(_now_ms())),
             ),
-            (config.log_retention_check_interval_ms, lambda: self._logs.delete_due(_now_ms())),
+            (
+                min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS),
+                lambda: self._logs.delete_due(_now_ms()),
+            ),
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
