@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-#: A partition that stays has stopped if it was silent for longer than this many times its longest gap in quiet times.
+#: A partition that stays has stopped if it was silent for longer than this many times its longest gap in quiet times,
+#: and fell silent before all that moved were delivered again, or soon: later silences are the machine's.
 STOPPED_FACTOR = 1.5
+_REACTION_NS = 250_000_000
 _NS_PER_MS = 1e6
 
 
@@ -116,12 +118,15 @@ def change(deliveries: Deliveries, begun_ns: int, visible_ns: int, end_ns: int, 
     gaps = {partition: _longest_gap(each, visible_ns, end_ns) for partition, each in deliveries.items()}
     quiet_start_ns = begun_ns - (end_ns - visible_ns)
     quiet = {partition: _longest_gap(each, quiet_start_ns, begun_ns) for partition, each in deliveries.items()}
-    resumed = [visible_ns]
-    for partition, gap in gaps.items():
-        if partition not in stayed or gap.length_ns > STOPPED_FACTOR * quiet[partition].length_ns:
-            resumed.append(gap.end_ns)
+    settled_ns = max((gaps[partition].end_ns for partition in moved | returned), default=visible_ns)
+    stopped = [
+        gaps[partition].end_ns
+        for partition in stayed
+        if gaps[partition].length_ns > STOPPED_FACTOR * quiet[partition].length_ns
+        and gaps[partition].end_ns - gaps[partition].length_ns <= max(settled_ns, visible_ns + _REACTION_NS)
+    ]
     return Change(
-        settled_ms=(max(resumed) - visible_ns) / _NS_PER_MS,
+        settled_ms=(max([settled_ns, *stopped]) - visible_ns) / _NS_PER_MS,
         moved=moved,
         returned=returned,
         stayed=stayed,
