@@ -10,7 +10,7 @@ from twisted.internet.task import deferLater
 
 T = TypeVar("T")
 
-SLICE_S = 0.01
+SLICE_S = 0.003
 
 
 async def in_slices(clock: Any, steps: Iterable[T]) -> list[T]:
