@@ -1,4 +1,4 @@
-"""What a consumer does for its group driver: start, stop and drop the delivery of partitions.
+"""What a consumer does for its group driver: prepare, start, stop and drop the delivery of partitions.
 
 All calls come on the reactor thread and return at once. Ownership is also a lease: before each hand-out of a record the
 consumer asks ``GroupDriver.may_act``, and tells ``GroupDriver.held_back`` of records that wait for it.
@@ -19,6 +19,9 @@ class Start(NamedTuple):
 
 class Delivery(Protocol):
     """Implemented by ``ZookeeperConsumer`` and by the fakes of the simulator."""
+
+    def prepare(self, partitions: frozenset[TopicPartition]) -> None:
+        """These are claimed now, and may be started soon, or never: get ready meanwhile. Nothing is owned yet."""
 
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
         """These are owned now: hand out their records.

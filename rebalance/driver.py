@@ -290,6 +290,7 @@ class GroupDriver:
     @_run.register
     def _claim(self, effect: effects.Claim) -> None:
         self._spawn(self._claiming(effect, self._epoch))
+        self._delivery.prepare(frozenset(effect.threads))
 
     async def _claiming(self, effect: effects.Claim, epoch: int) -> None:
         self._take_if(epoch, inputs.ClaimSettled(await self._ownership.claim(effect.threads)))

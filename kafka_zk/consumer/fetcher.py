@@ -4,10 +4,11 @@ The thin driver around ``fetch_state``. While the user works on what came, the n
 that moved, a connection that broke or nonsense that was received costs time and a look at fresh metadata, no more.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from uuid import UUID
 
+from twisted.internet.defer import gatherResults
 from twisted.logger import Logger
 
 from kafka_zk.client.cluster import Cluster
@@ -74,6 +75,22 @@ class Fetcher:
         self._running = False
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
+
+    def prepare(self, partitions: Collection[TopicPartition]) -> None:
+        """Learn the leaders of these and connect to them, so that the first fetch need not wait for that."""
+        self._cluster.add_topics(sorted({tp.topic for tp in partitions}))
+        run(self._connect_leaders(partitions))
+
+    async def _connect_leaders(self, partitions: Collection[TopicPartition]) -> None:
+        try:
+            if any(self._cluster.metadata.leader_id(tp) is None for tp in partitions):
+                await self._cluster.refresh()
+            leaders = {self._cluster.metadata.leader_id(tp) for tp in partitions}
+            opening = [run(self._cluster.connection(leader, _PURPOSE)) for leader in leaders if leader is not None]
+            await gatherResults(opening, consumeErrors=True)
+        except Exception as error:
+            # Nothing is lost: the fetch tries again, and tells.
+            _log.debug("leaders of partitions to come are not connected to: {error}", error=error)
 
     def pump(self) -> None:
         """Start whatever lookups and fetches can be started now."""

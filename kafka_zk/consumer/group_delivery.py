@@ -111,6 +111,9 @@ class GroupDelivery:
 
     # --- rebalance.delivery.Delivery ---
 
+    def prepare(self, partitions: frozenset[TopicPartition]) -> None:
+        self.fetcher.prepare(partitions)
+
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
         claims = {tp: _Claim(self.streams[start.thread], start.offset) for tp, start in starts.items()}
         self._claims.update(claims)

@@ -182,6 +182,7 @@ class ZookeeperConsumer:
         )
         self._commits = commits = GroupCommits(self._reactor, self.config, delivery, driver.commit)
         delivery.fetcher.start()
+        self._learn_of_topics(self._registration)
         try:
             await driver.start()
         except BaseException as error:
@@ -311,6 +312,12 @@ class ZookeeperConsumer:
         if len(streams) > 1:
             raise KafkaError("a consumer with several streams is read stream by stream")
         return streams[0]
+
+    def _learn_of_topics(self, registration: ConsumerRegistration) -> None:
+        """While the group makes room for us; those of a pattern are learned of when they are claimed."""
+        if registration.pattern == STATIC:
+            self._cluster.add_topics(registration.subscription)
+            self._cluster.request_update()
 
     async def _open_kazoo(self) -> RegistryClient:
         client = KazooTwistedClient(

@@ -76,6 +76,7 @@ class Process:
         self.clock = ProcessClock(group.scheduler.clock)
         self.events: list[Any] = []
         self.positions: dict[TopicPartition, int] = {}  # of what is delivered: the next number
+        self.prepared: set[TopicPartition] = set()
         self.threads: dict[TopicPartition, int] = {}
         self.suspended = False
         self.alive = True
@@ -94,9 +95,14 @@ class Process:
 
     # Delivery
 
+    def prepare(self, partitions: frozenset[TopicPartition]) -> None:
+        self.prepared |= partitions
+
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
         for tp, start in starts.items():
             assert tp not in self.positions, f"{tp} is started twice"
+            assert tp in self.prepared, f"{tp} is started without a word before"
+            self.prepared.remove(tp)
             self.positions[tp] = max(0, start.offset)
             self._committed.pop(tp, None)
             self.threads[tp] = start.thread
