@@ -20,8 +20,11 @@ async def groups(client: RegistryClient) -> dict[str, int]:
 
 
 async def check_empty(client: RegistryClient, group: str) -> None:
-    """Raises GroupNotEmpty if the group has live members, NoNode if there is no such group."""
-    if await client.exists(znodes.group_path(group)) is None:
+    """Raises GroupNotEmpty if the group has live members, NoNode if there is no such group.
+
+    A path made of a name such as ``a/offsets`` would lead to something else, and one of ``''`` to all groups.
+    """
+    if not znodes.is_znode_name(group) or await client.exists(znodes.group_path(group)) is None:
         raise NoNode(f"there is no group {group} in ZooKeeper")
     listed = await found([client.children(znodes.ids_path(group))])
     if listed[0] is not None and listed[0][0]:
@@ -56,6 +59,8 @@ async def delete_group(client: RegistryClient, group: str) -> None:
 async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> None:
     """Remove what a group without live members keeps of one topic. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
+    if not znodes.is_znode_name(topic):
+        raise NoNode(f"group {group} keeps nothing of {topic!r}, which cannot be a topic's name")
     for path in (znodes.owners_path(group, topic), znodes.offsets_path(group, topic)):
         await delete_tree(client, path)
 

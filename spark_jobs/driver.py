@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from registry.brokers import BrokerRegistry
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.offsets import OffsetRegistry
+from registry.znodes.consumers import group_id_fault
 from spark_jobs import planner
 from spark_jobs.cluster_client import ClusterClient
 from spark_jobs.errors import OptionError
@@ -22,6 +23,8 @@ class Driver:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._zookeeper: KazooBlockingClient | None = None
+        if options.zookeeper and options.group_id and (fault := group_id_fault(options.group_id)) is not None:
+            raise OptionError(f"group.id: {fault}")
         if options.zookeeper and (options.bootstrap_servers is None or options.group_id):
             self._zookeeper = KazooBlockingClient(options.zookeeper)
             self._zookeeper.start()

@@ -17,7 +17,7 @@ from registry.kazoo_blocking import run_blocking
 from registry.offsets import OffsetRegistry
 from registry.owners import OwnerRegistry
 from registry.topics import TopicRegistry
-from registry.znodes.consumers import NO_OFFSET, consumer_of, is_group_name
+from registry.znodes.consumers import NO_OFFSET, consumer_of
 from storage.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ class GroupAccess:
         run_blocking(OffsetRegistry(self._client, group).store(offsets))
 
     def refuse_live(self, group: str) -> None:
-        """Raises: GroupNotEmpty if the group has live members; CommandFailed if no group can have that name."""
-        if not is_group_name(group):
-            raise CommandFailed(f"{group!r} cannot be the name of a group in ZooKeeper")
+        """Raises: GroupNotEmpty if the group has live members."""
         if self.groups().get(group):
             run_blocking(group_registry.check_empty(self._client, group))
 

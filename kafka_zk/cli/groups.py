@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from kafka_zk.cli.options import json_option, zookeeper_option
+from kafka_zk.cli.options import group_option, groups_option, json_option, zookeeper_option
 from kafka_zk.cli.output import note, print_json, print_rows, print_table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def list_groups(zookeeper: str | None, as_json: bool) -> None:
 
 
 @command.command("describe")
-@click.option("--group", "wanted", multiple=True, help="May be repeated; all groups by default.")
+@groups_option("May be repeated; all groups by default.")
 @brokers
 @where
 def describe(wanted: tuple[str, ...], bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
@@ -72,7 +72,7 @@ def describe(wanted: tuple[str, ...], bootstrap: str | None, zookeeper: str | No
 
 
 @command.command("delete")
-@click.option("--group", "wanted", multiple=True, required=True, help="May be repeated.")
+@groups_option("May be repeated.", required=True)
 @click.option("--topic", help="Remove only what the groups keep of this topic.")
 @where
 def delete(wanted: tuple[str, ...], topic: str | None, zookeeper: str | None, as_json: bool) -> None:
@@ -93,7 +93,7 @@ def delete(wanted: tuple[str, ...], topic: str | None, zookeeper: str | None, as
 
 
 @command.command("reset-offsets")
-@click.option("--group", required=True)
+@group_option()
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:P,P...]", help="May be repeated.")
 @click.option("--all-topics", is_flag=True, help="All partitions that the group has offsets of.")
 @click.option("--to-earliest", is_flag=True, help="To the first offset of each log.")
@@ -146,7 +146,7 @@ def reset_offsets(
 
 
 @command.command("export")
-@click.option("--group", "wanted", multiple=True, help="May be repeated; all groups by default.")
+@groups_option("May be repeated; all groups by default.")
 @click.option("--output-file", type=click.File("w"), default="-", help="stdout by default.")
 @where
 def export(wanted: tuple[str, ...], output_file: TextIO, zookeeper: str | None, as_json: bool) -> None:

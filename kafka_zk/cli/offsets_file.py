@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kafka_zk.cli.errors import CommandFailed
-from registry.znodes.consumers import is_group_name, offset_path
+from registry.znodes.consumers import is_znode_name, offset_path
 from storage.types import TopicPartition
 
 _LINE = re.compile(r"/consumers/([^/]+)/offsets/([^/]+)/([0-9]{1,10}):([0-9]{1,19})")
@@ -40,6 +40,6 @@ def parse(text: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
 
 def _parse(number: int, line: str) -> _Entry:
     matched = _LINE.fullmatch(line)
-    if matched is None or not is_group_name(matched[1]):
+    if matched is None or not is_znode_name(matched[1]):
         raise CommandFailed(f"line {number} is not like /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET: {line}")
     return _Entry(matched[1], TopicPartition(matched[2], int(matched[3])), int(matched[4]))

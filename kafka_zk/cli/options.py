@@ -23,6 +23,28 @@ bootstrap_option: Decorator = click.option(
 )
 
 
+def group_option(help_text: str | None = None) -> Decorator:
+    """``--group`` of a command for groups that are there, be they such as no consumer could join."""
+    return click.option("--group", required=True, callback=_one_group, help=help_text)
+
+
+def groups_option(help_text: str, *, required: bool = False) -> Decorator:
+    """The same for any number of groups, as the parameter ``wanted``."""
+    return click.option("--group", "wanted", multiple=True, required=required, callback=_all_groups, help=help_text)
+
+
+def _one_group(context: click.Context, parameter: click.Parameter, group: str) -> str:
+    from registry.znodes.consumers import is_znode_name
+
+    if not is_znode_name(group):
+        raise click.BadParameter(f"{group!r} cannot be the name of a group in ZooKeeper")
+    return group
+
+
+def _all_groups(context: click.Context, parameter: click.Parameter, groups: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_one_group(context, parameter, group) for group in groups)
+
+
 def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
     """``--zookeeper HOST:PORT[,…][/chroot]``; with ``envvar`` only where it does not change what the command does.
 

@@ -9,13 +9,13 @@ from types import FrameType
 
 import click
 
-from kafka_zk.cli.options import json_option, zookeeper_option
+from kafka_zk.cli.options import group_option, json_option, zookeeper_option
 
 POLL_MS = 100
 
 
 @click.command("watch", short_help="Follow a group's rebalances live: watches, claims, who stopped for how long.")
-@click.option("--group", required=True, help="The group to follow; it need not be there yet.")
+@group_option("The group to follow; it need not be there yet.")
 @zookeeper_option("Where the group is.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
 @click.option(
     "--trace",

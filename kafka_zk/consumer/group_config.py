@@ -21,6 +21,7 @@ from rebalance.group_strategy import STRATEGIES
 from registry import connect_string
 from registry.errors import InvalidConnectString, InvalidSecurity
 from registry.security import NO_SECURITY, Security
+from registry.znodes.consumers import group_id_fault
 
 _RESETS = {
     "smallest": "earliest",
@@ -90,8 +91,8 @@ class ZookeeperConsumerConfig(CheckedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.group_id or "/" in self.group_id or self.group_id in (".", ".."):
-            raise ConfigError(f"group.id: {self.group_id!r} is no name for a group (it is a znode's name)")
+        if (fault := group_id_fault(self.group_id)) is not None:
+            raise ConfigError(f"group.id: {fault}")
         for key, name in (("consumer.id", self.consumer_id), ("group.instance.id", self.group_instance_id)):
             if name is not None and (not name or "/" in name):
                 raise ConfigError(f"{key}: {name!r} is no name for a member (it is part of a znode's name)")

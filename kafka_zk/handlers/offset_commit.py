@@ -14,7 +14,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from registry.znodes.consumers import is_group_name
+from registry.znodes.consumers import is_znode_name
 from storage.types import TopicPartition
 
 Response = codec.response(ApiKey.OFFSET_COMMIT)
@@ -63,7 +63,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 def _group_error(services: Services, context: RequestContext, version: int, group_id: str) -> ErrorCode:
     if not services.authorizer.authorize(context, Operation.READ, group(group_id)):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if version == 0 and not is_group_name(group_id):
+    if version == 0 and not is_znode_name(group_id):
         return ErrorCode.INVALID_GROUP_ID
     return ErrorCode.NONE
 

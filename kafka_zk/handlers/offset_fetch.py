@@ -16,7 +16,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from registry.znodes.consumers import NO_OFFSET, is_group_name
+from registry.znodes.consumers import NO_OFFSET, is_znode_name
 from storage.types import TopicPartition
 
 _TOP_LEVEL_ERROR_SINCE = 2
@@ -66,7 +66,7 @@ async def _from_zookeeper(
     """Absent offsets and unknown partitions are UNKNOWN_TOPIC_OR_PARTITION, as in Kafka."""
     codes = {tp: _error(services, context, tp) for tp in wanted}
     known = [tp for tp in wanted if not codes[tp] and services.metadata.partition(*tp) is not None]
-    if not is_group_name(group_id):
+    if not is_znode_name(group_id):
         return dict.fromkeys(wanted, (NO_OFFSET, ErrorCode.INVALID_GROUP_ID))
     try:
         stored = await services.group_offsets(group_id).fetch(known)

@@ -30,6 +30,8 @@ BLACK_LIST = "black_list"
 NO_OFFSET = -1
 
 _ANNOUNCEMENT = "kafka-zk"
+_GROUP_ID = re.compile(r"[a-zA-Z0-9._-]+")
+_NOT_IN_ZNODE_NAMES = re.compile("[/\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 _THREAD = re.compile(r"(.+)-[0-9]+", re.DOTALL)
 
 
@@ -53,9 +55,22 @@ class ConsumerRegistration:
         return self.pattern in (WHITE_LIST, BLACK_LIST) and bool(self.subscription)
 
 
-def is_group_name(group: str) -> bool:
-    """Whether a group of that name can have znodes."""
-    return group not in ("", ".", "..") and "/" not in group and "\0" not in group
+def is_znode_name(name: str) -> bool:
+    """Whether a group or topic of that name can have znodes: for whatever shows, mends or removes what is there.
+
+    Source: ZooKeeper's PathUtils.validatePath@3.9, whose Java characters are halves of those beyond U+FFFF.
+    """
+    return name not in ("", ".", "..") and _NOT_IN_ZNODE_NAMES.search(name) is None
+
+
+def group_id_fault(group: str) -> str | None:
+    """Why no consumer can have this as its ``group.id``, in one sentence; None: it can. For whatever joins a group.
+
+    Source: ConsumerConfig.validateGroupId@1.1; what has no znode is refused too, which Kafka finds out later.
+    """
+    if _GROUP_ID.fullmatch(group) and is_znode_name(group):
+        return None
+    return f"{group!r} is no name for a group: letters, digits, '.', '_' and '-' make one, but '.' and '..' are none"
 
 
 def group_path(group: str) -> str:

@@ -3,11 +3,11 @@
 Tests: tests/spark_jobs/extraction/test_planning.py.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from registry.znodes.consumers import group_id_fault
 from spark_jobs import offset_ranges
 from spark_jobs.cluster_client import EARLIEST, LATEST
 from spark_jobs.errors import DataLoss
@@ -15,8 +15,6 @@ from spark_jobs.extraction.errors import WronglyAsked
 from spark_jobs.extraction.steps import Leftover
 from spark_jobs.offset_ranges import OffsetRange
 from storage.types import TopicPartition
-
-_GROUP = re.compile(r"[a-zA-Z0-9._-]+")  # what the old consumer takes: kafka.common.Config.validateChars@1.1
 
 
 class Brokers(Protocol):
@@ -51,8 +49,8 @@ class Extraction:
 
     def __post_init__(self) -> None:
         """One topic, or one column, may be given as it is. Raises: WronglyAsked."""
-        if not _GROUP.fullmatch(self.group):
-            raise WronglyAsked(f"the group {self.group!r}: letters, digits, '.', '_' and '-' are allowed, and needed")
+        if (fault := group_id_fault(self.group)) is not None:
+            raise WronglyAsked(f"--group: {fault}")
         if not self.target:
             raise WronglyAsked("the target folder has no name")
         for name in ("topics", "partition_by"):

@@ -45,3 +45,25 @@ def test_one_topic_of_a_dead_group_can_go(lab: GroupLab) -> None:
     lab.run(delete_group_topic(client, GROUP, "t"))
     assert lab.run(OffsetRegistry(client, GROUP).partitions()) == [tp(0, "u")]
     lab.run(check_empty(client, GROUP))
+
+
+@pytest.mark.parametrize("name", ["", "g/offsets", ".", ".."])
+def test_a_name_that_is_a_path_to_something_else_removes_nothing(lab: GroupLab, name: str) -> None:
+    """Made into a path, '' is all groups, g/offsets a part of one."""
+    client, registry = lab.clients[0], OffsetRegistry(lab.clients[0], GROUP)
+    lab.run(registry.store({tp(0): 1}))
+    with pytest.raises(NoNode):
+        lab.run(delete_group(client, name))
+    for topic in (name, "t/0"):
+        with pytest.raises(NoNode):
+            lab.run(delete_group_topic(client, GROUP, topic))
+    assert lab.run(registry.partitions()) == [tp(0)]
+
+
+def test_a_group_that_no_consumer_could_join_is_listed_and_removed(lab: GroupLab) -> None:
+    """Brokers store offsets for any name that a znode can have."""
+    odd = "my group: größe"
+    lab.run(OffsetRegistry(lab.clients[0], odd).store({tp(0): 1}))
+    assert lab.run(groups(lab.clients[0])) == {odd: 0}
+    lab.run(delete_group(lab.clients[0], odd))
+    assert lab.run(groups(lab.clients[0])) == {}

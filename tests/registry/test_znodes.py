@@ -244,6 +244,21 @@ def test_consumer_registrations_as_the_old_consumer_writes_them() -> None:
     assert consumers.consumer_of("someone") == "someone"
 
 
+@pytest.mark.parametrize("name", ["g", "a.b", "...", "A_-1.0"])
+def test_group_ids_that_kafkas_consumers_take(name: str) -> None:
+    assert consumers.group_id_fault(name) is None and consumers.is_znode_name(name)
+
+
+@pytest.mark.parametrize("name", ["a b", "größe", "a:b", "a\\b", "a\u00a0"])
+def test_group_ids_that_they_refuse_although_there_can_be_such_znodes(name: str) -> None:
+    assert repr(name) in str(consumers.group_id_fault(name)) and consumers.is_znode_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/", "a\0", "a\n", "\x7f", "\ue000", "\uffff", "\U0001f600"])
+def test_names_that_no_znode_can_have(name: str) -> None:
+    assert repr(name) in str(consumers.group_id_fault(name)) and not consumers.is_znode_name(name)
+
+
 def test_our_members_announce_what_they_can_in_a_key_that_old_consumers_ignore() -> None:
     registration = ConsumerRegistration({"t1": 2}, "static", 7, ("cooperative-sticky", "range"), "i1", 45_000)
     data = consumers.encode_registration(registration)

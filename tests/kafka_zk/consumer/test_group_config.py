@@ -81,8 +81,10 @@ def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"group.id": ""}, "group.id"),
-        ({"group.id": "a/b"}, "group.id"),
+        ({"group.id": ""}, "group.id: '' is no name for a group"),
+        ({"group.id": "a/b"}, "group.id: 'a/b' is no name for a group"),
+        ({"group.id": ".."}, "group.id: '..' is no name for a group"),
+        ({"group.id": "a b"}, "group.id: 'a b' is no name for a group"),
         ({"offsets.storage": "kafka"}, "offsets.storage: 'kafka' is not there yet"),
         ({"dual.commit.enabled": "true"}, "dual.commit.enabled"),
         ({"partition.assignment.strategy": "range,best"}, "'best' is not one of range, .*, cooperative$"),

@@ -107,10 +107,15 @@ def test_long_metadata_are_refused(broker: Harness) -> None:
     assert commit(broker, 0, {("t", 0): 7}, metadata=None) == [NONE]
 
 
-@pytest.mark.parametrize("group", ["", "a/b", ".."])
+@pytest.mark.parametrize("group", ["", "a/b", "..", "a\n"])
 def test_a_group_that_can_have_no_znodes_is_invalid(broker: Harness, group: str) -> None:
     assert commit(broker, 0, {("t", 0): 7}, group=group) == [ErrorCode.INVALID_GROUP_ID]
     assert found(fetch(broker, 0, ("t", 0), group=group)) == [(-1, "", ErrorCode.INVALID_GROUP_ID)]
+
+
+def test_a_group_that_no_consumer_could_join_is_stored_as_kafka_stores_it(broker: Harness) -> None:
+    assert commit(broker, 0, {("t", 0): 7}, group="my group") == [NONE]
+    assert found(fetch(broker, 0, ("t", 0), group="my group")) == [(7, "", NONE)]
 
 
 @pytest.mark.usefixtures("no_zookeeper")

@@ -1,0 +1,32 @@
+"""Names of groups that commands refuse before they ask ZooKeeper."""
+
+import pytest
+
+from kafka_zk.cli.main import run
+
+NOWHERE = ("--zookeeper", "127.0.0.1:1")
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\n"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("groups", "describe"),
+        ("groups", "delete"),
+        ("groups", "reset-offsets", "--all-topics", "--to-latest"),
+        ("groups", "export"),
+        ("watch",),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_a_group_in_zookeeper_is_a_usage_error(
+    command: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, *NOWHERE, "--group", name]) == 2
+    assert f"{name!r} cannot be the name of a group in ZooKeeper" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "my group"])
+def test_what_no_consumer_can_join_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["consume", *NOWHERE, "--topic", "t", "--group", name]) == 1
+    assert capsys.readouterr().err.startswith(f"Error: group.id: {name!r} is no name for a group")
