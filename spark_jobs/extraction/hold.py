@@ -1,7 +1,7 @@
 """A job's hold on its group: member, owner of the partitions, writer of manifest and offsets; coroutines.
 
 The claims' tokens (versions of the offset znodes) are what every write depends on, see ``registry/owners.py``.
-Tests: tests/integration/test_extraction_protocol.py.
+Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/test_extraction_protocol.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -95,6 +95,7 @@ class GroupHold:
         return {tp: each.offset for tp, each in stored.items()}
 
     async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write both in one multi, sent until it is answered. Raises: ForeignCommit, ConnectionTimeout."""
         data = manifests.encode(manifest)
         operations: list[Operation] = [
             Create(self._path, data)
@@ -120,7 +121,10 @@ class GroupHold:
 
     async def _written(self, data: bytes) -> bool:
         """Whether the multi whose answer was lost was carried out: the manifest names the attempt, so nobody else's."""
-        present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
+        try:
+            present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
+        except NoNode:
+            return False  # somebody has removed the group
         return present == data and stat.version == self._manifest_version + 1
 
     def _refusal(self, failed: MultiFailed, operations: list[Operation]) -> ForeignCommit:

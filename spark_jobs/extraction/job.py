@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from registry.errors import ConnectionLoss, SessionLost
+from registry.errors import ConnectionLoss, ConnectionTimeout, SessionLost
 from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from registry.registration import ghost_life_ms
 from spark_jobs.driver import Driver
@@ -111,8 +111,8 @@ def extract(
             raise JavaDied(
                 f"the Java process of Spark's driver has ended (killed, or out of memory); {_GOES_ON}"
             ) from error
-        except (ConnectionLoss, SessionLost) as error:
-            raise ZooKeeperLost(f"the connection to ZooKeeper broke, at {error}; {_GOES_ON}") from error
+        except (ConnectionLoss, ConnectionTimeout, SessionLost) as error:
+            raise ZooKeeperLost(f"the connection to ZooKeeper broke: {error}; {_GOES_ON}") from error
 
 
 class ExtractionRun:

@@ -23,6 +23,8 @@ from tests.integration.spark import LOCAL, SMALL
 
 PARTITIONS = 2
 TIMEOUT_S = 600
+RUNS = 5
+"""So many in a row may lose ZooKeeper."""
 ONE_ATTEMPT, THREE_ATTEMPTS = "local[1]", "local[1,3]"
 """Masters by how often Spark tries a task."""
 ZOOKEEPER_LOST = "Error: the connection to ZooKeeper broke"
@@ -87,10 +89,11 @@ class KilledExtraction:
 
         The test ZooKeepers' short sessions may end on a machine that is busier still; such a run is repeated.
         """
-        while True:
+        for _ in range(RUNS):
             done = ended(self.start(kill, *more))
             if done.returncode != 1 or ZOOKEEPER_LOST not in done.stderr:
                 return done
+        raise AssertionError(f"{RUNS} runs in a row have lost ZooKeeper, the last so: {done.stderr[-4000:]}")
 
     def kill(self, point: Point, victim: str) -> None:
         """A run that loses a process at a point; there must be something to extract."""

@@ -1,0 +1,170 @@
+"""A hold's writes when the connection to ZooKeeper breaks over them: sent again, found written, refused, given up."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from registry.client import Operation, RegistryClient
+from registry.errors import ConnectionLoss, ConnectionTimeout, RegistryError, SessionLost
+from registry.groups import delete_tree
+from registry.offsets import OffsetRegistry
+from registry.znodes import consumers
+from spark_jobs.extraction.errors import ForeignCommit
+from spark_jobs.extraction.hold import GroupHold
+from spark_jobs.extraction.manifest import Manifest, State, planned
+from spark_jobs.offset_ranges import OffsetRange
+from storage.types import TopicPartition
+from tests.registry.world import World
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+MANIFEST = planned([OffsetRange(*T0, 0, 9), OffsetRange(*T1, 0, 3)], "file:/lake", "parquet", "a", 0)
+COMMITTED = MANIFEST.to(State.COMMITTED)
+BROKEN = [ConnectionLoss, SessionLost]
+"""What is not known afterwards is whether the multi was carried out. The run's client waits for a new connection."""
+
+Send = Callable[[], Awaitable[Any]]
+Attempt = Callable[[Send], Coroutine[Any, Any, Any]]
+
+
+def unsent(error: type[RegistryError]) -> Attempt:
+    """The connection breaks before the server has the multi."""
+
+    async def attempt(send: Send) -> Any:
+        raise error("/path")
+
+    return attempt
+
+
+def unanswered(error: type[RegistryError], meanwhile: Send | None = None) -> Attempt:
+    """It breaks before the answer comes; something may happen until there is a new one."""
+
+    async def attempt(send: Send) -> Any:
+        await send()
+        if meanwhile is not None:
+            await meanwhile()
+        raise error("/path")
+
+    return attempt
+
+
+class Shaky:
+    """A client whose next multis go as ``attempts`` say, and all after them well."""
+
+    def __init__(self, client: RegistryClient) -> None:
+        self._client = client
+        self.attempts: list[Attempt] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[Any]:
+        def send() -> Awaitable[Any]:
+            return self._client.multi(operations)
+
+        return ensureDeferred(self.attempts.pop(0)(send)) if self.attempts else send()
+
+
+class Group:
+    """A hold that has claimed its partitions and written its plan, and somebody else."""
+
+    def __init__(self) -> None:
+        world = World()
+        self.run = world.scheduler.run
+        self.client, self.other = Shaky(world.clients[0]), world.clients[1]
+        self.hold = GroupHold(self.client, "g", "c")  # type: ignore[arg-type]
+        self.run(self.hold.join(["t"], 0))
+        assert self.run(self.hold.claim([T0, T1])) == {T0: -1, T1: -1}
+        self.run(self.hold.write_plan(MANIFEST, {T0: 0, T1: 0}))
+
+    def left(self) -> tuple[Manifest | None, dict[TopicPartition, int]]:
+        """What the next run finds."""
+        found = GroupHold(self.other, "g", "d")
+        return self.run(found.read_manifest()), self.run(found.offsets([T0, T1]))
+
+    async def foreign_commit(self) -> None:
+        await OffsetRegistry(self.other, "g").store({T1: 2})
+
+    async def next_run(self) -> None:
+        """Another run that found the manifest of this one, and published."""
+        found = GroupHold(self.other, "g", "d")
+        manifest = await found.read_manifest()
+        assert manifest is not None
+        await found.record(manifest.to(State.PUBLISHED))
+
+    async def removal(self) -> None:
+        await delete_tree(self.other, consumers.group_path("g"))
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+@pytest.mark.parametrize("error", BROKEN)
+@pytest.mark.parametrize("broken", [unsent, unanswered])
+def test_a_write_whose_answer_was_lost_is_done_once(group: Group, broken: Any, error: type[RegistryError]) -> None:
+    """And the hold knows all versions: what it writes next is not refused."""
+    group.client.attempts = [broken(error)]
+    group.run(group.hold.commit(COMMITTED))
+    assert group.left() == (COMMITTED, {T0: 9, T1: 3})
+    group.run(group.hold.record(MANIFEST.to(State.PUBLISHED)))
+    assert group.left() == (MANIFEST.to(State.PUBLISHED), {T0: 9, T1: 3})
+
+
+def test_the_first_manifest_of_a_group_is_found_written_too() -> None:
+    world = World()
+    client = Shaky(world.clients[0])
+    hold = GroupHold(client, "g", "c")  # type: ignore[arg-type]
+    world.scheduler.run(hold.join(["t"], 0))
+    world.scheduler.run(hold.claim([T0, T1]))
+    client.attempts = [unanswered(ConnectionLoss)]
+    world.scheduler.run(hold.write_plan(MANIFEST, {T0: 0, T1: 0}))
+    world.scheduler.run(hold.commit(COMMITTED))
+
+
+def test_it_is_sent_until_it_is_answered(group: Group) -> None:
+    group.client.attempts = [unsent(ConnectionLoss), unanswered(SessionLost), unsent(ConnectionLoss)]
+    group.run(group.hold.commit(COMMITTED))
+    assert group.left() == (COMMITTED, {T0: 9, T1: 3})
+
+
+def test_who_wrote_before_it_could_be_sent_again_has_won(group: Group) -> None:
+    async def attempt(send: Send) -> Any:
+        await group.foreign_commit()
+        raise ConnectionLoss("/path")
+
+    group.client.attempts = [attempt]
+    with pytest.raises(ForeignCommit, match="somebody else has written /consumers/g/offsets/t/1"):
+        group.run(group.hold.commit(COMMITTED))
+    assert group.left() == (MANIFEST, {T0: 0, T1: 2})
+
+
+def test_a_commit_after_it_does_not_undo_it(group: Group) -> None:
+    """It was carried out, so its folder has to be published."""
+    group.client.attempts = [unanswered(ConnectionLoss, group.foreign_commit)]
+    group.run(group.hold.commit(COMMITTED))
+    assert group.left() == (COMMITTED, {T0: 9, T1: 2})
+
+
+def test_a_run_that_was_overtaken_meanwhile_is_refused(group: Group) -> None:
+    group.client.attempts = [unanswered(SessionLost, group.next_run)]
+    with pytest.raises(ForeignCommit, match="another extraction of group g has written the manifest"):
+        group.run(group.hold.commit(COMMITTED))
+
+
+def test_a_group_that_was_removed_meanwhile_is_refused(group: Group) -> None:
+    group.client.attempts = [unanswered(SessionLost, group.removal)]
+    with pytest.raises(ForeignCommit):
+        group.run(group.hold.commit(COMMITTED))
+
+
+@pytest.mark.parametrize("broken", [unsent, unanswered])
+def test_it_gives_up_when_there_is_no_connection_in_time(group: Group, broken: Any) -> None:
+    """Whether it was carried out is for the next run to see; nothing is in between."""
+    group.client.attempts = [broken(ConnectionLoss), unsent(ConnectionTimeout)]
+    with pytest.raises(ConnectionTimeout):
+        group.run(group.hold.commit(COMMITTED))
+    done = broken is unanswered
+    assert group.left() == ((COMMITTED, {T0: 9, T1: 3}) if done else (MANIFEST, {T0: 0, T1: 0}))
