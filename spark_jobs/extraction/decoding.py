@@ -1,6 +1,7 @@
 """From the source's columns to what is written: keys and values as they are, as text, or as the columns of a schema."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,26 @@ def check(decode: str | None, schema: str | None, format: str) -> None:
         raise WronglyAsked("CSV holds text: --format csv needs --decode string, json or avro")
     if decode == "avro" and schema:
         parse_avro_schema(schema)
+
+
+def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> None:
+    """What Spark would say of these columns (a ``StructType``) only when it writes. Raises: WronglyAsked."""
+    from pyspark.sql.types import AtomicType, VariantType
+
+    types = {field.name: field.dataType for field in columns}
+    for name in partition_by:
+        if name not in types:
+            raise WronglyAsked(f"--partition-by: there is no column {name}, only {', '.join(types)}")
+        if not isinstance(types[name], AtomicType):
+            raise WronglyAsked(f"--partition-by: {name} is {types[name].simpleString()}, which makes no folder's name")
+    if len(set(partition_by)) < len(partition_by):
+        raise WronglyAsked("--partition-by: a column is named twice")
+    written = {name: kind for name, kind in types.items() if name not in partition_by}
+    if not written:
+        raise WronglyAsked("--partition-by: all columns are named, so none is left to be written")
+    for name, kind in written.items():
+        if format == "csv" and (not isinstance(kind, AtomicType) or isinstance(kind, VariantType)):
+            raise WronglyAsked(f"--format csv: {name} is {kind.simpleString()}, which CSV cannot hold")
 
 
 def decoded(frame: Any, decode: str | None, schema: str | None) -> Any:

@@ -63,11 +63,10 @@ class SparkLake:
         extraction = self._extraction
         try:
             empty = self._spark.createDataFrame([], COLUMNS)
-            columns = decoding.decoded(empty, extraction.decode, extraction.schema).columns
+            columns = decoding.decoded(empty, extraction.decode, extraction.schema).schema
         except PySparkException as error:
             raise WronglyAsked(f"--schema: {first_line(error)}") from error
-        if unknown := [name for name in extraction.partition_by if name not in columns]:
-            raise WronglyAsked(f"--partition-by: there is no column {unknown[0]}, only {', '.join(columns)}")
+        decoding.check_columns(columns, extraction.format, extraction.partition_by)
 
     def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int:
         """Write the records of the manifest's ranges to its staging folder; returns how many.

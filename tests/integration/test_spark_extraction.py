@@ -130,6 +130,7 @@ def test_in_a_notebook_any_number_of_times(
     [
         (("--decode", "json", "--schema", "a STRNG"), "STRNG"),
         (("--partition-by", "nope"), "there is no column nope"),
+        (("--decode", "json", "--schema", "a ARRAY<INT>", "--format", "csv"), "a is array<int>, which CSV cannot hold"),
         (("--to", "FILE"), "is a file, not a folder"),
     ],
 )

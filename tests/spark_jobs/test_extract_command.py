@@ -1,8 +1,13 @@
 """``kafka-zk extract`` as far as it goes without Spark."""
 
+from typing import Any
+
 import pytest
 
 from kafka_zk.cli.main import run
+from spark_jobs.errors import SourceError
+from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from spark_jobs.extraction.planning import Extraction
 
 ARGUMENTS = ["extract", "--zookeeper", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "/x"]
 
@@ -39,3 +44,47 @@ def test_a_wrong_use_is_one_sentence_and_exit_code_2(
     assert run([*ARGUMENTS, *arguments]) == 2
     errors = capsys.readouterr().err
     assert told in errors.splitlines()[-1] and "Traceback" not in errors
+
+
+@pytest.fixture
+def extraction_does(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``extraction_does(work)``: Spark starts at once and the run is ``work``."""
+
+    def replace(work: Any) -> None:
+        monkeypatch.setattr("spark_jobs.session.spark_session", lambda *_: None)
+        monkeypatch.setattr("spark_jobs.session.stop", lambda _: None)
+        monkeypatch.setattr("spark_jobs.session.tell_no_tracebacks", lambda _: None)
+        monkeypatch.setattr("spark_jobs.extraction.job.check", lambda _: None)
+        monkeypatch.setattr("spark_jobs.extraction.job.extract", lambda _, extraction, **more: work(extraction))
+
+    return replace
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [(GroupBusy("c is a live member"), 3), (ForeignCommit("somebody has written"), 4), (ExtractionFailed("no"), 1)],
+    ids=lambda each: type(each).__name__,
+)
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_who_was_in_the_way_is_an_exit_code_and_one_sentence(
+    extraction_does: Any, error: SourceError, exit_code: int, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(extraction: Extraction) -> None:
+        raise error
+
+    extraction_does(fail)
+    assert run([*ARGUMENTS, *more]) == exit_code
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", f"Error: {error}\n")
+
+
+def test_wait_is_given_in_seconds(extraction_does: Any) -> None:
+    waits: list[float] = []
+
+    def look(extraction: Extraction) -> None:
+        waits.append(extraction.wait_ms)
+        raise GroupBusy("c is a live member")
+
+    extraction_does(look)
+    assert run([*ARGUMENTS, "--wait", "2.5"]) == 3
+    assert waits == [2500]

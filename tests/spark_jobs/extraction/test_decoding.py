@@ -8,6 +8,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    DecimalType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
 
 from spark_jobs.extraction import decoding
 from spark_jobs.extraction.errors import WronglyAsked
@@ -93,3 +103,40 @@ def test_what_cannot_be_written_is_refused(decode: str | None, schema: str | Non
     with pytest.raises(WronglyAsked):
         decoding.check(decode, schema, format_name)
     decoding.check("string", None, format_name)
+
+
+_TEXT, _NUMBER = StructField("a", StringType()), StructField("n", DecimalType(9, 2))
+_LIST = StructField("l", ArrayType(StringType()))
+_MAP = StructField("m", MapType(StringType(), IntegerType()))
+_RECORD = StructField("r", StructType([_NUMBER]))
+_VARIANT = StructField("v", VariantType())
+
+
+@pytest.mark.parametrize(
+    ("columns", "format_name", "partition_by", "told"), [
+        ([_TEXT, _LIST], "csv", (), "--format csv: l is array<string>, which CSV cannot hold"),
+        ([_TEXT, _MAP], "csv", (), "m is map<string,int>"),
+        ([_TEXT, _RECORD], "csv", ("a",), "r is struct<n:decimal"),
+        ([_TEXT, _VARIANT], "csv", (), "v is variant"),
+        ([_TEXT, _NUMBER], "parquet", ("nope",), "--partition-by: there is no column nope, only a, n"),
+        ([_TEXT, _NUMBER], "parquet", ("a", "a"), "--partition-by: a column is named twice"),
+        ([_TEXT, _NUMBER], "parquet", ("n", "a"), "--partition-by: all columns are named"),
+        ([_TEXT, _LIST], "parquet", ("l",), "--partition-by: l is array<string>, which makes no folder's name"),
+    ],
+)  # fmt: skip
+def test_columns_that_cannot_be_written_are_told_by_name(
+    columns: list[StructField], format_name: str, partition_by: tuple[str, ...], told: str
+) -> None:
+    """Before the group is joined; Spark would say it when the manifest is there."""
+    with pytest.raises(WronglyAsked, match=told):
+        decoding.check_columns(StructType(columns), format_name, partition_by)
+
+
+@pytest.mark.parametrize(
+    ("columns", "format_name", "partition_by"), [
+        ([_TEXT, _NUMBER], "csv", ("a",)), ([_TEXT, _LIST, _MAP, _RECORD], "json", ("a",)),
+        ([_TEXT, _LIST], "parquet", ()),
+    ],
+)  # fmt: skip
+def test_columns_that_can(columns: list[StructField], format_name: str, partition_by: tuple[str, ...]) -> None:
+    decoding.check_columns(StructType(columns), format_name, partition_by)
