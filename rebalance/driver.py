@@ -293,7 +293,8 @@ class GroupDriver:
         self._delivery.prepare(frozenset(effect.threads))
 
     async def _claiming(self, effect: effects.Claim, epoch: int) -> None:
-        self._take_if(epoch, inputs.ClaimSettled(await self._ownership.claim(effect.threads)))
+        outcomes = await self._ownership.claim(effect.threads, partial(self._owner_gone, epoch))
+        self._take_if(epoch, inputs.ClaimSettled(outcomes))
 
     @_run.register
     def _watch_owners(self, effect: effects.WatchOwners) -> None:

@@ -24,14 +24,14 @@ class WatchTopics:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Claim these for the given thread ids; then ``ClaimSettled``."""
+    """Claim these for the given thread ids; then ``ClaimSettled``, and ``OwnersGone`` of those that were taken."""
 
     threads: Mapping[TopicPartition, str]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOwners:
-    """Watch these owner znodes; ``OwnersGone`` when one is not there (any more)."""
+    """Watch these owner znodes, after a reconnect; ``OwnersGone`` when one is not there (any more)."""
 
     partitions: frozenset[TopicPartition]
 

@@ -1,7 +1,7 @@
 """What one member has and what it should have: compared whenever anything happened, and what is missing is started.
 
     owned, not in the target       stop delivery, then commit and release
-    in the target, not owned       claim; if another thread owns it, watch that owner znode, claim when it is gone
+    in the target, not owned       claim; if another thread owns it, claim again when that owner znode is gone
     target unknown                 keep everything as it is
 
 Eager strategies put one thing before that: when what the assignment is based on changed, everything owned is stopped
@@ -104,14 +104,14 @@ class HandOver:
         for partition, owner in taken.items():
             self._table.change(partition, PartitionState.WAITING).owner = owner
             self._out.note(events.ClaimWaits, partition, owner)
-        self.watch_owners(taken)
+        if taken:
+            self._be_patient()
 
-    def watch_owners(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Watch whom these (default: all that are waited for) wait for; watches end with a connection."""
-        waiting = frozenset(self._table.among(PartitionState.WAITING) if partitions is None else partitions)
+    def watch_owners(self) -> None:
+        """Watch anew whom is waited for: the watches of the claims ended with the connection."""
+        waiting = frozenset(self._table.among(PartitionState.WAITING))
         if waiting:
             self._out.do(WatchOwners(waiting))
-            self._be_patient()
 
     def owners_gone(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in sorted(partitions):

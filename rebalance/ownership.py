@@ -39,10 +39,12 @@ class Ownership:
         for tp in partitions:
             self._tokens.pop(tp, None)
 
-    async def claim(self, threads: Mapping[TopicPartition, str]) -> Mapping[TopicPartition, Claimed | Taken]:
-        """Raises: SessionLost."""
+    async def claim(
+        self, threads: Mapping[TopicPartition, str], on_gone: Callable[[TopicPartition], None]
+    ) -> Mapping[TopicPartition, Claimed | Taken]:
+        """``on_gone`` is called when the owner of one that is Taken has gone. Raises: SessionLost."""
         tokens = self._tokens
-        outcomes = await self.owners.claim(Claim(tp, thread) for tp, thread in threads.items())
+        outcomes = await self.owners.claim((Claim(tp, thread) for tp, thread in threads.items()), on_gone)
         tokens.update({tp: outcome.token for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)})
         return outcomes
 

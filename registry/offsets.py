@@ -63,9 +63,13 @@ class OffsetRegistry:
         """The offsets there are, read in one pipeline; what is no number is logged and counts as -1."""
         wanted = list(partitions)
         answers = await found(self._client.get(self._path(tp)) for tp in wanted)
+        return self.stored(dict(zip(wanted, answers, strict=True)))
+
+    def stored(self, answers: "Mapping[TopicPartition, Content]") -> dict[TopicPartition, StoredOffset]:
+        """What was read of offset znodes, of those there are."""
         return {
             tp: StoredOffset(self._decode(tp, answer[0]), answer[1].version)
-            for tp, answer in zip(wanted, answers, strict=True)
+            for tp, answer in answers.items()
             if answer is not None
         }
 

@@ -10,7 +10,8 @@ Versions do not fence ephemerals (one that is created anew starts at version 0 a
 Source: ZookeeperConsumerConnector.scala@0.8.2 (reflectPartitionOwnershipDecision); design: ownership.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from registry.client import (
@@ -21,10 +22,11 @@ from registry.client import (
     Operation,
     RegistryClient,
     SetData,
+    Watch,
     WatchedEvent,
     ZnodeStat,
 )
-from registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode, RegistryError, SessionLost
+from registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NoNode, RegistryError, SessionLost
 from registry.events import Observe, WatchArmed, WatchFired, ignore, wall_clock_ms
 from registry.multis import settle
 from registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
@@ -74,27 +76,36 @@ class OwnerRegistry:
         self._actor = actor
         self._offsets = OffsetRegistry(client, group)
 
-    async def claim(self, claims: Iterable[Claim]) -> dict[TopicPartition, Claimed | Taken]:
+    async def claim(
+        self, claims: Iterable[Claim], on_gone: Callable[[TopicPartition], None] | None = None
+    ) -> dict[TopicPartition, Claimed | Taken]:
         """Try to own partitions, all in a few round trips; what another session holds is Taken and not waited for.
 
-        What this session owns already stays its own and gets a new token.
-        After a connection loss it waits for the connection and finds out what became of every claim.
-
-        Raises: SessionLost, then nothing is owned any more; any other RegistryError after giving back what it took.
+        ``on_gone`` is called as by ``watch_gone``, for each that is Taken. What this session owns already stays its own
+        and gets a new token. After a connection loss it waits for the connection and finds out what became of every
+        claim. Raises: SessionLost, then nothing is owned any more; any other RegistryError after giving back what it
+        took.
         """
         wanted = {claim.tp: claim.thread_id for claim in claims}
         settled: dict[TopicPartition, Claimed | Taken] = {}
+        watches = None if on_gone is None else _OwnerWatches(on_gone)
         while len(settled) < len(wanted):
             try:
-                await self._claim({tp: thread for tp, thread in wanted.items() if tp not in settled}, settled)
+                left = {tp: thread for tp, thread in wanted.items() if tp not in settled}
+                await self._claim(left, settled, watches)
+                outdated = set() if watches is None else watches.gone()
             except ConnectionLoss:
                 await self._client.connected()
+                outdated = set(settled)  # a watch ends with its connection
             except SessionLost:
                 raise
             except RegistryError:
                 owned = {tp: outcome for tp, outcome in settled.items() if isinstance(outcome, Claimed)}
                 await self.release({tp: Release(None, claimed.token) for tp, claimed in owned.items()})
                 raise
+            settled = {tp: each for tp, each in settled.items() if isinstance(each, Claimed) or tp not in outdated}
+        if watches is not None:
+            watches.settled()
         return {tp: settled[tp] for tp in wanted}
 
     async def release(self, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
@@ -139,45 +150,68 @@ class OwnerRegistry:
         SessionLost.
         """
         path = self._path(tp)
+        try:
+            data, stat = await self._client.get(path, self._watcher(path, on_gone))
+        except NoNode:
+            return None
+        self._armed(path, stat)
+        return _owner(path, data)
 
+    def _watcher(self, path: str, on_gone: Callable[[], None]) -> Watch:
         def fired(event: WatchedEvent) -> None:
             self._observe(WatchFired(wall_clock_ms(), self._actor, event.type.value, 0, path, event.type))
             if event.type is not EventType.NONE:
                 on_gone()
 
-        try:
-            data, stat = await self._client.get(path, fired)
-        except NoNode:
-            return None
+        return fired
+
+    def _armed(self, path: str, stat: ZnodeStat) -> None:
         self._observe(WatchArmed(wall_clock_ms(), self._actor, "the owner is waited for", stat.mzxid, path))
-        return _owner(path, data)
 
     # Claims
 
     async def _claim(
-        self, wanted: Mapping[TopicPartition, str], settled: dict[TopicPartition, Claimed | Taken]
+        self,
+        wanted: Mapping[TopicPartition, str],
+        settled: dict[TopicPartition, Claimed | Taken],
+        watches: "_OwnerWatches | None",
     ) -> None:
         """One attempt at all; what changed under our hands stays unsettled."""
-        stored = await self._offsets.fetch(wanted)
+        owners, stored = await self._look(wanted, watches)
         await self._ensure_parents(tp.topic for tp in wanted if tp not in stored)
-        creations: dict[TopicPartition, list[Operation]] = {
-            tp: [Create(self._path(tp), znodes.encode_owner(thread), ephemeral=True), self._fence(tp, stored.get(tp))]
-            for tp, thread in wanted.items()
-        }
-        refused = await self._settle_claims(creations, stored, settled)
+        multis: dict[TopicPartition, list[Operation]] = {}
+        for tp, thread in wanted.items():
+            path = self._path(tp)
+            if tp not in owners:
+                own: Operation = Create(path, znodes.encode_owner(thread), ephemeral=True)
+            else:
+                data, stat = owners[tp]
+                if stat.ephemeral_owner != self._client.session_id:
+                    settled[tp] = Taken(_owner(path, data))
+                    if watches is not None:
+                        self._armed(path, stat)
+                    continue
+                own = self._as_thread(tp, thread, data, stat.version)
+            multis[tp] = [own, self._fence(tp, stored.get(tp))]
+        refused = await self._settle_claims(multis, stored, settled)
         await self._ensure_parents(tp.topic for tp, failed in refused.items() if isinstance(failed.cause, NoNode))
-        held = [tp for tp, failed in refused.items() if failed.index == 0 and isinstance(failed.cause, NodeExists)]
-        answers = await found(self._client.get(self._path(tp)) for tp in held)
-        own: dict[TopicPartition, list[Operation]] = {}
-        for tp, answer in zip(held, answers, strict=True):
-            if answer is None:
-                continue  # gone meanwhile
-            data, stat = answer
-            if stat.ephemeral_owner != self._client.session_id:
-                settled[tp] = Taken(_owner(self._path(tp), data))
-                continue
-            own[tp] = [self._as_thread(tp, wanted[tp], data, stat.version), self._fence(tp, stored.get(tp))]
-        await self._settle_claims(own, stored, settled)
+
+    async def _look(
+        self, partitions: Collection[TopicPartition], watches: "_OwnerWatches | None"
+    ) -> tuple[dict[TopicPartition, tuple[bytes | None, ZnodeStat]], dict[TopicPartition, StoredOffset]]:
+        """Owner and offset znodes, those there are. Owners first: where one has gone, the offset shows its release."""
+        looks = [self._owner_look(tp, watches) for tp in partitions]
+        looks += [self._client.get(znodes.offset_path(self._group, *tp)) for tp in partitions]
+        answers = await found(looks)
+        owners = zip(partitions, answers, strict=False)
+        offsets = dict(zip(partitions, answers[len(partitions) :], strict=True))
+        return {tp: answer for tp, answer in owners if answer is not None}, self._offsets.stored(offsets)
+
+    def _owner_look(
+        self, tp: TopicPartition, watches: "_OwnerWatches | None"
+    ) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
+        path = self._path(tp)
+        return self._client.get(path, None if watches is None else self._watcher(path, partial(watches.fired, tp)))
 
     async def _settle_claims(
         self,
@@ -257,6 +291,30 @@ class OwnerRegistry:
 
     def _path(self, tp: TopicPartition) -> str:
         return znodes.owner_path(self._group, *tp)
+
+
+class _OwnerWatches:
+    """The owners that a claim found. One that goes before the claim is settled is for the claim to look at again."""
+
+    def __init__(self, on_gone: Callable[[TopicPartition], None]) -> None:
+        self._on_gone = on_gone
+        self._is_settled = False
+        self._gone: set[TopicPartition] = set()
+
+    def gone(self) -> set[TopicPartition]:
+        """Those that went since this was asked last."""
+        gone, self._gone = self._gone, set()
+        return gone
+
+    def fired(self, tp: TopicPartition) -> None:
+        if self._is_settled:
+            self._on_gone(tp)
+        else:
+            self._gone.add(tp)
+
+    def settled(self) -> None:
+        """From now on ``on_gone`` is called."""
+        self._is_settled = True
 
 
 class _Doubts:

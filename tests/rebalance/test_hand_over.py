@@ -14,7 +14,6 @@ from rebalance.effects import (
     SetTimer,
     StartDelivery,
     StopDelivery,
-    WatchOwners,
 )
 from rebalance.hand_over import PATIENCE_TIMER, HandOver
 from rebalance.outbox import Outbox
@@ -61,7 +60,7 @@ def test_a_claim_that_finds_an_owner_watches_it_and_claims_when_it_is_gone() -> 
     lab.hand_over.aim({T0: 0})
     lab.effects()
     lab.hand_over.claim_settled({T0: Taken("other-0")})
-    assert lab.effects() == [WatchOwners(frozenset({T0})), SetTimer(PATIENCE_TIMER, 300)]
+    assert lab.effects() == [SetTimer(PATIENCE_TIMER, 300)]
     assert lab.effects() == []
     lab.hand_over.owners_gone([T0, T1])
     assert lab.effects() == [Claim({T0: "c-0"})]

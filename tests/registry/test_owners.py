@@ -1,6 +1,8 @@
 """Claims and releases: one owner for each partition, whose commits no former owner can undo."""
 
 from collections.abc import Mapping
+from functools import partial
+from operator import eq
 
 import pytest
 
@@ -132,6 +134,28 @@ def test_an_owner_that_goes_is_told_once_to_who_waits(lab: GroupLab) -> None:
     lab.run_until(lambda: gone == [0])
     lab.expire(holder)
     lab.run_until(lambda: gone == [0, 1])
+
+
+def test_a_claim_hears_of_owners_that_go_during_it_and_after_it() -> None:
+    """No watch gets lost between them: what was taken is claimed all the same, or told to be free."""
+    seen = set()
+    for seed in range(60):
+        world = World(2, seed=seed)
+        holder, waiting = world.clients
+        world.scheduler.run(owners(holder).claim(claims("a", 0, 1)))
+        gone: list[TopicPartition] = []
+        claiming = world.scheduler.start(owners(waiting).claim(claims("b", 0, 1, 2), gone.append))
+        world.scheduler.run_for(seed / 10)
+        world.scheduler.run(owners(holder).release({tp(0): Release(None, 0)}))
+        outcome = world.scheduler.run(claiming)
+        assert isinstance(outcome[tp(1)], Taken) and isinstance(outcome[tp(2)], Claimed)
+        if isinstance(outcome[tp(0)], Taken):
+            world.scheduler.run_until(partial(eq, gone, [tp(0)]))
+        else:
+            world.scheduler.run_for(100)
+            assert gone == []
+        seen.add(type(outcome[tp(0)]))
+    assert seen == {Taken, Claimed}
 
 
 def test_what_nobody_understands_is_owned_all_the_same(lab: GroupLab) -> None:
