@@ -70,7 +70,7 @@ def no_settling(patch: pytest.MonkeyPatch) -> None:
 
 def no_owner_watch(patch: pytest.MonkeyPatch) -> None:
     """9: nobody is told that an owner has gone."""
-    patch.setattr(GroupDriver, "_watching", lambda self, tp, epoch: _nothing())
+    patch.setattr(GroupDriver, "_owner_gone", lambda self, epoch, tp: None)
 
 
 def no_second_registration(patch: pytest.MonkeyPatch) -> None:
@@ -112,10 +112,6 @@ def no_coalescing(patch: pytest.MonkeyPatch) -> None:
             start(self, cause)
 
     patch.setattr(Rereader, "_start", deaf)
-
-
-async def _nothing() -> None:
-    return None
 
 
 def nothing_unread_at_any_request(group: Group) -> None:
