@@ -36,11 +36,14 @@ Lives = dict[str, list[Measured]]
 def main(counts: Sequence[int], pairs: int, names: Sequence[str], cores: str, json_path: Path | None) -> None:
     """Let one broker after the other, each first in turn, go through everything that N partitions can cost."""
     console = Console(width=max(Console().width, 120))
+    folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"partitions-{time.time_ns()}"
     try:
         requirements.require(kcat=False)
-        lives = {count: _pairs(console, names or targets.NAMES, count, pairs, cores) for count in counts}
+        lives = {count: _pairs(console, folder, names or targets.NAMES, count, pairs, cores) for count in counts}
     except (requirements.MissingPeerTools, jars.JarsNotResolved, ProcessFailed, Refused, TimeoutError) as failure:
         raise click.ClickException(str(failure)) from failure
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     for count in counts:
         console.print(pairs_table(count, lives[count]))
     if len(counts) > 1:
@@ -51,19 +54,18 @@ def main(counts: Sequence[int], pairs: int, names: Sequence[str], cores: str, js
         console.print(f"all numbers: {json_path}")
 
 
-def _pairs(console: Console, names: Sequence[str], count: int, pairs: int, cores: str) -> Lives:
+def _pairs(console: Console, folder: Path, names: Sequence[str], count: int, pairs: int, cores: str) -> Lives:
     """`pairs` lives of each broker, none at the same time as another, on one ZooKeeper each."""
     lives: Lives = {name: [] for name in names}
     for number in range(pairs):
         for name in names if number % 2 == 0 else reversed(names):
-            data = jars.REPOSITORY_ROOT / "target" / "bench" / f"partitions-{time.time_ns()}"
+            data = folder / f"{count}-{number}-{name}"
             zookeeper = apache_kafka.start_zookeeper(data / "zookeeper")
             try:
                 life = Life(name, zookeeper, data / name, count, cores)
                 lives[name].append(life.run(lambda text: console.print(text, style="dim", highlight=False)))
             finally:
                 zookeeper.stop()
-            shutil.rmtree(data)
     return lives
 
 
