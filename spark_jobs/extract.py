@@ -136,10 +136,10 @@ def _run(extraction: "Extraction", master: str | None, conf: Mapping[str, str]) 
     from spark_jobs.command_session import command_session
     from spark_jobs.extraction.job import extract
 
-    if sys.stderr.isatty():
-        note("Spark starts")
+    tell = note if sys.stderr.isatty() else lambda _: None
+    tell("Spark starts")
     with command_session("kafka-zk extract", master, conf) as spark, _progress() as progress:
-        return extract(spark, extraction, progress=progress)
+        return extract(spark, extraction, progress=progress, note=tell)
 
 
 @contextmanager

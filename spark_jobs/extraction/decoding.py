@@ -1,6 +1,7 @@
 """From the source's columns to what is written: keys and values as they are, as text, or as the columns of a schema."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,13 @@ def check(decode: str | None, schema: str | None, format: str) -> None:
 
 def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> None:
     """What Spark would say of these columns (a ``StructType``) only when it writes. Raises: WronglyAsked."""
-    from pyspark.sql.types import AtomicType, VariantType
-
     types = {field.name: field.dataType for field in columns}
+    if twice := [name for name, count in Counter(field.name.lower() for field in columns).items() if count > 1]:
+        raise WronglyAsked(f"--schema: several columns are called {twice[0]}, but for upper and lower case")
     for name in partition_by:
         if name not in types:
             raise WronglyAsked(f"--partition-by: there is no column {name}, only {', '.join(types)}")
-        if not isinstance(types[name], AtomicType):
+        if not _is_plain(types[name]):
             raise WronglyAsked(f"--partition-by: {name} is {types[name].simpleString()}, which makes no folder's name")
     if len(set(partition_by)) < len(partition_by):
         raise WronglyAsked("--partition-by: a column is named twice")
@@ -66,8 +67,14 @@ def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> Non
     if not written:
         raise WronglyAsked("--partition-by: all columns are named, so none is left to be written")
     for name, kind in written.items():
-        if format == "csv" and (not isinstance(kind, AtomicType) or isinstance(kind, VariantType)):
+        if format == "csv" and not _is_plain(kind):
             raise WronglyAsked(f"--format csv: {name} is {kind.simpleString()}, which CSV cannot hold")
+
+
+def _is_plain(kind: Any) -> bool:
+    from pyspark.sql.types import AtomicType, VariantType
+
+    return isinstance(kind, AtomicType) and not isinstance(kind, VariantType)
 
 
 def decoded(frame: Any, decode: str | None, schema: str | None) -> Any:
@@ -90,7 +97,7 @@ def decoded(frame: Any, decode: str | None, schema: str | None) -> Any:
         value = _avro_udf(schema)(f.col("value"))
     wide = frame.select(key, *KEPT[1:], value.alias("_value"))
     fields = wide.schema["_value"].dataType.fieldNames()
-    if clash := sorted(set(fields) & set(KEPT)):
+    if clash := [name for name in fields if name.lower() in KEPT]:  # Spark does not look at the case of names
         raise WronglyAsked(f"--schema: the field {clash[0]} has the name of a column of the source")
     return wide.select(*KEPT, "_value.*")
 

@@ -32,6 +32,7 @@ from spark_jobs.session import java_answers
 from storage.types import TopicPartition
 
 Observe = Callable[[Step, Phase], None]
+Note = Callable[[str], None]
 _POLL_MS = 200
 _GOES_ON = "run it again, it goes on where it was"
 
@@ -86,11 +87,13 @@ def check(extraction: Extraction) -> None:
 
 
 def extract(
-    spark: Any, extraction: Extraction, *, progress: Progress = lambda _: None, observe: Observe = lambda *_: None
-) -> Report:
+    spark: Any, extraction: Extraction, *,
+    progress: Progress = lambda _: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
+) -> Report:  # fmt: skip
     """Extract what is new; finishes what a killed run left. With nothing new it publishes nothing.
 
-    Args: ``observe`` is called at every point of the protocol (``steps.POINTS``).
+    Args: ``note`` is told, in a sentence, what the run waits for; ``observe`` is called at every point of the protocol
+        (``steps.POINTS``).
     Raises: GroupBusy, ForeignCommit, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss, FetchFailed, OptionError,
         RegistryError, and what Spark raises when a job fails; in every case the next run goes on from there.
     """
@@ -104,7 +107,7 @@ def extract(
     ):
         try:
             lake.check()
-            return ExtractionRun(extraction, client, driver, lake, observe).run()
+            return ExtractionRun(extraction, client, driver, lake, observe, note).run()
         except (Py4JError, OSError) as error:
             if java_answers(spark):
                 raise
@@ -119,13 +122,15 @@ class ExtractionRun:
     """One run, step by step."""
 
     def __init__(
-        self, extraction: Extraction, client: KazooBlockingClient, cluster: Cluster, lake: Lake, observe: Observe
-    ) -> None:
+        self, extraction: Extraction, client: KazooBlockingClient, cluster: Cluster, lake: Lake, observe: Observe,
+        note: Note = lambda _: None,
+    ) -> None:  # fmt: skip
         self._extraction = extraction
         self._client = client
         self._cluster = cluster
         self._lake = lake
         self._observe = observe
+        self._note = note
         self._attempt = uuid.uuid4().hex[:12]
         self._hold = GroupHold(client, extraction.group, _consumer_id(extraction.group, self._attempt))
         self._target = lake.qualified(extraction.target)
@@ -162,12 +167,16 @@ class ExtractionRun:
         run_blocking(self._hold.join(self._extraction.topics, _now_ms()))
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
         deadline_s = time.monotonic() + patience_ms / 1000
+        waited_for: list[str] = []
         while elders := run_blocking(self._hold.elders()):
             if time.monotonic() >= deadline_s:
                 raise GroupBusy(
                     f"{', '.join(elders)} is a live member of group {self._extraction.group} "
                     f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
                 )
+            if elders != waited_for:
+                self._note(f"waits up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
+                waited_for = elders
             self._client.process(_POLL_MS)
 
     def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
@@ -200,9 +209,9 @@ class ExtractionRun:
     def _commit(self, manifest: Manifest) -> None:
         try:
             run_blocking(self._hold.commit(manifest.to(State.COMMITTED)))
-        except ForeignCommit:
+        except ForeignCommit as refused:
             self._lake.discard(manifest)
-            raise
+            raise ForeignCommit(f"{refused}; nothing was published") from refused
 
     def _publish(self, manifest: Manifest) -> None:
         self._lake.publish(manifest)

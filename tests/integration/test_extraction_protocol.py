@@ -20,7 +20,7 @@ from registry.pipeline import create_with_parents, results
 from registry.znodes import consumers
 from registry.znodes.consumers import ConsumerRegistration
 from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
-from spark_jobs.extraction.job import ExtractionRun
+from spark_jobs.extraction.job import ExtractionRun, Note
 from spark_jobs.extraction.manifest import Manifest
 from spark_jobs.extraction.planning import Extraction, Report
 from spark_jobs.extraction.steps import POINTS, Phase, Step
@@ -109,12 +109,14 @@ class World:
         assert isinstance(client, KazooBlockingClient)
         return client
 
-    def run(self, observe: Callable[[Step, Phase], None] = lambda *_: None, **options: Any) -> Report:
+    def run(
+        self, observe: Callable[[Step, Phase], None] = lambda *_: None, note: Note = lambda _: None, **options: Any
+    ) -> Report:
         """Raises what the run raises. Its session ends with it, as that of a killed process does after a while."""
         client = self.new_client()
         extraction = Extraction(zookeeper="z", group=self.group, topics=("t",), target="/lake", **options)
         try:
-            return ExtractionRun(extraction, client, self.log, self.disk, observe).run()
+            return ExtractionRun(extraction, client, self.log, self.disk, observe, note).run()
         finally:
             client.close()
 
@@ -231,7 +233,7 @@ def _killing(point: Point, reached: list[Point]) -> Callable[[Step, Phase], None
 def test_a_foreign_commit_while_records_are_written_publishes_nothing(world: World) -> None:
     """As a Scala consumer commits: without a version."""
     world.disk.while_staging = lambda: run_blocking(OffsetRegistry(world.client, world.group).store({T1: 4}))
-    with pytest.raises(ForeignCommit, match=f"/consumers/{world.group}/offsets/t/1"):
+    with pytest.raises(ForeignCommit, match=f"/consumers/{world.group}/offsets/t/1 meanwhile; nothing was published"):
         world.run()
     assert world.disk.folders == {}
     world.disk.while_staging = lambda: None
@@ -281,6 +283,7 @@ def test_a_member_that_leaves_in_time_is_waited_for(world: World) -> None:
     other = world.new_client()
     join(world, other)
     calls: list[Point] = []
+    notes: list[str] = []
 
     def leaves(step: Step, phase: Phase) -> None:
         calls.append((step, phase))
@@ -293,7 +296,8 @@ def test_a_member_that_leaves_in_time_is_waited_for(world: World) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KazooBlockingClient, "process", process)
-        world.run(leaves, wait_ms=60_000)
+        world.run(leaves, notes.append, wait_ms=60_000)
+    assert notes == ["waits up to 60 s until scala-1 is gone from the group"]
     assert calls[1] == (Step.JOIN, Phase.END)
     world.check()
 

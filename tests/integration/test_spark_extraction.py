@@ -129,6 +129,7 @@ def test_in_a_notebook_any_number_of_times(
     ("more", "sentence"),
     [
         (("--decode", "json", "--schema", "a STRNG"), "STRNG"),
+        (("--decode", "json", "--schema", "Topic STRING"), "the field Topic has the name of a column of the source"),
         (("--partition-by", "nope"), "there is no column nope"),
         (("--decode", "json", "--schema", "a ARRAY<INT>", "--format", "csv"), "a is array<int>, which CSV cannot hold"),
         (("--to", "FILE"), "is a file, not a folder"),

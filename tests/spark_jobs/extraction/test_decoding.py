@@ -122,6 +122,8 @@ _VARIANT = StructField("v", VariantType())
         ([_TEXT, _NUMBER], "parquet", ("a", "a"), "--partition-by: a column is named twice"),
         ([_TEXT, _NUMBER], "parquet", ("n", "a"), "--partition-by: all columns are named"),
         ([_TEXT, _LIST], "parquet", ("l",), "--partition-by: l is array<string>, which makes no folder's name"),
+        ([_TEXT, _VARIANT], "parquet", ("v",), "--partition-by: v is variant, which makes no folder's name"),
+        ([_TEXT, StructField("A", StringType())], "parquet", (), "--schema: several columns are called a, but"),
     ],
 )  # fmt: skip
 def test_columns_that_cannot_be_written_are_told_by_name(
