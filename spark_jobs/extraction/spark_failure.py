@@ -9,7 +9,7 @@ _OURS = "spark_jobs.errors."
 _CAUSE = "Caused by: "
 _EXCEPTION = re.compile(r"^(?:[\w$]+\.)+([\w$]*(?:Exception|Error)): ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")
-_LOST_TASK = "most recent failure: Lost task"
+_SAYS_NOTHING = "SparkException: "
 _ADVICE = ". Consider setting "
 _NOISE = re.compile(r"^An error occurred while calling ")
 
@@ -31,9 +31,9 @@ def reason(error: Exception) -> str:
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
     if told := [cause for cause in causes if _EXCEPTION.match(cause)]:  # one without a message tells nothing
         return _tidy(told[-1])
-    line = first_line(error)
-    return line.rpartition("Exception: ")[2].partition(_ADVICE)[0] if _LOST_TASK in line else line
+    return first_line(error)
 
 
 def _tidy(text: str) -> str:
-    return _SQLSTATE.sub("", _EXCEPTION.sub(r"\1: ", text)).strip()
+    told = _SQLSTATE.sub("", _EXCEPTION.sub(r"\1: ", text)).strip()
+    return told.removeprefix(_SAYS_NOTHING).partition(_ADVICE)[0]

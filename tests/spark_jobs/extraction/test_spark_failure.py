@@ -20,6 +20,20 @@ failure: Lost task 0.0 in stage 0.0: org.apache.spark.SparkException: Python wor
 Consider setting 'spark.python.worker.faulthandler.enabled'.
 \tat org.apache.spark.api.python.BasePythonRunner.applyOrElse(PythonRunner.scala:1136)
 Caused by: java.io.EOFException
+\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:386)
+
+Driver stacktrace:
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:4568)
+Caused by: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider setting \
+'spark.python.worker.faulthandler.enabled'.
+\tat org.apache.spark.api.python.BasePythonRunner.applyOrElse(PythonRunner.scala:1136)
+Caused by: java.io.EOFException
+"""
+_EXECUTOR_LOST = """An error occurred while calling o62.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent \
+failure: Lost task 0.3 in stage 0.0 (TID 3): ExecutorLostFailure (executor 3 exited): Command exited with code 137
+Driver stacktrace:
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:4568)
 """
 _TASK = """Job aborted: Traceback (most recent call last):
   File "range_fetcher.py", line 1, in fetch
@@ -45,3 +59,8 @@ def test_a_jobs_reason_is_the_deepest_cause_or_what_our_code_said() -> None:
 
 def test_a_worker_that_died_is_told_and_not_the_end_of_its_stream() -> None:
     assert reason(Exception(_WORKER_DIED)) == "Python worker exited unexpectedly (crashed)"
+
+
+def test_an_executor_that_was_lost_too_often_is_told_in_sparks_words() -> None:
+    told = reason(Exception(_EXECUTOR_LOST))
+    assert told.startswith("Job aborted due to stage failure: ") and told.endswith("exited with code 137")
