@@ -72,9 +72,9 @@ def main(
             ProcessFailed, MemberFailed, CountersRefused, changes.NeverSettled, deliveries.NotSettled, herd.NeverQuiet,
         ) as failure:  # fmt: skip
         raise click.ClickException(str(failure)) from failure
-    finally:
+    finally:  # also what was measured before something failed
         bench.stop()
-    bench.report(json_path, svg_path, {"rate": rate, "quick": quick})
+        bench.report(json_path, svg_path, {"rate": rate, "quick": quick})
 
 
 class _Bench:
@@ -120,6 +120,9 @@ class _Bench:
                     )
 
     def report(self, json_path: Path | None, svg_path: Path | None, plan: dict[str, Any]) -> None:
+        """What was measured, if anything was."""
+        if not self._samples and not self._herds:
+            return
         facts = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **machine.commit(),
