@@ -111,7 +111,7 @@ def change(deliveries: Deliveries, begun_ns: int, visible_ns: int, end_ns: int, 
     ``visible_ns``: when the membership changed for the others to see. A silence counts whole if it ends after that;
     quiet times are equally long, before ``begun_ns``. Raises: NotSettled.
     """
-    owners = {partition: _owners(each, begun_ns, end_ns) for partition, each in deliveries.items()}
+    owners = {partition: _owners(partition, each, begun_ns, end_ns) for partition, each in deliveries.items()}
     moved = frozenset(partition for partition, (before, after) in owners.items() if before != after)
     returned = frozenset(partition for partition, (_, after) in owners.items() if after == restarted) - moved
     stayed = frozenset(owners) - moved - returned
@@ -141,12 +141,13 @@ class _Gap(NamedTuple):
     end_ns: int
 
 
-def _owners(deliveries: Sequence[Delivery], begun_ns: int, end_ns: int) -> tuple[str, str]:
+def _owners(partition: int, deliveries: Sequence[Delivery], begun_ns: int, end_ns: int) -> tuple[str, str]:
     """Who delivered last before, and last of all."""
     before = [each.member for each in deliveries if each.time_ns < begun_ns]
     within = [each.member for each in deliveries if begun_ns <= each.time_ns <= end_ns]
     if not before or not within:
-        raise NotSettled("a partition was not delivered before the change, or not after it")
+        when = "after" if before else "before"
+        raise NotSettled(f"partition {partition} was not delivered {when} the change")
     return before[-1], within[-1]
 
 
