@@ -31,6 +31,14 @@ def test_a_partition_that_moved_is_silent_until_the_new_owner_delivers() -> None
     assert found.repeated == 0
 
 
+def test_a_partition_that_moved_has_moved_once_the_new_owner_delivers() -> None:
+    """A longer silence later is the machine's."""
+    moved = [*_steady("a", 0, 1000), *_steady("b", 1050, 1500, 100), *_steady("b", 1700, 2000, 150)]
+    found = deliveries.change({0: moved}, begun_ns=995 * _MS, visible_ns=1000 * _MS, end_ns=1900 * _MS)
+    assert found.settled_ms == pytest.approx(50)
+    assert found.silence_ms == {0: pytest.approx(60)}
+
+
 def test_a_partition_that_stayed_but_stopped_counts_until_it_resumes() -> None:
     """Eager: the owner is the same, yet nothing came for 200 ms, and two records came twice."""
     found = deliveries.change(

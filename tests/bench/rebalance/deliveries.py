@@ -39,7 +39,7 @@ class Change:
     again; ``stayed``: those whose owner was there all the time.
     """
 
-    #: From the moment that the change was visible until every partition was delivered by its new owner again.
+    #: From the moment that the change was visible until every partition was delivered by its (new) owner again.
     settled_ms: float
     moved: frozenset[int]
     returned: frozenset[int]
@@ -108,17 +108,23 @@ def settled(deliveries: Deliveries, partition_count: int, since_ns: int, members
 def change(deliveries: Deliveries, begun_ns: int, visible_ns: int, end_ns: int, restarted: str | None = None) -> Change:
     """What happened between ``begun_ns`` (the member was told, or killed) and ``end_ns``, when all is quiet again.
 
-    ``visible_ns``: when the membership changed for the others to see. A silence counts whole if it ends after that;
-    quiet times are equally long, before ``begun_ns``. Raises: NotSettled.
+    ``visible_ns``: when the membership changed for the others to see. A silence counts whole if it ends after that, and
+    of a partition that moved only until its new owner delivers; quiet times are equally long, before ``begun_ns``.
+    Raises: NotSettled.
     """
     owners = {partition: _owners(partition, each, begun_ns, end_ns) for partition, each in deliveries.items()}
     moved = frozenset(partition for partition, (before, after) in owners.items() if before != after)
     returned = frozenset(partition for partition, (_, after) in owners.items() if after == restarted) - moved
     stayed = frozenset(owners) - moved - returned
-    gaps = {partition: _longest_gap(each, visible_ns, end_ns) for partition, each in deliveries.items()}
+    until_ns = dict.fromkeys(deliveries, end_ns)
+    until_ns |= {partition: _first(deliveries[partition], owners[partition][1], begun_ns) for partition in moved}
+    gaps = {partition: _longest_gap(each, visible_ns, until_ns[partition]) for partition, each in deliveries.items()}
     quiet_start_ns = begun_ns - (end_ns - visible_ns)
     quiet = {partition: _longest_gap(each, quiet_start_ns, begun_ns) for partition, each in deliveries.items()}
-    settled_ns = max((gaps[partition].end_ns for partition in moved | returned), default=visible_ns)
+    settled_ns = max(
+        [*(until_ns[partition] for partition in moved), *(gaps[partition].end_ns for partition in returned)],
+        default=visible_ns,
+    )
     stopped = [
         gaps[partition].end_ns
         for partition in stayed
@@ -149,6 +155,10 @@ def _owners(partition: int, deliveries: Sequence[Delivery], begun_ns: int, end_n
         when = "after" if before else "before"
         raise NotSettled(f"partition {partition} was not delivered {when} the change")
     return before[-1], within[-1]
+
+
+def _first(deliveries: Sequence[Delivery], member: str, after_ns: int) -> int:
+    return next(each.time_ns for each in deliveries if each.member == member and each.time_ns >= after_ns)
 
 
 def _longest_gap(deliveries: Sequence[Delivery], start_ns: int, end_ns: int) -> _Gap:
