@@ -148,9 +148,9 @@ class _Trial:
         deadline = time.monotonic() + _SETTLE_TIMEOUT_S
         while True:
             time.sleep(_POLL_INTERVAL_S)
-            now_ns = time.monotonic_ns()
-            since_ns = now_ns - int(_RECENT_S * 1e9)
             deliveries = self._reader.read()
+            now_ns = time.monotonic_ns()  # not before: whoever was delivered meanwhile counts as settled
+            since_ns = now_ns - int(_RECENT_S * 1e9)
             if since_ns >= begun_ns and settled(deliveries, self._partitions, since_ns, set(self._members)):
                 return now_ns
             if time.monotonic() > deadline:
