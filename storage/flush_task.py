@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from storage.files import sync_file, sync_path
+from storage.segment import Segment
 
 if TYPE_CHECKING:
     from storage.local_log import LocalLog
@@ -19,11 +20,17 @@ def prepare(log: "LocalLog", up_to: int) -> tuple[Callable[[], None], Callable[[
     first_slot = log.reader.slot_of(log.recovery_point)
     segments = [segment for segment in log.segments[first_slot:] if segment.base_offset < up_to]
     paths = []
-    for segment in segments:
-        segment.pin()
-        segment.write_out_indexes()
-        if not segment.is_active:
-            paths += [segment.offset_index.path, segment.time_index.path]
+    pinned: list[Segment] = []
+    try:
+        for segment in segments:
+            segment.pin()
+            pinned.append(segment)
+            segment.write_out_indexes()
+            if not segment.is_active:
+                paths += [segment.offset_index.path, segment.time_index.path]
+    except OSError:
+        _unpin(pinned)
+        raise
     descriptors = [segment.fileno() for segment in segments]
     is_new_file = bool(segments) and log.recovery_point <= segments[-1].base_offset
     if is_new_file:
@@ -44,9 +51,13 @@ def prepare(log: "LocalLog", up_to: int) -> tuple[Callable[[], None], Callable[[
         succeeded = True
 
     def done() -> None:
-        for segment in segments:
-            segment.unpin()
+        _unpin(segments)
         if succeeded and log.truncation_count == truncation_count:
             log.flushed(up_to, appended_ms)
 
     return work, done
+
+
+def _unpin(segments: list[Segment]) -> None:
+    for segment in segments:
+        segment.unpin()

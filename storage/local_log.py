@@ -284,7 +284,7 @@ class LocalLog:
 
     def close_files(self) -> None:
         """Close what no slice pins, writing nothing: the log is deleted or its directory lost."""
-        for segment in self.segments:
+        for segment in (*self.segments, *(removal.segment for removal in self.pending_removals)):
             segment.release_file()
 
     def set_topic_id(self, topic_id: str) -> None:

@@ -113,9 +113,13 @@ class LogDir:
         self._write(REPLICATION_CHECKPOINT, offsets)
 
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        """Replace a checkpoint; may be called from a pool thread while the owner shuts down."""
+        """Replace a checkpoint; may be called from a pool thread while the owner shuts down.
+
+        After ``close`` it is too late: what the owner wrote at its end is newer.
+        """
         with self._write_lock:
-            checkpoints.write_offsets(f"{self.path}/{name}", offsets)
+            if self._lock >= 0:
+                checkpoints.write_offsets(f"{self.path}/{name}", offsets)
 
     # -- clean shutdown -----------------------------------------------------------------------------------------
 

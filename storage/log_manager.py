@@ -7,14 +7,13 @@ Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
 """
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
 
+from storage.deleted_dirs import DeletedDirs
 from storage.errors import InconsistentLogDir, LogDirLocked
 from storage.file_pool import FilePool
 from storage.filenames import deleted_dir, partition_dir
@@ -41,12 +40,6 @@ def run_inline(work: Callable[[], None], done: Done) -> None:
         done(error)
     else:
         done(None)
-
-
-class _DeletedDir(NamedTuple):
-    due_ms: int
-    path: str
-    log: Log | None
 
 
 class LogManager:
@@ -83,7 +76,7 @@ class LogManager:
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._dirty: set[TopicPartition] = set()
         self._flushing: set[Log] = set()
-        self._deleted: list[_DeletedDir] = []
+        self._deleted = DeletedDirs()
         self._start: LogStart | None = None
         self._is_started = False
 
@@ -119,12 +112,11 @@ class LogManager:
             topic_configs: the topics' own properties; other topics get the default configuration.
         Raises: LogDirLocked, InconsistentLogDir; OSError if no directory can be used.
         """
-        offline = self._lock_dirs()
+        offline, found = self._lock_dirs()
         configs = {
             topic: LogConfig.from_properties(properties, self.default_config)
             for topic, properties in topic_configs.items()
         }
-        found = {log_dir: log_dir.partitions() for log_dir in self._live_dirs}
         try:
             refuse_second_homes(found)
         except InconsistentLogDir:
@@ -147,13 +139,16 @@ class LogManager:
         recovered_count = sum(log_dir in unclean for log_dir in self._dir_of.values())
         return StartReport(len(self._logs), recovered_count, tuple(start.dropped), offline, start.scanned_bytes)
 
-    def _lock_dirs(self) -> dict[str, str]:
-        """Lock what can be used; returns the paths of what cannot, and why."""
+    def _lock_dirs(self) -> tuple[dict[str, str], dict[LogDir, list[tuple[TopicPartition, str]]]]:
+        """Lock what can be used; returns the paths of what cannot, and why, and which logs lie in the others."""
         offline: dict[str, str] = {}
+        found = {}
         for log_dir in self._dirs:
             try:
                 log_dir.open(self._broker_id, self._cluster_id)
+                found[log_dir] = log_dir.partitions()
             except OSError as error:
+                log_dir.close()
                 offline[log_dir.path] = str(error)
             except (LogDirLocked, InconsistentLogDir):
                 self._close_dirs()
@@ -162,7 +157,7 @@ class LogManager:
                 self._live_dirs.append(log_dir)
         if not self._live_dirs:
             raise OSError("; ".join(offline.values()) or "no log directory is configured")
-        return offline
+        return offline, found
 
     def _opened(self, opened: OpenedLog, log_dir: LogDir) -> None:
         self._add(opened.topic_partition, opened.log, log_dir)
@@ -170,7 +165,8 @@ class LogManager:
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
         now_ms = self._clock_ms()
-        self._deleted += [_DeletedDir(now_ms, path, None) for path in log_dir.deleted_dirs()]
+        for path in log_dir.deleted_dirs():
+            self._deleted.add(now_ms, path)
         log_dir.remove_clean_shutdown()
 
     def _close_dirs(self) -> None:
@@ -225,32 +221,36 @@ class LogManager:
         return log
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """Rename the partition's directory and forget the log; ``delete_due`` removes the files later."""
-        log = self._logs.pop(topic_partition, None)
+        """Rename the partition's directory and forget the log; ``delete_due`` removes the files later.
+
+        Raises: OSError if the directory fails.
+        """
+        log = self._logs.get(topic_partition)
         if log is None:
             return
-        log_dir = self._dir_of.pop(topic_partition)
+        log_dir = self._dir_of[topic_partition]
+        try:
+            path = log.rename_to_delete(f"{log_dir.path}/{deleted_dir(topic_partition)}")
+        except OSError as error:
+            self._take_offline(log_dir, error)
+            raise
+        del self._logs[topic_partition], self._dir_of[topic_partition]
         log_dir.log_count -= 1
         self._dirty.discard(topic_partition)
         log.on_dirty(None)
-        path = log.rename_to_delete(f"{log_dir.path}/{deleted_dir(topic_partition)}")
-        self._deleted.append(_DeletedDir(self._clock_ms() + log.config.file_delete_delay_ms, path, log))
+        self._deleted.add(self._clock_ms() + log.config.file_delete_delay_ms, path, log)
 
     def delete_due(self, now_ms: int) -> int:
         """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""
-        due = [deleted for deleted in self._deleted if deleted.due_ms <= now_ms]
-        self._deleted = [deleted for deleted in self._deleted if deleted.due_ms > now_ms]
-        for deleted in due:
-            if deleted.log is not None:
-                deleted.log.close_files()
-
-        def work() -> None:
-            for deleted in due:
-                shutil.rmtree(deleted.path, ignore_errors=True)
-
-        if due:
+        count, work = self._deleted.take_due(now_ms)
+        if count:
             self._run_blocking(work, lambda error: None)
-        return len(due) + sum(log.remove_due(now_ms) for log in self._logs.values() if log.pending_removals)
+        for log in self.all_logs():
+            try:
+                count += log.remove_due(now_ms) if log.pending_removals else 0
+            except OSError as error:
+                self.fail_directory(log, error)
+        return count
 
     # -- upkeep -------------------------------------------------------------------------------------------------
 
@@ -267,11 +267,16 @@ class LogManager:
         waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
         due = [(log, target) for log, target in waiting if target is not None]
         for log, target in due:
-            self._flush(log, target)
+            if self._has(log):  # its directory may just have failed
+                self._flush(log, target)
         return len(due)
 
     def _flush(self, log: Log, up_to: int) -> None:
-        work, finish = log.prepare_flush(up_to)
+        try:
+            work, finish = log.prepare_flush(up_to)
+        except OSError as error:
+            self.fail_directory(log, error)
+            return
         self._flushing.add(log)
 
         def done(error: OSError | None) -> None:
@@ -279,7 +284,7 @@ class LogManager:
             self._flushing.discard(log)
             if error is not None:
                 self.fail_directory(log, error)
-            elif log.recovery_point >= log.log_end_offset and self._logs.get(log.topic_partition) is log:
+            elif log.recovery_point >= log.log_end_offset and self._has(log):
                 self._dirty.discard(log.topic_partition)
 
         self._run_blocking(work, done)
@@ -291,7 +296,7 @@ class LogManager:
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
         """As ``cleanup``, one log at a step; logs may come and go in between."""
         for log in self.all_logs():
-            if self._logs.get(log.topic_partition) is not log:
+            if not self._has(log):
                 continue
             try:
                 count = log.delete_old_segments(now_ms)
@@ -341,10 +346,12 @@ class LogManager:
             self._write_through(log_dir, partial(log_dir.write_high_watermarks, own))
 
     def fail_directory(self, log: Log, error: OSError) -> None:
-        """Take the directory of ``log`` offline: its logs are gone until a restart."""
-        log_dir = self._dir_of.get(log.topic_partition)
-        if log_dir is not None:
-            self._take_offline(log_dir, error)
+        """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""
+        if self._has(log):
+            self._take_offline(self._dir_of[log.topic_partition], error)
+
+    def _has(self, log: Log) -> bool:
+        return self._logs.get(log.topic_partition) is log
 
     def _take_offline(self, log_dir: LogDir, error: OSError) -> None:
         if log_dir not in self._live_dirs:

@@ -13,6 +13,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_right
+from contextlib import suppress
 
 from storage.files import read_file, remove_file, write_all
 
@@ -152,9 +153,10 @@ class OffsetIndex:
         return True
 
     def unload(self) -> None:
-        """Forget the entries in memory; they come back from the file. Unwritten ones are written first."""
-        self.write_out()
-        self._entries = None
+        """Forget the entries in memory; they come back from the file. Unwritten ones are written first, or stay."""
+        with suppress(OSError):  # it may be another log's turn: the next flush of this one meets the error again
+            self.write_out()
+            self._entries = None
 
     def remove(self) -> None:
         remove_file(self.path)

@@ -299,13 +299,13 @@ class ReplicaManager:
             return partition.refusal  # its files are out of reach, and so is their deletion
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        self.partitions.pop(topic_partition, None)
         if delete and self.logs.get(topic_partition) is not None:
             try:
                 self.logs.delete(topic_partition)
             except OSError as error:
                 logger.error("cannot delete the log of %s: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
+        self.partitions.pop(topic_partition, None)
         self._fetch_purgatory.check(topic_partition)
         return ErrorCode.NONE
 

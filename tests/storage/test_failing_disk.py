@@ -1,0 +1,180 @@
+"""A disk that fails in the middle: who is told, what goes on, what is given back."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from storage import offset_index
+from storage.log_config import LogConfig
+from storage.log_manager import LogManager
+from storage.types import TopicPartition
+
+from .helpers import T0, Clock, append, batch, read_values
+from .test_log_manager import manager
+
+
+class Disks:
+    """Two log directories, of which the first fails where a test says."""
+
+    def __init__(self, tmp_path: Path, **arguments: object) -> None:
+        self.bad, self.good = tmp_path / "1", tmp_path / "2"
+        self.failed: list[Path] = []
+        self.clock = Clock()
+        self.logs: LogManager = manager(
+            self.bad,
+            self.good,
+            clock=self.clock,
+            on_directory_failure=lambda path, error, lost: self.failed.append(path),
+            **arguments,
+        )
+        self.logs.start({})
+
+    def log_in(self, directory: Path):
+        """A new log with a record in one of the two."""
+        number = len(self.logs.all_logs())
+        while True:
+            tp = TopicPartition("t", number)
+            log = self.logs.get_or_create(tp)
+            if self.logs.log_dir_of(tp) == directory:
+                append(log, batch())
+                return log
+            number += 1
+
+
+def failing(monkeypatch, module, name: str, directory: Path) -> None:
+    """``module.name(path, …)`` fails for what lies in ``directory``."""
+    original = getattr(module, name)
+
+    def call(path, *arguments, **keywords):
+        if str(path).startswith(str(directory)):
+            raise OSError(28, "No space left on device")
+        return original(path, *arguments, **keywords)
+
+    monkeypatch.setattr(module, name, call)
+
+
+def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alone(tmp_path, monkeypatch):
+    """The other directory's logs are flushed, and nothing stays pinned."""
+    disks = Disks(tmp_path, default_config=LogConfig(flush_ms=0, index_interval_bytes=0))
+    bad = [disks.log_in(disks.bad) for _ in range(2)]
+    good = [disks.log_in(disks.good) for _ in range(2)]
+    for log in bad + good:
+        append(log, batch())
+        append(log, batch())
+    failing(monkeypatch, offset_index.os, "open", disks.bad)
+    disks.logs.flush_dirty(T0 + 1)
+    assert disks.failed == [disks.bad]
+    assert [log.recovery_point for log in good] == [3, 3]
+    assert not any(log.active_segment.is_pinned for log in bad)
+    disks.logs.shutdown()
+
+
+def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path, monkeypatch):
+    """What is due in the other directory is removed."""
+    disks = Disks(tmp_path, default_config=LogConfig(retention_ms=1, file_delete_delay_ms=0))
+    bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
+    disks.logs.cleanup(T0 + 10)
+    assert bad.pending_removals and good.pending_removals
+    failing(monkeypatch, os, "unlink", disks.bad)
+    disks.logs.delete_due(T0 + 10)
+    assert disks.failed == [disks.bad]
+    assert list(disks.good.glob("*/*.deleted")) == []
+    disks.logs.shutdown()
+
+
+def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(tmp_path, monkeypatch):
+    """Its records must not turn up in the next topic of that name."""
+    disks = Disks(tmp_path)
+    log = disks.log_in(disks.bad)
+    failing(monkeypatch, os, "rename", disks.bad)
+    with pytest.raises(OSError):
+        disks.logs.delete(log.topic_partition)
+    assert disks.failed == [disks.bad]
+    assert disks.logs.get(log.topic_partition) is None
+    disks.logs.shutdown()
+
+
+def test_a_late_failure_of_a_deleted_log_leaves_its_successor_alone(tmp_path):
+    """The topic was deleted and made anew in the other directory while the first one's flush was under way."""
+    waiting = []
+    disks = Disks(
+        tmp_path,
+        default_config=LogConfig(flush_ms=0),
+        run_blocking=lambda work, done: waiting.append(done),
+    )
+    old = disks.log_in(disks.bad)
+    disks.logs.flush_dirty(T0 + 1)
+    disks.logs.delete(old.topic_partition)
+    disks.logs.get_or_create(TopicPartition("other", 0))
+    disks.logs.get_or_create(old.topic_partition)
+    assert disks.logs.log_dir_of(old.topic_partition) == disks.good
+    waiting[0](OSError(5, "I/O error"))
+    assert disks.failed == []
+    disks.logs.shutdown()
+
+
+def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path):
+    """It would bring back records that were deleted since."""
+    waiting = []
+    logs = manager(tmp_path, run_blocking=lambda work, done: waiting.append(work))
+    logs.start({})
+    log = logs.get_or_create(TopicPartition("t", 0))
+    append(log, batch(5))
+    log.increment_log_start_offset(1)
+    logs.checkpoint()
+    log.increment_log_start_offset(4)
+    logs.shutdown()
+    for work in waiting:
+        work()
+    again = manager(tmp_path)
+    again.start({})
+    assert again.get(log.topic_partition).log_start_offset == 4
+    again.shutdown()
+
+
+def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path, monkeypatch):
+    """The pool closes another directory's file to make room, whose index cannot be written now."""
+    disks = Disks(tmp_path, default_config=LogConfig(index_interval_bytes=0), max_open_files=1)
+    bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
+    for _ in range(3):
+        append(bad, batch())
+    failing(monkeypatch, offset_index.os, "open", disks.bad)
+    append(good, batch())
+    assert disks.failed == []
+    monkeypatch.undo()
+    assert len(read_values(bad)) == 4
+    disks.logs.shutdown()
+    again = manager(disks.bad, disks.good)
+    again.start({})
+    assert again.get(bad.topic_partition).active_segment.offset_index.count == 3
+    again.shutdown()
+
+
+def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path, monkeypatch):
+    """The others start."""
+    disks = Disks(tmp_path)
+    log = disks.log_in(disks.good)
+    disks.logs.shutdown()
+    failing(monkeypatch, os, "scandir", disks.bad)
+    again = manager(disks.bad, disks.good)
+    report = again.start({})
+    assert list(report.offline_directories) == [str(disks.bad)]
+    assert again.live_directories == [disks.good]
+    assert len(read_values(again.get(log.topic_partition))) == 1
+    again.shutdown()
+
+
+def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path):
+    """Or their space would be taken until the broker stops."""
+    clock = Clock()
+    logs = manager(tmp_path, clock=clock, default_config=LogConfig(retention_ms=1))
+    logs.start({})
+    log = logs.get_or_create(TopicPartition("t", 0))
+    append(log, batch())
+    logs.cleanup(T0 + 10)
+    assert log.pending_removals
+    logs.delete(log.topic_partition)
+    logs.delete_due(clock() + 10**6)
+    assert logs.pool.open_count == 0
+    logs.shutdown()
