@@ -1,4 +1,4 @@
-"""Directories of deleted partitions until ``file.delete.delay.ms`` is over. Tests: tests/storage/test_log_manager.py."""
+"""Directories of deleted partitions, until their delay is over. Tests: tests/storage/test_log_manager.py."""
 
 import shutil
 from collections.abc import Callable

@@ -11,6 +11,7 @@ peer gets wrong ends this connection, with one line in the log. Tests: tests/kaf
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -163,7 +164,7 @@ class BrokerConnection(TwistedProtocol):
                 return
             self._handle(frames.popleft())
         else:
-            if not self._muted:  # a throttled peer stays muted for its time
+            if not (self._muted or self._busy):  # a throttled peer stays muted for its time, or may yet have to be
                 self._mute(0)
         if frames and self._reading:
             self._reading = False
@@ -254,21 +255,26 @@ class BrokerConnection(TwistedProtocol):
 
     def _send_when_read(self, waiting: "Deferred[None]", parts: list[Part], mute_ms: int) -> None:
         """The slices are held while a thread reads them; the connection stays busy."""
-        slices = [part for part in parts if not isinstance(part, bytes | bytearray | memoryview)]
-        for file_slice in slices:
-            file_slice.retain()
+        held = ExitStack()
+        try:
+            for part in parts:
+                if not isinstance(part, bytes | bytearray | memoryview):
+                    held.callback(part.retain().release)
+        except OSError:  # the file is gone
+            held.close()
+            self.abort()
+            return
 
         def send(_result: object) -> None:
             self._busy = False
-            if not self._closing:
-                self._send(parts)
-                if mute_ms > 0:
-                    self._mute(mute_ms)
-            for file_slice in slices:
-                file_slice.release()
+            with held:
+                if not self._closing:
+                    self._send(parts)
+                    if mute_ms > 0:
+                        self._mute(mute_ms)
             self._handle_waiting()
 
-        waiting.addBoth(send)
+        waiting.addBoth(send).addErrback(self._failed)
 
     def _mute(self, mute_ms: int) -> None:
         self._muted = True

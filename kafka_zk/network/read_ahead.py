@@ -40,7 +40,10 @@ class ReadAhead:
         if not cold:
             return None
         # Only numbers go to the thread: a slice belongs to the reactor, its descriptor stays open while it is held.
-        ranges = [(part.fileno(), part.position, part.size_bytes) for part in cold]
+        try:
+            ranges = [(part.fileno(), part.position, part.size_bytes) for part in cold]
+        except OSError:  # sending meets it again
+            return None
         deferred = self._run_in_thread(lambda: _read_all(ranges))
         deferred.addErrback(_ignore_disk_error)
         return deferred

@@ -15,7 +15,7 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     class _Base(tcp.Connection):
         """What Twisted does not annotate."""
 
+        def abortConnection(self) -> None: ...
         def startWriting(self) -> None: ...
         def stopWriting(self) -> None: ...
         def _maybePauseProducer(self) -> None: ...
@@ -87,6 +88,13 @@ def _bytes_at_head(queue: deque[memoryview | _SliceInQueue]) -> Iterator[memoryv
         yield item
 
 
+def _release(items: Iterable[memoryview | _SliceInQueue]) -> None:
+    """Give back the slices among them."""
+    for item in items:
+        if isinstance(item, _SliceInQueue):
+            item.file_slice.release()
+
+
 class FrameTransport(_Base):
     """Mixin for Twisted's TCP transports; see the module's docstring."""
 
@@ -110,7 +118,8 @@ class FrameTransport(_Base):
     def write_frame(self, parts: Sequence[Part]) -> None:
         """Queue one frame: its size and then ``parts``, in order; send what the socket takes at once.
 
-        Takes a reference to every slice. Nothing happens when the connection is lost or being aborted.
+        Takes a reference to every slice. Nothing happens when the connection is lost or being aborted; a slice whose
+        file is gone aborts it.
         """
         if not self.connected or self._aborting or self._writeDisconnected:
             return
@@ -124,7 +133,11 @@ class FrameTransport(_Base):
             self._queue.append(memoryview(frame)[sent:])
             self.queued_size_bytes += len(frame) - sent
         else:
-            self._enqueue(parts)
+            try:
+                self._enqueue(parts)
+            except OSError:  # a file is gone
+                self.abortConnection()
+                return
             if idle:
                 self._send_queue()
                 if not self._queue:
@@ -162,7 +175,11 @@ class FrameTransport(_Base):
                     queued.append(memoryview(part))
             elif part.size_bytes > 0:
                 size_bytes += part.size_bytes
-                part.retain()
+                try:
+                    part.retain()
+                except OSError:
+                    _release(queued)
+                    raise
                 queued.append(_SliceInQueue(part))
         prefix = _FRAME_SIZE.pack(size_bytes)
         first = queued[0] if queued else None
@@ -317,11 +334,8 @@ class FrameTransport(_Base):
 
     def connectionLost(self, reason: Any) -> None:
         """Give back the slices, then as Twisted does."""
-        queue = self._queue
-        while queue:
-            item = queue.popleft()
-            if isinstance(item, _SliceInQueue):
-                item.file_slice.release()
+        _release(self._queue)
+        self._queue.clear()
         self.queued_size_bytes = 0
         self.on_drained = None
         super().connectionLost(reason)
