@@ -21,6 +21,8 @@ from kafka_zk.protocol.produce import (
     write_produce_response,
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.replica.partition import Partition
+from storage.log import Log
 from storage.types import TopicPartition
 
 _Wanted = Sequence[tuple[str, Sequence[PartitionData | PartitionResult]]]
@@ -40,19 +42,19 @@ async def handle(
         wanted = [
             (name, [await _converted(services, data) for data in partitions]) for name, partitions in request.topics
         ]
-    # From here to the flush nobody else has a turn, so what is flushed is what was appended.
+    to_flush: dict[Partition, Log] = {}
     topics = []
     failed = False
     for name, partitions in wanted:
         results = []
         for data in partitions:
-            result = _append(services, context, request, name, data, may_be_empty=is_old)
+            result = _append(services, context, request, name, data, to_flush, may_be_empty=is_old)
             failed = failed or result.error_code != 0
             results.append(result)
         topics.append(TopicResult(name, results))
-    if services.replicas.has_to_flush:
+    if to_flush:
         try:
-            await services.replicas.flush()
+            await services.replicas.flush(to_flush)
         except OSError:
             topics = [
                 TopicResult(name, [_after_failure(services, name, result) for result in results])
@@ -108,6 +110,7 @@ def _append(
     request: ProduceRequest,
     name: str,
     data: PartitionData | PartitionResult,
+    to_flush: dict[Partition, Log],
     *,
     may_be_empty: bool,
 ) -> PartitionResult:
@@ -122,7 +125,7 @@ def _append(
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         topic_partition = TopicPartition(name, data.partition)
         _check_known(services, topic_partition)
-        info = services.replicas.append(topic_partition, memoryview(data.records or b""), request.acks)
+        info = services.replicas.append(topic_partition, memoryview(data.records or b""), request.acks, to_flush)
     except EXPECTED as error:
         return PartitionResult(data.partition, error_code(error), error_message=error_message(error))
     return PartitionResult(data.partition, 0, info.first_offset, info.log_append_time_ms, info.log_start_offset)

@@ -75,7 +75,6 @@ class ReplicaManager:
         self._metadata = metadata
         self._log_dir_count = log_dir_count
         self.run_in_thread = run_in_thread
-        self._to_flush: dict[Log, None] = {}
         self.state_changes = DeferredLock()
 
     # -- data ---------------------------------------------------------------------------------------------------------
@@ -89,9 +88,13 @@ class ReplicaManager:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
-    def append(self, topic_partition: TopicPartition, records: memoryview, acks: int) -> LogAppendInfo:
+    def append(
+        self, topic_partition: TopicPartition, records: memoryview, acks: int, to_flush: dict[Partition, Log]
+    ) -> LogAppendInfo:
         """Append one producer batch (writable view of its frame) and wake those who wait for it.
 
+        If that passes the topic's ``flush.messages``, nobody sees it yet and it is noted in ``to_flush``: await
+        ``flush`` before answering.
         Raises: ApiError, StorageError; OSError after the log directory was taken offline.
         """
         partition = self.partition(topic_partition)
@@ -108,27 +111,25 @@ class ReplicaManager:
             self.logs.fail_directory(log, error)
             raise
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
-            self._to_flush[log] = None
-        self._fetch_purgatory.check(topic_partition)
+            if partition not in to_flush:
+                to_flush[partition] = log
+                partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
+        else:
+            self._fetch_purgatory.check(topic_partition)
         return info
 
-    @property
-    def has_to_flush(self) -> bool:
-        """Whether appends passed their topic's ``flush.messages``: await ``flush`` before answering."""
-        return bool(self._to_flush)
-
-    async def flush(self) -> None:
-        """Make what is due durable, in threads.
+    async def flush(self, due: Mapping[Partition, Log]) -> None:
+        """Make what ``append`` noted durable, in threads, and then visible.
 
         Raises: OSError after the log directory was taken offline.
         """
-        due, self._to_flush = self._to_flush, {}
-        errors = [await flushing for flushing in [ensureDeferred(self._flush_log(log)) for log in due]]
+        flushes = [ensureDeferred(self._flush_log(partition, log)) for partition, log in due.items()]
+        errors = [await flushing for flushing in flushes]
         for error in errors:
             if error is not None:
                 raise error
 
-    async def _flush_log(self, log: Log) -> OSError | None:
+    async def _flush_log(self, partition: Partition, log: Log) -> OSError | None:
         try:
             work, done = log.prepare_flush()
             try:
@@ -138,6 +139,9 @@ class ReplicaManager:
         except OSError as error:
             self.logs.fail_directory(log, error)
             return error
+        finally:
+            partition.flush_ended()
+            self._fetch_purgatory.check(partition.topic_partition)
         return None
 
     def read(

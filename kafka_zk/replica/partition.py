@@ -31,6 +31,8 @@ class Partition:
     """
 
     __slots__ = (
+        "_flush_count",
+        "_held_back_from",
         "broker_id",
         "controller_epoch",
         "isr",
@@ -56,6 +58,8 @@ class Partition:
         self.isr: list[int] = []
         self.replicas: list[int] = []
         self.refusal: ErrorCode | None = None
+        self._flush_count = 0
+        self._held_back_from = 0
 
     def take_state(self, state: Any) -> None:
         """Take over a LeaderAndIsr partition state."""
@@ -91,8 +95,21 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """With the leader alone in sync, what it appended is committed."""
-        return self.log.log_end_offset if self.log is not None else 0
+        """With the leader alone in sync, what it appended is committed; but what ``flush.messages`` wants durable
+        only when it is."""
+        log = self.log
+        if log is None:
+            return 0
+        return max(self._held_back_from, log.recovery_point) if self._flush_count else log.log_end_offset
+
+    def flush_begins(self, offset: int) -> None:
+        """An append asked for a flush: nothing from ``offset`` on is seen before it is durable."""
+        if not self._flush_count:
+            self._held_back_from = offset
+        self._flush_count += 1
+
+    def flush_ended(self) -> None:
+        self._flush_count -= 1
 
     @property
     def last_stable_offset(self) -> int:
