@@ -102,7 +102,7 @@ class Log(LocalLog):
         attributes = header.attributes
         producer_id = header.producer_id
         if size_bytes > config.max_message_bytes and from_client:
-            raise RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")
+            raise _too_large(size_bytes, config)
         if (
             header.record_count != delta + 1
             or delta < 0
@@ -115,6 +115,8 @@ class Log(LocalLog):
         if self._needs_records or attributes & TIMESTAMP_TYPE_FLAG:
             batch, header = conform(batch, header, config, now_ms)
             size_bytes = header.batch_length + 12
+            if size_bytes > config.max_message_bytes and from_client:
+                raise _too_large(size_bytes, config)
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
         if producer_id >= 0 and not attributes & CONTROL_FLAG:
@@ -224,3 +226,7 @@ class Log(LocalLog):
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) for OffsetForLeaderEpoch; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+
+def _too_large(size_bytes: int, config: LogConfig) -> RecordTooLarge:
+    return RecordTooLarge(f"a batch of {size_bytes} bytes, max.message.bytes is {config.max_message_bytes}")

@@ -215,6 +215,14 @@ def test_a_topics_own_codec_is_applied(tmp_path):
     assert [record.value for record in decode_records(data)] == [b"v" * 100] * 3
 
 
+def test_a_batch_that_grows_too_large_under_the_topics_codec_is_refused(tmp_path):
+    """What consumers get must keep to max.message.bytes, not only what the producer sent."""
+    log = new_log(tmp_path, max_message_bytes=2000, compression_type="uncompressed")
+    with pytest.raises(RecordTooLarge):
+        append(log, batch(value=b"x" * 100_000, compression="gzip"))
+    assert (log.log_end_offset, log.size_bytes) == (0, 0)
+
+
 def test_a_compacted_topic_needs_keys(tmp_path):
     """A record without one could never be replaced."""
     log = new_log(tmp_path, cleanup_policy=("compact",))
