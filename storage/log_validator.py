@@ -42,19 +42,21 @@ _CODEC_NAMES = {"uncompressed": Compression.none}
 def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
     """Check that ``buffer`` is exactly one magic-2 batch with a valid CRC; returns its header.
 
-    Raises: CorruptRecord for damage, InvalidRecord for more than one batch or another magic.
+    Raises: CorruptRecord for damage, InvalidRecord for none, a part of one, more than one or an older magic.
     """
     size_bytes = len(buffer)
     if size_bytes < HEADER_SIZE:
-        raise CorruptRecord(f"{size_bytes} bytes are too few for a record batch")
+        raise InvalidRecord(f"{size_bytes} bytes are too few for a record batch")
     header = read_header(buffer)
     if header.magic != 2:
-        raise InvalidRecord(f"magic {header.magic}, expected 2")
+        if header.magic in (0, 1):
+            raise InvalidRecord(f"magic {header.magic}, expected 2")
+        raise CorruptRecord(f"unknown magic {header.magic}")
     length = header.batch_length + LOG_OVERHEAD
     if length != size_bytes:
-        if HEADER_SIZE <= length < size_bytes:
-            raise InvalidRecord("more than one record batch for one partition")
-        raise CorruptRecord(f"the batch says it has {length} bytes, {size_bytes} arrived")
+        if length < HEADER_SIZE:
+            raise CorruptRecord(f"the batch says it has {length} bytes, {size_bytes} arrived")
+        raise InvalidRecord(f"exactly one batch is allowed: it says it has {length} bytes, {size_bytes} arrived")
     computed = crc32c(memoryview(buffer)[CRC_START:])
     if computed != header.crc:
         raise CorruptRecord(f"CRC is {header.crc:#010x}, computed {computed:#010x}")

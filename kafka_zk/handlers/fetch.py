@@ -23,6 +23,7 @@ from storage.segment import FileSlice
 from storage.types import TopicPartition
 
 _READ_COMMITTED = 1
+_ZSTD_SINCE = 10
 
 
 class _Wanted(NamedTuple):
@@ -43,6 +44,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     except ApiError as error:
         return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
     wanted = _resolve(services, context, request, fetching)
+    if version < _ZSTD_SINCE:
+        wanted = [_without_zstd(services, entry) for entry in wanted]
     bound = _bound(request)
     fetched, size_bytes, is_final = _read_all(services, version, request, wanted, bound)
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
@@ -73,6 +76,15 @@ def _resolve(
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         wanted.append(_Wanted(key, TopicPartition(name, partition), fetch, error))
     return wanted
+
+
+def _without_zstd(services: Services, entry: _Wanted) -> _Wanted:
+    """An old consumer would take records of a topic that is kept in zstd for damaged."""
+    partition = services.replicas.partitions.get(entry.topic_partition)
+    log = None if partition is None else partition.log
+    if entry.error is not None or log is None or log.config.compression_type != "zstd":
+        return entry
+    return entry._replace(error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 @functools.lru_cache(maxsize=1000)

@@ -22,8 +22,14 @@ from kafka_zk.protocol.produce import (
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica.partition import Partition
+from storage.compression import Compression
+from storage.errors import UnsupportedCompression
 from storage.log import Log
+from storage.record_batch import CODEC_MASK
 from storage.types import TopicPartition
+
+_ZSTD_SINCE = 7
+_ATTRIBUTES_POSITION = 22  # their lower byte, in a batch
 
 _Wanted = Sequence[tuple[str, Sequence[PartitionData | PartitionResult]]]
 
@@ -48,7 +54,7 @@ async def handle(
     for name, partitions in wanted:
         results = []
         for data in partitions:
-            result = _append(services, context, request, name, data, to_flush, may_be_empty=is_old)
+            result = _append(services, context, request, header.api_version, name, data, to_flush)
             failed = failed or result.error_code != 0
             results.append(result)
         topics.append(TopicResult(name, results))
@@ -83,6 +89,12 @@ def _check_known(services: Services, topic_partition: TopicPartition) -> None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
+def _refuse_zstd(data: PartitionData) -> None:
+    records = data.records or b""
+    if len(records) > _ATTRIBUTES_POSITION and records[_ATTRIBUTES_POSITION] & CODEC_MASK == Compression.zstd:
+        raise UnsupportedCompression(f"versions before {_ZSTD_SINCE} do not know zstd")
+
+
 async def _converted(services: Services, data: PartitionData) -> PartitionData | PartitionResult:
     """For versions 0 to 2: the message set as a batch, empty if it has no whole message, or why it cannot be one."""
     if data.records is None:
@@ -108,15 +120,14 @@ def _append(
     services: Services,
     context: RequestContext,
     request: ProduceRequest,
+    version: int,
     name: str,
     data: PartitionData | PartitionResult,
     to_flush: dict[Partition, Log],
-    *,
-    may_be_empty: bool,
 ) -> PartitionResult:
     if isinstance(data, PartitionResult):
         return data
-    if may_be_empty and data.records is not None and not data.records:
+    if version < conversion.MAGIC_2_SINCE_PRODUCE and data.records is not None and not data.records:
         return _append_nothing(services, name, data)
     try:
         if request.acks not in (-1, 0, 1):
@@ -125,6 +136,8 @@ def _append(
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         topic_partition = TopicPartition(name, data.partition)
         _check_known(services, topic_partition)
+        if version < _ZSTD_SINCE and version >= conversion.MAGIC_2_SINCE_PRODUCE:
+            _refuse_zstd(data)
         info = services.replicas.append(topic_partition, memoryview(data.records or b""), request.acks, to_flush)
     except EXPECTED as error:
         return PartitionResult(data.partition, error_code(error), error_message=error_message(error))

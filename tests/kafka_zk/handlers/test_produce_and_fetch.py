@@ -73,9 +73,13 @@ def test_what_is_produced_is_fetched(harness: Make) -> None:
         (produce(batch(b"x"), topic="unknown"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (produce(batch(b"x"), partition=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (produce(batch(b"x"), acks=2), ErrorCode.INVALID_REQUIRED_ACKS),
-        (produce(batch(b"x")[:-1]), ErrorCode.CORRUPT_MESSAGE),
+        (produce(batch(b"x")[:-1]), ErrorCode.INVALID_RECORD),
+        (produce(batch(b"x")[:60]), ErrorCode.INVALID_RECORD),
+        (produce(b""), ErrorCode.INVALID_RECORD),
+        (produce(batch(b"x")[:16] + b"\5" + batch(b"x")[17:]), ErrorCode.CORRUPT_MESSAGE),
+        (produce(batch(b"x")[:8] + b"\0\0\0\5" + batch(b"x")[12:]), ErrorCode.CORRUPT_MESSAGE),
         (produce(batch(b"x")[:-1] + b"!"), ErrorCode.CORRUPT_MESSAGE),
-        (produce(None), ErrorCode.CORRUPT_MESSAGE),
+        (produce(None), ErrorCode.INVALID_RECORD),
         (produce(batch(b"x") * 2), ErrorCode.INVALID_RECORD),
         (produce(batch(b"x" * 2_000_000)), ErrorCode.MESSAGE_TOO_LARGE),
     ],
@@ -86,6 +90,35 @@ def test_what_is_wrong_gets_kafkas_code_and_leaves_the_log_alone(harness: Make, 
     broker.lead("t")
     assert produced(broker, request_).error_code == code
     assert fetched(broker.ask(ApiKey.FETCH, 11, fetch(0))).high_watermark == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (2, ErrorCode.NONE),
+        (3, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (7, ErrorCode.NONE),
+    ],
+)
+def test_zstd_needs_a_version_that_knows_it(harness: Make, version: int, code: ErrorCode) -> None:
+    """KIP-110; before version 3 Kafka does not look."""
+    broker = harness()
+    broker.lead("t")
+    assert produced(broker, produce(batch(b"x", compression="zstd")), version).error_code == code
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(3, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)],
+)
+def test_a_zstd_topic_is_not_for_consumers_that_do_not_know_it(harness: Make, version: int, code: ErrorCode) -> None:
+    """They would take what they get for damaged."""
+    broker = harness()
+    broker.configs.topics["t"] = {"compression.type": "zstd"}
+    broker.lead("t")
+    produced(broker, produce(batch(b"x")))
+    assert fetched(broker.ask(ApiKey.FETCH, version, fetch(0))).error_code == code
 
 
 def test_acks_0_gets_no_answer_and_an_error_closes_the_connection(harness: Make) -> None:
