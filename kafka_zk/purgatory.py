@@ -34,6 +34,7 @@ class Purgatory:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: dict[Hashable, dict[int, Wait]] = {}
+        self._to_check: list[Hashable] = []
 
     def wait(self, keys: Iterable[Hashable], condition: Callable[[], bool], timeout_ms: int) -> Wait:
         """Fires with True when ``condition`` holds after a check of one of the keys, with False after the timeout.
@@ -47,12 +48,21 @@ class Purgatory:
         return entry
 
     def check(self, key: Hashable) -> None:
-        """Something happened to ``key``: complete what can be completed."""
-        waiting = self._waiting.get(key)
-        if waiting:
-            for entry in list(waiting.values()):
-                if entry.condition():
-                    self._complete(entry, True)
+        """Something happened to ``key``: complete what can be completed, before the outermost ``check`` returns."""
+        if key in self._waiting:
+            self._to_check.append(key)
+            if len(self._to_check) == 1:  # else a request that was just completed goes on and checks: its turn comes
+                self._check_all()
+
+    def _check_all(self) -> None:
+        """One key after the other, or requests that complete each other would run out of stack."""
+        try:
+            for key in self._to_check:  # grows meanwhile
+                for entry in list(self._waiting.get(key, {}).values()):
+                    if entry.condition():
+                        self._complete(entry, True)
+        finally:
+            self._to_check.clear()
 
     def abandon_all(self) -> None:
         """The broker stops: every waiting request is answered with what there is."""

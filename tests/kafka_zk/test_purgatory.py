@@ -1,5 +1,6 @@
 """Waiting requests complete exactly once."""
 
+import pytest
 from twisted.internet.task import Clock
 
 from kafka_zk.purgatory import Purgatory
@@ -54,3 +55,34 @@ def test_abandoning_answers_everybody() -> None:
     waiting = [purgatory.wait([key], lambda: False, 10) for key in ("a", "b")]
     purgatory.abandon_all()
     assert [deferred.result for deferred in waiting] == [False, False]
+
+
+def test_a_chain_of_requests_that_complete_each_other_does_not_deepen_the_stack() -> None:
+    """Each answer lets its connection go on with an append that completes the next one's fetch."""
+    purgatory = Purgatory(Clock())
+    answered: list[int] = []
+
+    def go_on(_: bool, number: int) -> None:
+        answered.append(number)
+        purgatory.check(number + 1)
+
+    for number in range(2000):
+        purgatory.wait([number], lambda: True, 1000).addCallback(go_on, number)
+    purgatory.check(0)
+    assert answered == list(range(2000))
+    assert purgatory.count == 0
+
+
+def test_a_condition_that_fails_leaves_the_others_to_later_checks() -> None:
+    """It is a bug that its caller hears of; nobody else waits for ever because of it."""
+    purgatory = Purgatory(Clock())
+
+    def fail() -> bool:
+        raise ZeroDivisionError
+
+    purgatory.wait(["bad"], fail, 1000)
+    good = purgatory.wait(["good"], lambda: True, 1000)
+    with pytest.raises(ZeroDivisionError):
+        purgatory.check("bad")
+    purgatory.check("good")
+    assert good.called
