@@ -7,6 +7,7 @@ codec. Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests: tests/stor
 from storage.compression import Compression
 from storage.errors import InvalidRecord, InvalidTimestamp
 from storage.legacy_message_set import LegacyMessage, iter_entries, read_message_set, write_message_set
+from storage.log_validator import storable
 from storage.record_batch import (
     MAX_UNCOMPRESSED_BYTES,
     TIMESTAMP_TYPE_FLAG,
@@ -15,14 +16,15 @@ from storage.record_batch import (
     decode_records,
     iter_batches,
 )
+from storage.varint import as_long
 
 
 def up_convert(message_set: Buffer, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> bytes:
     """One magic-2 batch with the messages of a producer's magic-0 or magic-1 set.
 
     The codec is that of the set's last entry. Offsets start at 0, timestamps are -1 where there were none.
-    Raises: CorruptRecord, InvalidRecord (empty set), InvalidTimestamp (a producer may not set LogAppendTime),
-        UnsupportedCompression.
+    Raises: CorruptRecord, InvalidRecord (empty set), InvalidTimestamp (a producer may not set LogAppendTime, nor go
+        below -1), UnsupportedCompression.
     """
     codec = 0
     for entry in iter_entries(message_set):
@@ -33,7 +35,7 @@ def up_convert(message_set: Buffer, *, max_uncompressed_bytes: int = MAX_UNCOMPR
     for message in read_message_set(message_set, max_uncompressed_bytes=max_uncompressed_bytes):
         if builder is None:
             builder = RecordBatchBuilder(Compression(codec))
-        builder.append(message.timestamp_ms, message.key, message.value)
+        builder.append(storable(message.timestamp_ms), message.key, message.value)
     if builder is None:
         raise InvalidRecord("a message set without messages")
     return builder.build()
@@ -55,7 +57,7 @@ def down_convert(
         codec = header.compression
         append_time = bool(header.attributes & TIMESTAMP_TYPE_FLAG)
         messages = [
-            LegacyMessage(record.offset, magic, record.timestamp_ms, append_time, record.key, record.value)
+            LegacyMessage(record.offset, magic, as_long(record.timestamp_ms), append_time, record.key, record.value)
             for record in decode_records(batches, position, max_uncompressed_bytes=max_uncompressed_bytes)
             if codec or record.offset >= first_offset
         ]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from storage.record_batch import BatchHeader, decode_records, read_header
 from storage.segment import FileSlice, Segment
 from storage.types import TimestampOffset
+from storage.varint import as_long
 
 _REMEMBERED_POSITIONS = 16
 
@@ -124,7 +125,7 @@ class LogReader:
             if header.max_timestamp < timestamp_ms:
                 continue
             for record in decode_records(segment.read(span.position, span.size_bytes)):
-                if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                if as_long(record.timestamp_ms) >= timestamp_ms and record.offset >= start_offset:
                     return TimestampOffset(record.timestamp_ms, record.offset, header.partition_leader_epoch)
         return None
 

@@ -147,6 +147,13 @@ def compression_level(config: LogConfig, codec: Compression) -> int | None:
     return None
 
 
+def storable(timestamp_ms: int) -> int:
+    """A timestamp that goes into a batch that is built here. Raises: InvalidTimestamp."""
+    if not NO_TIMESTAMP <= timestamp_ms <= LONG_MAX:
+        raise InvalidTimestamp(f"timestamp {timestamp_ms} is neither {NO_TIMESTAMP} (none) nor in [0, {LONG_MAX}]")
+    return timestamp_ms
+
+
 def rebuild(records: list[Record], header: BatchHeader, codec: Compression, level: int | None) -> bytes:
     """The same records in one batch of another codec, with the producer's identity kept."""
     builder = RecordBatchBuilder(
@@ -158,5 +165,5 @@ def rebuild(records: list[Record], header: BatchHeader, codec: Compression, leve
         transactional=bool(header.attributes & TRANSACTIONAL_FLAG),
     )
     for record in records:
-        builder.append(record.timestamp_ms, record.key, record.value, record.headers)
+        builder.append(storable(record.timestamp_ms), record.key, record.value, record.headers)
     return builder.build()

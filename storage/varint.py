@@ -15,6 +15,11 @@ def _encode(value: int) -> bytes:
     return bytes(out)
 
 
+def as_long(value: int) -> int:
+    """What Java makes of a sum that its 64 bits cannot hold."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
 _TABLE_SIZE = 4096
 _TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # lengths and deltas are nearly always small
 

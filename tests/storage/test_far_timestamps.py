@@ -1,0 +1,55 @@
+"""Timestamps that no long can hold, or that Kafka refuses: a batch's base and its deltas may add up to anything."""
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from storage.conversion import down_convert, up_convert
+from storage.errors import InvalidTimestamp
+from storage.legacy_message_set import encode_message, read_message_set
+from storage.log_validator import validate_batch
+from storage.types import TimestampOffset
+
+from .helpers import T0, append, batch, new_log, read_offsets
+
+_TIMESTAMPS = struct.Struct(">qq")
+LAST = 2**63 - 1
+
+
+def overflowing() -> bytearray:
+    """Two records, the first at the last millisecond that there is, the second five later."""
+    data = batch(2, timestamps=[0, 5])
+    _TIMESTAMPS.pack_into(data, 27, LAST, LAST)
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    return data
+
+
+def test_a_lookup_finds_what_java_would_find(tmp_path):
+    """The second record's timestamp wraps around into the past; it must not be answered as it is."""
+    log = new_log(tmp_path)
+    append(log, overflowing())
+    assert log.offset_for_timestamp(T0) == TimestampOffset(LAST, 0, 0)
+    log.increment_log_start_offset(1)
+    assert log.offset_for_timestamp(T0) is None
+
+
+def test_old_consumers_read_on():
+    """An exception would meet them at every try."""
+    (first, second) = read_message_set(down_convert(bytes(overflowing()), 1))
+    assert (first.timestamp_ms, second.timestamp_ms) == (LAST, -(2**63) + 4)
+
+
+def test_a_topic_with_its_own_codec_refuses_them(tmp_path):
+    log = new_log(tmp_path, compression_type="gzip")
+    with pytest.raises(InvalidTimestamp):
+        append(log, overflowing())
+    append(log, batch(2, timestamps=[-1, T0]))
+    assert read_offsets(log) == [0, 1]
+
+
+def test_old_producers_may_not_go_below_none():
+    """-1 is no timestamp; what is less would come back as something else."""
+    with pytest.raises(InvalidTimestamp):
+        up_convert(encode_message(0, 1, 0, -(2**63), None, b"a") + encode_message(1, 1, 0, LAST, None, b"b"))
+    validate_batch(up_convert(encode_message(0, 1, 0, -1, None, b"a")))
