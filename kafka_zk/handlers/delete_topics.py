@@ -3,6 +3,7 @@
 Source: KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics@3.9.
 """
 
+import uuid
 from typing import Any
 
 from kafka_zk import uuids
@@ -28,6 +29,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         wanted = [(state.name, state.topic_id or uuids.ZERO) for state in request.topics]
     else:
         wanted = [(name, uuids.ZERO) for name in request.topic_names]
+    if any(name is not None and topic_id != uuids.ZERO for name, topic_id in wanted):
+        return Response(throttle_time_ms=0, responses=[_refused(name, topic_id) for name, topic_id in wanted])
     names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
     ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before the controller forgets
     outcomes = await side_by_side([_delete(services, context, header.api_version, name) for name in names])
@@ -45,6 +48,12 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         if result.error_code == 0 and result.name in services.metadata.topics:
             result.error_code = ErrorCode.REQUEST_TIMED_OUT
     return Response(throttle_time_ms=0, responses=results)
+
+
+def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
+    """The id may be another topic's than the name, one that was deleted and made anew: then nothing is certain."""
+    message = "Topic name and topic ID can not both be specified."
+    return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
 async def _delete(services: Services, context: RequestContext, version: int, name: str | None) -> None:

@@ -241,3 +241,16 @@ def test_a_topic_deleted_by_id_is_answered_by_id(harness: Make) -> None:
     wanted = request(topics=[request.DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=1000)
     answered = broker.ask(ApiKey.DELETE_TOPICS, 6, wanted).responses[0]
     assert (answered.name, answered.topic_id, answered.error_code) == ("t", topic_id, 0)
+
+
+def test_a_name_and_an_id_together_delete_nothing(harness: Make) -> None:
+    """The name may be that of a newer topic; Kafka refuses the whole request."""
+    broker = harness()
+    broker.lead("t")
+    broker.lead("u")
+    request = codec.request(ApiKey.DELETE_TOPICS)
+    both = request.DeleteTopicState(name="t", topic_id=uuids.random_topic_id())
+    one = request.DeleteTopicState(name="u", topic_id=uuids.ZERO)
+    answer = broker.ask(ApiKey.DELETE_TOPICS, 6, request(topics=[both, one], timeout_ms=0))
+    assert [result.error_code for result in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
+    assert broker.topics.ordered_deletions == []
