@@ -1,14 +1,17 @@
 """Directories of deleted partitions, until their delay is over. Tests: tests/storage/test_log_manager.py."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 from storage.log import Log
+from storage.log_dir import LogDir
 
 
 class _DeletedDir(NamedTuple):
     due_ms: int
+    log_dir: LogDir
     path: str
     log: Log | None
 
@@ -19,19 +22,23 @@ class DeletedDirs:
     def __init__(self) -> None:
         self._waiting: list[_DeletedDir] = []
 
-    def add(self, due_ms: int, path: str, log: Log | None = None) -> None:
-        self._waiting.append(_DeletedDir(due_ms, path, log))
+    def add(self, due_ms: int, log_dir: LogDir, path: str, log: Log | None = None) -> None:
+        self._waiting.append(_DeletedDir(due_ms, log_dir, path, log))
 
-    def take_due(self, now_ms: int) -> tuple[int, Callable[[], None]]:
-        """How many are due, and the work of removing them, which may run in any thread; their files are closed."""
-        due = [deleted for deleted in self._waiting if deleted.due_ms <= now_ms]
+    def take_due(self, now_ms: int) -> dict[LogDir, list[str]]:
+        """The paths that are due, for ``remove_trees``; their files are closed."""
+        due: dict[LogDir, list[str]] = {}
+        for deleted in self._waiting:
+            if deleted.due_ms <= now_ms:
+                due.setdefault(deleted.log_dir, []).append(deleted.path)
+                if deleted.log is not None:
+                    deleted.log.close_files()
         self._waiting = [deleted for deleted in self._waiting if deleted.due_ms > now_ms]
-        for deleted in due:
-            if deleted.log is not None:
-                deleted.log.close_files()
+        return due
 
-        def work() -> None:
-            for deleted in due:
-                shutil.rmtree(deleted.path, ignore_errors=True)
 
-        return len(due), work
+def remove_trees(paths: Iterable[str]) -> None:
+    """May run in any thread. Raises: OSError."""
+    for path in paths:
+        with suppress(FileNotFoundError):  # somebody else removes it, too
+            shutil.rmtree(path)

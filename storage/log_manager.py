@@ -13,7 +13,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from storage.deleted_dirs import DeletedDirs
+from storage.deleted_dirs import DeletedDirs, remove_trees
 from storage.errors import InconsistentLogDir, LogDirLocked
 from storage.file_pool import FilePool
 from storage.filenames import deleted_dir, partition_dir
@@ -164,9 +164,8 @@ class LogManager:
 
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
-        now_ms = self._clock_ms()
         for path in log_dir.deleted_dirs():
-            self._deleted.add(now_ms, path)
+            self._deleted.add(self._clock_ms(), log_dir, path)
         log_dir.remove_clean_shutdown()
 
     def _close_dirs(self) -> None:
@@ -238,13 +237,14 @@ class LogManager:
         log_dir.log_count -= 1
         self._dirty.discard(topic_partition)
         log.on_dirty(None)
-        self._deleted.add(self._clock_ms() + log.config.file_delete_delay_ms, path, log)
+        self._deleted.add(self._clock_ms() + log.config.file_delete_delay_ms, log_dir, path, log)
 
     def delete_due(self, now_ms: int) -> int:
         """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""
-        count, work = self._deleted.take_due(now_ms)
-        if count:
-            self._run_blocking(work, lambda error: None)
+        count = 0
+        for log_dir, paths in self._deleted.take_due(now_ms).items():
+            count += len(paths)
+            self._run_on(log_dir, partial(remove_trees, paths))
         for log in self.all_logs():
             try:
                 count += log.remove_due(now_ms) if log.pending_removals else 0
@@ -309,7 +309,7 @@ class LogManager:
     def checkpoint(self) -> None:
         """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
-            self._write_through(log_dir, self._checkpoint_of(log_dir))
+            self._run_on(log_dir, self._checkpoint_of(log_dir))
 
     def _checkpoint_of(self, log_dir: LogDir) -> Callable[[], None]:
         """The work of writing one directory's checkpoints, with the values of now."""
@@ -325,7 +325,7 @@ class LogManager:
 
         return work
 
-    def _write_through(self, log_dir: LogDir, work: Callable[[], None]) -> None:
+    def _run_on(self, log_dir: LogDir, work: Callable[[], None]) -> None:
         def done(error: OSError | None) -> None:
             if error is not None:
                 self._take_offline(log_dir, error)
@@ -343,7 +343,7 @@ class LogManager:
         """Write ``replication-offset-checkpoint`` of all directories, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
             own = {tp: offset for tp, offset in offsets.items() if self._dir_of.get(tp) is log_dir}
-            self._write_through(log_dir, partial(log_dir.write_high_watermarks, own))
+            self._run_on(log_dir, partial(log_dir.write_high_watermarks, own))
 
     def fail_directory(self, log: Log, error: OSError) -> None:
         """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""

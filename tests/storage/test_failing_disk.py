@@ -83,6 +83,18 @@ def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path, monke
     disks.logs.shutdown()
 
 
+def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_path, monkeypatch):
+    """Its space would be taken until the next start, and nobody would know."""
+    disks = Disks(tmp_path)
+    for log in (disks.log_in(disks.bad), disks.log_in(disks.good)):
+        disks.logs.delete(log.topic_partition)
+    failing(monkeypatch, os, "rmdir", disks.bad)
+    assert disks.logs.delete_due(T0 + 10**6) == 2
+    assert disks.failed == [disks.bad]
+    assert list(disks.good.glob("*-delete")) == []
+    disks.logs.shutdown()
+
+
 def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(tmp_path, monkeypatch):
     """Its records must not turn up in the next topic of that name."""
     disks = Disks(tmp_path)
