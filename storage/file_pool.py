@@ -4,8 +4,11 @@ Second chance: a segment used since the pool last looked at it is passed over on
 being sent) stay open. Tests: tests/storage/test_log_manager.py.
 """
 
+import resource
 from collections import OrderedDict
 from typing import Protocol
+
+MOST_OPEN_FILES = 4096
 
 
 class PooledFile(Protocol):
@@ -20,12 +23,15 @@ class PooledFile(Protocol):
 
 
 class FilePool:
-    """Bounds the open files of all logs of a process; single-threaded like everything that owns a log."""
+    """Bounds the open files of all logs of a process; single-threaded like everything that owns a log.
+
+    ``max_open_files``: None for MOST_OPEN_FILES, but at most half of what the process may open.
+    """
 
     __slots__ = ("_open", "max_open_files")
 
-    def __init__(self, max_open_files: int = 4096) -> None:
-        self.max_open_files = max_open_files
+    def __init__(self, max_open_files: int | None = None) -> None:
+        self.max_open_files = _default_limit() if max_open_files is None else max_open_files
         self._open: OrderedDict[PooledFile, None] = OrderedDict()
 
     @property
@@ -49,3 +55,8 @@ class FilePool:
     def closed(self, file: PooledFile) -> None:
         """A file was closed by its owner."""
         del self._open[file]
+
+
+def _default_limit() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_OPEN_FILES if soft == resource.RLIM_INFINITY else min(MOST_OPEN_FILES, soft // 2)

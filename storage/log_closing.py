@@ -12,7 +12,7 @@ from storage.log import Log
 
 SYNC_THREAD_COUNT = 16
 LOGS_AT_ONCE = 512
-"""Bounds how many files a flush holds open."""
+"""Bounds how many files a flush holds open; the pool's bound counts, too."""
 
 
 def close_logs(logs: Sequence[Log]) -> None:
@@ -20,9 +20,10 @@ def close_logs(logs: Sequence[Log]) -> None:
 
     Raises: OSError; then nothing may be said of any of the logs.
     """
+    at_once = min([LOGS_AT_ONCE, *(log.pool.max_open_files for log in logs[:1])])
     with ThreadPoolExecutor(SYNC_THREAD_COUNT, "log-closing") as pool:
-        for first in range(0, len(logs), LOGS_AT_ONCE):
-            part = logs[first : first + LOGS_AT_ONCE]
+        for first in range(0, len(logs), at_once):
+            part = logs[first : first + at_once]
             _flush([log for log in part if log.recovery_point < log.log_end_offset], pool)
             written: list[str] = []
             for log in part:

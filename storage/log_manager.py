@@ -54,7 +54,7 @@ class LogManager:
         cluster_id: str,
         clock_ms: Callable[[], int],
         run_blocking: RunBlocking = run_inline,
-        max_open_files: int = 4096,
+        max_open_files: int | None = None,
         producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS,
         scan: Scanner = scan_segment,
         recovery_helper_count: int = 0,
@@ -254,18 +254,12 @@ class LogManager:
 
     # -- upkeep -------------------------------------------------------------------------------------------------
 
-    def update_topic_config(self, topic: str, properties: Mapping[str, str]) -> None:
-        """Let all logs of a topic follow its new properties; raises InvalidConfig and changes nothing then."""
-        config = LogConfig.from_properties(properties, self.default_config)
-        for topic_partition, log in self._logs.items():
-            if topic_partition.topic == topic:
-                log.update_config(config)
-
     def flush_dirty(self, now_ms: int) -> int:
-        """Begin the flush of every log that is due; returns how many."""
+        """Begin the flush of logs that are due, with no more under way than the pool's files; returns how many."""
         logs = [self._logs[topic_partition] for topic_partition in self._dirty]
         waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
-        due = [(log, target) for log, target in waiting if target is not None]
+        room = self.pool.max_open_files - len(self._flushing)
+        due = [(log, target) for log, target in waiting if target is not None][:room]
         for log, target in due:
             if self._has(log):  # its directory may just have failed
                 self._flush(log, target)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage import files
-from storage.errors import InconsistentLogDir, InvalidConfig, LogDirLocked
+from storage.errors import InconsistentLogDir, LogDirLocked
 from storage.file_pool import FilePool
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
@@ -283,20 +283,6 @@ def test_checkpoints_are_kafkas(tmp_path):
     again.start({})
     assert again.get(TPS[1]).log_start_offset == 1
     again.shutdown()
-
-
-def test_a_topics_configuration_reaches_all_its_logs(tmp_path):
-    """Bad values change nothing."""
-    logs = manager(tmp_path)
-    logs.start({})
-    for tp in TPS:
-        logs.get_or_create(tp)
-    logs.update_topic_config("a", {"retention.bytes": "99"})
-    assert [logs.get(tp).config.retention_bytes for tp in TPS] == [99, 99, -1]
-    with pytest.raises(InvalidConfig):
-        logs.update_topic_config("a", {"retention.bytes": "many"})
-    assert logs.get(TPS[0]).config.retention_bytes == 99
-    logs.shutdown()
 
 
 def test_cleanup_applies_retention_and_forgets_producers(tmp_path):
