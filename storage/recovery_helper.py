@@ -40,8 +40,8 @@ class _Helper:
         self.work: Work | None = None
 
     def begin(self, token: Any, work: Work) -> None:
-        self.token, self.work = token, work
         self.connection.send(work)
+        self.token, self.work = token, work
 
     def end(self) -> int:
         """Kill it, which loses nothing; returns its exit code."""
@@ -60,11 +60,12 @@ class HelperPool:
         self._count = count
         self._helpers: list[_Helper] = []
         self._queue: deque[tuple[Any, Work]] = deque()
+        self._left: list[Any] = []  # tokens of works that no process could be given
         self.scanned_bytes = 0
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._queue) or any(helper.work for helper in self._helpers)
+        return bool(self._queue or self._left) or any(helper.work for helper in self._helpers)
 
     def submit(self, token: Any, work: Work) -> None:
         """Have the work done; ``answers`` tells its result together with ``token``."""
@@ -74,8 +75,12 @@ class HelperPool:
     def answers(self, timeout_s: float = 0) -> Iterator[tuple[Any, Any]]:
         """(token, result) of what has been finished, waiting at most so long for the first.
 
-        A result that is an OSError is what the helper met. None stands for a helper that ended before its work.
+        A result that is an OSError is what the helper met. None stands for a helper that ended before its work, or that
+        could not be started.
         """
+        left, self._left = self._left, []
+        for token in left:
+            yield token, None
         busy = {helper.connection: helper for helper in self._helpers if helper.work}
         for connection in wait(list(busy), timeout_s):
             helper = busy[connection]  # type: ignore[index]
@@ -107,12 +112,19 @@ class HelperPool:
     def _hand_out(self) -> None:
         while self._queue:
             idle = next((helper for helper in self._helpers if helper.work is None), None)
-            if idle is None:
-                if len(self._helpers) >= self._count:
-                    return
-                idle = _Helper()
-                self._helpers.append(idle)
-            idle.begin(*self._queue.popleft())
+            if idle is None and len(self._helpers) >= self._count:
+                return
+            token, work = self._queue.popleft()
+            try:
+                if idle is None:
+                    idle = _Helper()
+                    self._helpers.append(idle)
+                idle.begin(token, work)
+            except OSError:  # no process to be had, or it died since its last work
+                self._left.append(token)
+                if idle is not None:
+                    self._helpers.remove(idle)
+                    idle.end()
 
     def close(self) -> None:
         """End the helpers, whatever they are doing."""
@@ -120,6 +132,7 @@ class HelperPool:
             helper.end()
         self._helpers.clear()
         self._queue.clear()
+        self._left.clear()
 
 
 def main(descriptor: int) -> None:

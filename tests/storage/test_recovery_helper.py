@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from storage import recovery_helper
 from storage.log_config import LogConfig
 from storage.log_manager import LogManager
 from storage.log_opening import DirectoryOpening
@@ -103,6 +104,35 @@ def test_a_helper_that_dies_leaves_its_work_to_the_broker(tmp_path, crashed):
     token, result = answer(pool)
     assert token == "second" and result.valid_bytes == os.path.getsize(scan_work(tmp_path).log_path)
     pool.close()
+
+
+def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path, crashed):
+    """The kernel, short of memory, may kill it at any time."""
+    pool = HelperPool(1)
+    pool.submit("first", scan_work(tmp_path))
+    assert answer(pool)[1] is not None
+    (helper,) = pool._helpers
+    helper.process.kill()
+    helper.process.wait()
+    pool.submit("second", scan_work(tmp_path))
+    assert answer(pool) == ("second", None)
+    assert not pool.is_busy
+    pool.close()
+
+
+def test_where_no_process_can_be_started_the_broker_does_the_work(crashed, monkeypatch):
+    """A container may be at its limit of processes."""
+
+    def refuse(*arguments, **options):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(recovery_helper.subprocess, "Popen", refuse)
+    path, expected = crashed
+    logs = manager(path)
+    report = logs.start({})
+    assert report.offline_directories == {} and report.log_count == 2
+    assert read_values(logs.get(BIG)) == expected[BIG][:-1]
+    logs.shutdown()
 
 
 def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path, crashed):
