@@ -278,12 +278,14 @@ class Broker:
 
     async def _connect(self, info: BrokerInfo) -> KafkaConnection:
         endpoint = info.endpoint(self._config.inter_broker_listener) or info.endpoints[0]
+        timeout_s = self._config.controller_socket_timeout_ms / 1000
         return await connect(
             self._reactor,
             endpoint.host,
             endpoint.port,
             client_id=str(self.broker_id),
-            timeout_s=self._config.controller_socket_timeout_ms / 1000,
+            timeout_s=timeout_s,
+            request_timeout_s=timeout_s,
         )
 
     # -- while it runs ------------------------------------------------------------------------------------------------

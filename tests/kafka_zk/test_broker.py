@@ -11,13 +11,18 @@ from twisted.internet.task import Clock
 from kafka_zk.broker import Broker
 from kafka_zk.config import KafkaConfig
 from kafka_zk.opening_logs import StartAbandoned
+from registry.znodes.brokers import BrokerInfo, EndPoint
 from registry.znodes.isr import LOG_DIR_EVENTS
 from storage.types import TopicPartition
 from tests.registry.world import World
 
 
-def make_broker(clock: Any, client: Any, folder: Path) -> Any:
-    config, _ = KafkaConfig.from_properties({"zookeeper.connect": "none:1", "broker.id": "3", "log.dirs": str(folder)})
+def make_broker(clock: Any, client: Any, folder: Path, **properties: str) -> Any:
+    """``properties`` are configuration keys, ``_`` for ``.``."""
+    keys = {key.replace("_", "."): value for key, value in properties.items()}
+    config, _ = KafkaConfig.from_properties(
+        {"zookeeper.connect": "none:1", "broker.id": "3", "log.dirs": str(folder), **keys}
+    )
     broker: Any = Broker(clock, config, client, pytest.fail)
     broker.broker_id = 3
     return broker
@@ -78,3 +83,12 @@ def test_a_start_waits_for_a_connection_that_breaks(
     with pytest.raises(StartAbandoned):
         world.scheduler.run(broker.start())
     assert broker.broker_id == 3
+
+
+def test_controller_socket_timeout_ms_is_for_answers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that hangs holds up what it is to be told as long as is configured, in Kafka as here."""
+    broker = make_broker(Clock(), None, tmp_path, controller_socket_timeout_ms="5000")
+    given: list[dict[str, Any]] = []
+    monkeypatch.setattr("kafka_zk.broker.connect", lambda *_, **options: given.append(options) or succeed(None))
+    ensureDeferred(broker._connect(BrokerInfo.of(4, [EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092)])))
+    assert [(options["timeout_s"], options["request_timeout_s"]) for options in given] == [(5.0, 5.0)]
