@@ -6,6 +6,7 @@ Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromL
 import functools
 import time
 import uuid
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from kafka_zk.authorizer import Operation, topic
@@ -162,15 +163,22 @@ async def _converted(
     services: Services, version: int, wanted: list[_Wanted], bound: Bound, fetched: Fetched
 ) -> Fetched:
     """For versions 0 to 3: the records as message sets."""
-    slices = [records.retain() for _, result in fetched if isinstance(records := result.records, FileSlice)]
-    try:
+    with ExitStack() as slices:
+        held = [(key, _held(slices, result)) for key, result in fetched]
         return [
             (key, await _convert(services, version, entry, bound, result))
-            for entry, (key, result) in zip(wanted, fetched, strict=True)
+            for entry, (key, result) in zip(wanted, held, strict=True)
         ]
-    finally:
-        for records in slices:
-            records.release()
+
+
+def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
+    """The result, whose slice stays readable until ``slices`` is closed."""
+    if isinstance(result.records, FileSlice):
+        try:
+            slices.callback(result.records.retain().release)
+        except OSError as error:  # its file was closed, and cannot be opened again
+            return FetchedPartition(result.partition, error_code(error))
+    return result
 
 
 async def _convert(

@@ -259,7 +259,8 @@ class BrokerConnection(TwistedProtocol):
         try:
             for part in parts:
                 if not isinstance(part, bytes | bytearray | memoryview):
-                    held.callback(part.retain().release)
+                    part.retain()
+                    held.callback(part.release)
         except OSError:  # the file is gone
             held.close()
             self.abort()

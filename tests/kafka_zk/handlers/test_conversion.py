@@ -1,5 +1,6 @@
 """Clients from before 0.11: Produce 0 to 2 and Fetch 0 to 3 through the dispatcher."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -187,3 +188,23 @@ def test_an_old_producer_is_answered_after_its_own_flush(harness: Make) -> None:
     while threads:
         finish_one()
     assert answers and log.recovery_point == log.log_end_offset == 2
+
+
+def test_a_file_that_is_gone_leaves_no_other_file_open(harness: Make) -> None:
+    """Somebody removed it while it was closed; the first partition's slice was held already."""
+    broker = harness()
+    for topic in ("t", "u"):
+        broker.lead(topic)
+        produced(broker, produce(batch(b"a"), topic=topic))
+        broker.ask(ApiKey.FETCH, 3, fetch(0, topic=topic))  # where the next one begins is remembered
+        produced(broker, produce(batch(b"b"), topic=topic))
+    first, second = (broker.services.replicas.logs.get(TopicPartition(topic, 0)) for topic in ("t", "u"))
+    assert first is not None and second is not None
+    second.active_segment.rest()
+    os.unlink(second.active_segment.path)
+    request = fetch(1)
+    request.topics += fetch(1, topic="u").topics
+    answer = broker.ask(ApiKey.FETCH, 3, request)
+    codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
+    assert codes == {"t": ErrorCode.NONE, "u": ErrorCode.KAFKA_STORAGE_ERROR}
+    assert not first.active_segment.is_pinned
