@@ -33,7 +33,13 @@ class TopicDescription:
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
+class TopicExists(CommandFailed):
+    """A topic of that name is there already."""
+
+
 class TopicAccess(Protocol):
+    """``create`` raises TopicExists."""
+
     def names(self) -> list[str]: ...
 
     def create(
@@ -85,6 +91,8 @@ class _BrokerTopics:
         configs: Mapping[str, str],
     ) -> None:
         from kafka_zk.client.admin import BROKER_DEFAULT, NewTopic
+        from kafka_zk.client.errors import BrokerError
+        from kafka_zk.protocol.errors import ErrorCode
 
         topic = NewTopic(
             name,
@@ -93,7 +101,12 @@ class _BrokerTopics:
             configs,
             assignment,
         )
-        self._admin.create_topics([topic])
+        try:
+            self._admin.create_topics([topic])
+        except BrokerError as error:
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise TopicExists(str(error)) from None
+            raise
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
         from kafka_zk import uuids
@@ -173,7 +186,7 @@ class _ZooKeeperTopics:
         try:
             run_blocking(self._topics.create_topic(name, replicas, topic_id, configs))
         except NodeExists:
-            raise CommandFailed(f"topic {name} exists already") from None
+            raise TopicExists(f"topic {name} exists already") from None
 
     def _assign(self, partitions: int | None, replication_factor: int | None) -> Assignment:
         from kafka_zk import replica_assignment

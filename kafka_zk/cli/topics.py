@@ -11,7 +11,14 @@ from click.core import ParameterSource
 from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.output import print_json
 from kafka_zk.cli.properties import KEY_VALUE
-from kafka_zk.cli.topic_access import Assignment, TopicAccess, TopicDescription, through_broker, through_zookeeper
+from kafka_zk.cli.topic_access import (
+    Assignment,
+    TopicAccess,
+    TopicDescription,
+    TopicExists,
+    through_broker,
+    through_zookeeper,
+)
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
@@ -60,7 +67,12 @@ def create(
     with _access(bootstrap, zookeeper) as topics:
         created = not (if_not_exists and topic in topics.names())
         if created:
-            topics.create(topic, partitions, replication_factor, assignment, dict(configs))
+            try:
+                topics.create(topic, partitions, replication_factor, assignment, dict(configs))
+            except TopicExists:  # the broker that listed the topics had not heard of it yet
+                if not if_not_exists:
+                    raise
+                created = False
     if as_json:
         print_json({"topic": topic, "created": created})
     else:

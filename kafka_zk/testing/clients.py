@@ -24,11 +24,18 @@ def blocking_client(connect_string: str, session_timeout_ms: int = SESSION_TIMEO
 
 
 def create_topic(bootstrap: str, name: str, partitions: int, configs: Mapping[str, str]) -> None:
-    """Create a topic and wait until every partition has a leader. Raises: KafkaError."""
+    """Create a topic and wait until each of the brokers knows a leader of every partition. Raises: KafkaError."""
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         admin.create_topic(name, partitions, 1, configs)
-        deadline_s = time.monotonic() + LEADERS_TIMEOUT_S
-        while len(admin.describe_cluster().topics[name].available) < partitions:
+    deadline_s = time.monotonic() + LEADERS_TIMEOUT_S
+    for address in bootstrap.split(","):
+        while not _knows_leaders(address, name, partitions):
             if time.monotonic() > deadline_s:
-                raise TimeoutError(f"topic {name} had no leaders after {LEADERS_TIMEOUT_S} s")
+                raise TimeoutError(f"{address} knew no leaders of topic {name} after {LEADERS_TIMEOUT_S} s")
             time.sleep(POLL_INTERVAL_S)
+
+
+def _knows_leaders(address: str, name: str, partitions: int) -> bool:
+    with BlockingAdmin(bootstrap_servers=address) as admin:  # a new one: its first question goes to this broker
+        topic = admin.describe_cluster().topics.get(name)
+    return topic is not None and len(topic.available) == partitions

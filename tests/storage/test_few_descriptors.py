@@ -1,30 +1,21 @@
 """More logs than files that the process may have open: what it has is shared out."""
 
-import os
 import resource
+import subprocess
+import sys
+from pathlib import Path
 
 from storage.log_config import LogConfig
 from storage.types import TopicPartition
-
-from .helpers import T0, append, batch
-from .test_log_manager import TPS, manager
+from tests.storage.helpers import T0, append, batch
+from tests.storage.test_log_manager import TPS, manager
 
 
 def test_more_logs_than_the_process_may_open_files(tmp_path):
-    """A container with few descriptors; connections need some, too."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    first_free = os.open(tmp_path, os.O_RDONLY)
-    os.close(first_free)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (first_free + 100, hard))
-    try:
-        logs = manager(tmp_path)
-        logs.start({})
-        for number in range(150):
-            append(logs.get_or_create(TopicPartition("t", number)), batch())
-        logs.shutdown()
-        assert (tmp_path / ".kafka_cleanshutdown").exists()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    """A container with few descriptors; connections need some, too. In a process of its own, which has none open."""
+    command = [sys.executable, "-m", "tests.storage.test_few_descriptors", str(tmp_path)]
+    subprocess.run(command, check=True, timeout=60)
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
 def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path):
@@ -46,3 +37,13 @@ def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path):
         done(None)
     assert logs.flush_dirty(T0 + 1) == 1
     logs.shutdown()
+
+
+if __name__ == "__main__":
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    all_logs = manager(Path(sys.argv[1]))
+    all_logs.start({})
+    for number in range(150):
+        append(all_logs.get_or_create(TopicPartition("t", number)), batch())
+    all_logs.shutdown()

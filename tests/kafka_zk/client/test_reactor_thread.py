@@ -69,7 +69,7 @@ for ask in (admin.list_topics, admin.close):
 
 
 def _lines(program: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout.splitlines()
 
 
