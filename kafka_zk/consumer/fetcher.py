@@ -4,7 +4,7 @@ The thin driver around ``fetch_state``. While the user works on what came, the n
 that moved, a connection that broke or nonsense that was received costs time and a look at fresh metadata, no more.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -76,21 +76,29 @@ class Fetcher:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
+    def learn(self, topics: Iterable[str]) -> None:
+        """Fetch the metadata of these, so that ``prepare`` finds their leaders known."""
+        self._cluster.add_topics(topics)
+        run(self._once(self._cluster.refresh()))
+
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
         """Learn the leaders of these and connect to them, so that the first fetch need not wait for that."""
         self._cluster.add_topics(sorted({tp.topic for tp in partitions}))
-        run(self._connect_leaders(partitions))
+        run(self._once(self._connect_leaders(partitions)))
 
     async def _connect_leaders(self, partitions: Collection[TopicPartition]) -> None:
+        if any(self._cluster.metadata.leader_id(tp) is None for tp in partitions):
+            await self._cluster.refresh()
+        leaders = {self._cluster.metadata.leader_id(tp) for tp in partitions}
+        opening = [run(self._cluster.connection(leader, _PURPOSE)) for leader in leaders if leader is not None]
+        await gatherResults(opening, consumeErrors=True)
+
+    async def _once(self, preparation: Awaitable[object]) -> None:
+        """If it fails nothing is lost: the fetch tries again and again, and tells. Who owns nothing asks nobody."""
         try:
-            if any(self._cluster.metadata.leader_id(tp) is None for tp in partitions):
-                await self._cluster.refresh()
-            leaders = {self._cluster.metadata.leader_id(tp) for tp in partitions}
-            opening = [run(self._cluster.connection(leader, _PURPOSE)) for leader in leaders if leader is not None]
-            await gatherResults(opening, consumeErrors=True)
+            await preparation
         except Exception as error:
-            # Nothing is lost: the fetch tries again, and tells.
-            _log.debug("leaders of partitions to come are not connected to: {error}", error=error)
+            _log.debug("partitions to come are not prepared for: {error}", error=error)
 
     def pump(self) -> None:
         """Start whatever lookups and fetches can be started now."""

@@ -182,7 +182,8 @@ class ZookeeperConsumer:
         )
         self._commits = commits = GroupCommits(self._reactor, self.config, delivery, driver.commit)
         delivery.fetcher.start()
-        self._learn_of_topics(self._registration)
+        if self._registration.pattern == STATIC:  # else the topics are known when partitions of them are claimed
+            delivery.fetcher.learn(self._registration.subscription)
         try:
             await driver.start()
         except BaseException as error:
@@ -312,12 +313,6 @@ class ZookeeperConsumer:
         if len(streams) > 1:
             raise KafkaError("a consumer with several streams is read stream by stream")
         return streams[0]
-
-    def _learn_of_topics(self, registration: ConsumerRegistration) -> None:
-        """While the group makes room for us; those of a pattern are learned of when they are claimed."""
-        if registration.pattern == STATIC:
-            self._cluster.add_topics(registration.subscription)
-            self._cluster.request_update()
 
     async def _open_kazoo(self) -> RegistryClient:
         client = KazooTwistedClient(

@@ -15,6 +15,16 @@ def test_the_topics_of_a_subscription_are_known_before_anything_is_owned(
     assert [api_key for _, api_key in brokers.seen] == [ApiKey.METADATA]
 
 
+def test_who_owns_nothing_asks_once(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
+    """With brokers out of reach a crowd of idle members must not ask ZooKeeper for others all the time."""
+    brokers.down |= {0, 1}
+    joined(clock, brokers, group)
+    advance(clock, 1)
+    connect_count = brokers.connect_count
+    advance(clock, 10)
+    assert brokers.connect_count == connect_count
+
+
 def test_claimed_partitions_are_fetched_by_connections_that_are_there(
     clock: Clock, brokers: FakeCluster, group: FakeGroup
 ) -> None:
