@@ -3,7 +3,6 @@
 One round is 500 frames; ten thousand: ``pytest tests/fuzz --rounds 20``. A failure names seed and frame.
 """
 
-import gc
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,12 +33,9 @@ CONTROLLERS = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADAT
 
 @pytest.fixture
 def target(tmp_path: Path) -> Iterator[Target]:
-    gc.collect()
-    gc.freeze()  # what other tests of this process left is no broker's, and to look through it takes longer than a turn
     target = Target(tmp_path / "logs", (*TOPICS, NEIGHBOUR))
     yield target
     target.close()
-    gc.unfreeze()
 
 
 class Neighbour:
