@@ -192,14 +192,12 @@ def test_a_late_answer_at_the_end_of_a_turn_throttles_the_peer(
     """The last request of a turn waits, and is answered before the next turn begins."""
     last = REQUESTS_PER_TURN - 1
     server = make_server(on_response=lambda context, header, parts: 3_600_000 * (header.correlation_id == last))
-    waiting: list[Deferred[Response]] = []
-    server.handler = lambda header, body: (
-        waiting.append(Deferred()) or waiting[0] if header.correlation_id == last else [b"done"]  # type: ignore[func-returns-value]
-    )
+    late: Deferred[Response] = Deferred()
+    server.handler = lambda header, body: late if header.correlation_id == last else [b"done"]
     peer, other = server.connect(), server.connect()
     peer.sendall(b"".join(request(number) for number in range(REQUESTS_PER_TURN + 1)))
-    reactor.until(lambda: waiting)
-    waiting[0].callback([b"done"])
+    reactor.until(lambda: len(server.handled) == REQUESTS_PER_TURN)
+    late.callback([b"done"])
     for number in range(3):  # turns of the reactor in which an unmuted peer would be handled
         other.sendall(request(number))
         receive_all(reactor, other, 8)
