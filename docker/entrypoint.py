@@ -13,8 +13,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_zk.broker_config_table import BROKER_CONFIGS
-from kafka_zk.zookeeper_security import KEYS as SECURITY_KEYS
+from kafka_zk.config.broker_keys import BROKER_CONFIGS
+from kafka_zk.security.zookeeper import KEYS as SECURITY_KEYS
 
 MOUNTED = Path("/etc/kafka/server.properties")
 WRITTEN = Path("/tmp/server.properties")  # whoever the container runs as may write there

@@ -6,7 +6,7 @@ from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.consumer.starts import Timestamp
 from kafka_zk.producer.blocking import BlockingProducer
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 def main(bootstrap: str = "127.0.0.1:9092", topic: str = "examples.greetings") -> None:

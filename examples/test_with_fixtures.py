@@ -6,10 +6,10 @@ from collections.abc import Callable
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
-from registry.brokers import BrokerRegistry
-from registry.kazoo_blocking import run_blocking
-from storage.types import TopicPartition
 
 
 def test_records_come_back(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:

@@ -6,7 +6,7 @@ Tests: ``tests/rebalance/test_driver.py`` and the campaigns beside it.
 """
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial, singledispatchmethod
 from typing import Any
@@ -15,26 +15,30 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from rebalance import effects, events, inputs
-from rebalance.config import GroupConfig
-from rebalance.delivery import Delivery
-from rebalance.effects import Effect
-from rebalance.events import Observe, ignore
-from rebalance.inputs import Input
-from rebalance.member import GroupMember
-from rebalance.ownership import IN_DOUBT, Ownership
-from rebalance.reporter import Reporter, harmless
-from rebalance.watches import GroupWatches
-from registry.client import RegistryClient, SessionState
-from registry.consumers import ConsumerRegistry
-from registry.errors import BadVersion, ConnectionLoss, RequestTooLarge, SessionLost
-from registry.group_assignments import GroupAssignmentRegistry
-from registry.offsets import Refused
-from registry.session import Clock, until_answered
-from registry.znodes.consumers import ConsumerRegistration
-from storage.types import TopicPartition
+from kafka_zk.rebalance import effects, events, inputs
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.rebalance.delivery import Delivery
+from kafka_zk.rebalance.effects import Effect
+from kafka_zk.rebalance.events import Observe, ignore
+from kafka_zk.rebalance.inputs import Input
+from kafka_zk.rebalance.member import GroupMember
+from kafka_zk.rebalance.ownership import IN_DOUBT, Ownership
+from kafka_zk.rebalance.reporter import Reporter, harmless
+from kafka_zk.rebalance.stalls import StallGuard
+from kafka_zk.rebalance.watches import GroupWatches
+from kafka_zk.registry.client import EventType, RegistryClient, SessionState
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.errors import BadVersion, ConnectionLoss, RegistryError, RequestTooLarge, SessionLost
+from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
+from kafka_zk.registry.offsets import Refused
+from kafka_zk.registry.owners import Claimed
+from kafka_zk.registry.session import Clock, until_answered
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration, ids_path
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
+
+_REMOVED = "the owner znode was removed"
 
 
 class GroupDriver:
@@ -75,6 +79,7 @@ class GroupDriver:
         self._watches: GroupWatches | None = None
         self._timers: dict[str, Any] = {}
         self._gone: set[TopicPartition] = set()  # owner znodes that went in this turn of the reactor
+        self._changed: dict[TopicPartition, EventType] = {}  # our own owner znodes that changed in this turn
         self._waiting: deque[Input] = deque()
         self._stepping = False
         self._sessions: list[int] = []  # all that this process held
@@ -82,6 +87,7 @@ class GroupDriver:
         self._epoch = 0
         self._in_doubt = False
         self._lease_told = False
+        self._stalls = StallGuard(clock, lambda: client.exists(ids_path(group)))
         self._registered: Deferred[None] = Deferred()
         self._left: Deferred[None] = Deferred()
         self._leaving = False
@@ -98,6 +104,7 @@ class GroupDriver:
         doubt = self._config.doubt(self._client.session_timeout_ms)
         if doubt is not None:
             self._reporter.event(events.SettingsDoubtful, doubt)
+        self._stalls.start()
         self._remove_listener = self._client.add_session_listener(self._session_changed)
         if self._client.state is SessionState.CONNECTED:
             self._open_session()
@@ -121,18 +128,22 @@ class GroupDriver:
         """
         epoch = self._epoch
         self.held_back()
-        outcomes = await self._ownership.commit(offsets, self.may_act)
+        outcomes = await self._ownership.commit(offsets, self._may_write)
         lost = {tp for tp, refused in outcomes.items() if refused is not None and refused != IN_DOUBT}
         if epoch == self._epoch and lost:
-            self._take(inputs.OwnershipLost(frozenset(lost)))
+            self._take(inputs.OwnershipLost(frozenset(lost), "a commit was refused"))
         self._reporter.commits("commit", offsets, outcomes)
         return outcomes
 
     def may_act(self) -> bool:
-        """Whether a record may be handed out now: the session is certain to be alive, the connection not in doubt.
+        """Whether a record may be handed out now: the session is certain to be alive, the connection not in doubt, and
+        nothing unheard of since the process stood still.
 
         The one method that any thread may call.
         """
+        return self._may_write() and self._clock.seconds() < self._stalls.awake_until_s
+
+    def _may_write(self) -> bool:
         held = self._client.lease_held()
         if held:
             self._lease_told = False
@@ -140,7 +151,7 @@ class GroupDriver:
 
     def held_back(self) -> None:
         """Records wait that may not be handed out: tell why, once, if it is because the lease ended."""
-        if not self._in_doubt and not self._lease_told and not self.may_act():
+        if not self._in_doubt and not self._lease_told and not self._may_write():
             self._lease_told = True
             self._reporter.event(events.LeaseEnded, "ZooKeeper has not answered")
 
@@ -189,11 +200,12 @@ class GroupDriver:
         self._timers.clear()
         self._ownership.forget()
         self._gone.clear()
+        self._changed.clear()
 
     async def _check_ownership(self) -> None:
-        """After a reconnect: whether the owner znodes are still there and of this session."""
+        """After a reconnect: whether the owner znodes are still there and of this session. They are watched again."""
         try:
-            lost = await self._ownership.lost()
+            lost = await self._ownership.watch(partial(self._claim_changed, self._epoch))
         except ConnectionLoss:
             return  # the next connection asks again
         self._take(inputs.Connected(lost))
@@ -220,7 +232,6 @@ class GroupDriver:
     def _spawn(self, work: "Coroutine[Any, Any, None]") -> None:
         def failed(failure: Failure) -> None:
             if failure.check(SessionLost) is None:  # SessionEnded has been or will be taken
-                _log.failure("{member} cannot go on", failure=failure, member=self.consumer_id)
                 self._clock.callLater(0, self._fail, failure)  # not in the midst of a step
 
         ensureDeferred(work).addErrback(failed)
@@ -229,14 +240,19 @@ class GroupDriver:
         """This member is of no more use; its session ends with the client that the consumer closes."""
         self._epoch += 1
         self._session = None
+        self._stalls.stop()
         self._remove_listener()
         self._forget()
         self._take(inputs.SessionEnded())
         if not self._registered.called:
             self._registered.errback(failure)
+            return  # the caller of ``start`` tells
+        if failure.check(RegistryError):
+            _log.error("{member} cannot go on: {error}", member=self.consumer_id, error=failure.value)
         else:
-            assert isinstance(failure.value, Exception)
-            self._delivery.failed(failure.value)
+            _log.failure("{member} cannot go on", failure=failure, member=self.consumer_id)
+        assert isinstance(failure.value, Exception)
+        self._delivery.failed(failure.value)
 
     @singledispatchmethod
     def _run(self, effect: Effect) -> None:
@@ -273,6 +289,7 @@ class GroupDriver:
 
     @_run.register
     def _finish(self, _: effects.Finish) -> None:
+        self._stalls.stop()
         self._remove_listener()
         self._forget()
         self._epoch += 1
@@ -285,16 +302,49 @@ class GroupDriver:
         if self._watches is not None:
             self._watches.want(effect.wanted)
 
+    @_run.register
+    def _hold_topics(self, effect: effects.HoldTopics) -> None:
+        if self._watches is not None:
+            self._watches.hold(effect.topics)
+
     # -- effects: claims --
 
     @_run.register
-    def _claim(self, effect: effects.Claim) -> None:
+    def _claim(self, effect: effects.ClaimPartition) -> None:
         self._spawn(self._claiming(effect, self._epoch))
         self._delivery.prepare(frozenset(effect.threads))
 
-    async def _claiming(self, effect: effects.Claim, epoch: int) -> None:
+    async def _claiming(self, effect: effects.ClaimPartition, epoch: int) -> None:
         outcomes = await self._ownership.claim(effect.threads, partial(self._owner_gone, epoch))
         self._take_if(epoch, inputs.ClaimSettled(outcomes))
+        await self._watch_claims(epoch, [tp for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)])
+
+    async def _watch_claims(self, epoch: int, partitions: Collection[TopicPartition]) -> None:
+        """Somebody may remove our owner znodes, and then anybody may own the partitions."""
+        try:
+            lost = await self._ownership.watch(partial(self._claim_changed, epoch), partitions)
+        except ConnectionLoss:
+            return  # after the reconnect all are watched
+        if lost:
+            self._take_if(epoch, inputs.OwnershipLost(lost, _REMOVED))
+
+    def _claim_changed(self, epoch: int, tp: TopicPartition, change: EventType) -> None:
+        """Tools remove many at once; those are stopped, and claimed again, together."""
+        if epoch != self._epoch:
+            return
+        if not self._changed:
+            self._clock.callLater(0, self._claims_changed, epoch)
+        self._changed[tp] = change
+
+    def _claims_changed(self, epoch: int) -> None:
+        if epoch != self._epoch:
+            return
+        changed, self._changed = self._changed, {}
+        removed = frozenset(tp for tp, change in changed.items() if change is EventType.DELETED)
+        if removed:
+            self._take(inputs.OwnershipLost(removed, _REMOVED))
+        if len(removed) < len(changed):
+            self._spawn(self._watch_claims(epoch, changed.keys() - removed))
 
     @_run.register
     def _watch_owners(self, effect: effects.WatchOwners) -> None:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rebalance.delivery import Start
-from rebalance.events import RebalanceEvent
-from rebalance.topics_wanted import TopicsWanted
-from registry.znodes.group_assignment import GroupAssignment
-from storage.types import TopicPartition
+from kafka_zk.rebalance.delivery import Start
+from kafka_zk.rebalance.events import RebalanceEvent
+from kafka_zk.rebalance.topics_wanted import TopicsWanted
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.storage.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,14 @@ class WatchTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class HoldTopics:
+    """Watch which topics these are, and no others; ``TopicsSeen`` now and at every change."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPartition:
     """Claim these for the given thread ids; then ``ClaimSettled``, and ``OwnersGone`` of those that were taken."""
 
     threads: Mapping[TopicPartition, str]
@@ -118,7 +125,8 @@ class Finish:
 Effect = (
     Register
     | WatchTopics
-    | Claim
+    | HoldTopics
+    | ClaimPartition
     | WatchOwners
     | StopDelivery
     | Release

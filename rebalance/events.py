@@ -9,8 +9,8 @@ the zxid of the change behind it (0 where there is none or it is not known). In 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from registry.events import Event, RegistryEvent
-from storage.types import TopicPartition
+from kafka_zk.registry.events import Event, RegistryEvent
+from kafka_zk.storage.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,14 @@ class OwnershipLost(RebalanceEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsOutdated(RebalanceEvent):
+    """A warning: the offsets of these partitions are those of an earlier topic of the same name (``cause``); delivery
+    starts as ``auto.offset.reset`` says."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DeliverySuspended(RebalanceEvent):
     """The connection is in doubt: nothing is handed out or committed, the claims stay."""
 
@@ -150,10 +158,18 @@ class GenerationWritten(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberAway(RebalanceEvent):
-    """The leader keeps the place of a static member that left, until ``deadline_ms`` (on the actor's own clock)."""
+    """The leader keeps the place of a static member that left, until ``deadline_ms`` (on the actor's own clock).
+
+    Later by as long as the leader's connection to ZooKeeper is broken meanwhile.
+    """
 
     consumer_id: str
     deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceNotKept(RebalanceEvent):
+    """A warning of a static member: the group runs a strategy that keeps no places; ``cause`` says which and why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,18 @@ change hands: *eager* (everybody stops and releases everything, then claims) or 
 Tests: ``tests/rebalance/test_group_strategy.py``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from rebalance.assignment import Assignor
-from rebalance.range import RangeAssignor
-from rebalance.roundrobin import RoundRobinAssignor
-from rebalance.sticky import StickyAssignor
-from registry.consumers import Member
+from kafka_zk.rebalance.assignment import Assignor
+from kafka_zk.rebalance.range import RangeAssignor
+from kafka_zk.rebalance.roundrobin import RoundRobinAssignor
+from kafka_zk.rebalance.sticky import StickyAssignor
+from kafka_zk.registry.consumers import Member
 
 
-class Strategy(NamedTuple):
-    """One entry of the table."""
+class AssignmentStrategy(NamedTuple):
+    """One entry of the table. Only a leader keeps the places of static members who are away."""
 
     name: str
     assignor: Assignor
@@ -24,15 +24,16 @@ class Strategy(NamedTuple):
     incremental: bool = False
 
 
-RANGE = Strategy("range", RangeAssignor())
+RANGE = AssignmentStrategy("range", RangeAssignor())
+ROUNDROBIN = AssignmentStrategy("roundrobin", RoundRobinAssignor())
 
-STRATEGIES: Mapping[str, Strategy] = {
+STRATEGIES: Mapping[str, AssignmentStrategy] = {
     strategy.name: strategy
     for strategy in (
         RANGE,
-        Strategy("roundrobin", RoundRobinAssignor()),
-        Strategy("sticky", StickyAssignor(), by_leader=True),
-        Strategy("cooperative-sticky", StickyAssignor(), by_leader=True, incremental=True),
+        ROUNDROBIN,
+        AssignmentStrategy("sticky", StickyAssignor(), by_leader=True),
+        AssignmentStrategy("cooperative-sticky", StickyAssignor(), by_leader=True, incremental=True),
     )
 }
 
@@ -40,27 +41,27 @@ STRATEGIES: Mapping[str, Strategy] = {
 class Choice(NamedTuple):
     """``warning``: a fall-back that somebody should know of."""
 
-    strategy: Strategy
+    strategy: AssignmentStrategy
     why: str
     warning: bool = False
 
 
-def choose(members: Mapping[str, Member], own: Sequence[str]) -> Choice:
-    """The group's strategy.
+def choose(members: Mapping[str, Member]) -> Choice:
+    """The group's strategy; it depends on the registrations alone, so all members that read the same ones agree.
 
-    A member that announces none of ours (Kafka's consumer, say) can only be eager, and what it runs is not known: then
-    this member takes the first of its ``own`` that Kafka has. Otherwise each member votes for the first strategy in its
-    list that all announce; the most votes win, ties are broken by name.
+    A member that announces none of ours (Kafka's consumer, say) can only be eager, and what it runs is not known. Then
+    it is ``range``, the default of Kafka's consumer, unless ``roundrobin`` is all that ours announce. Otherwise each
+    member votes for the first strategy in its list that all announce; the most votes win, ties are broken by name.
+    Where there is none, it is ``range``.
     """
+    lists = [member.registration.strategies for member in members.values()]
     for consumer_id, member in sorted(members.items()):
         if not member.registration.strategies:
-            classic = _classic(own)
+            classic = ROUNDROBIN if {announced for announced in lists if announced} == {(ROUNDROBIN.name,)} else RANGE
             return Choice(classic, f"falls back to eager {classic.name}: {consumer_id} announces no strategy", True)
-    lists = [member.registration.strategies for member in members.values()]
     common = {name for name in STRATEGIES if all(name in announced for announced in lists)}
     if not common:
-        classic = _classic(own)
-        return Choice(classic, f"falls back to eager {classic.name}: no strategy is announced by all members", True)
+        return Choice(RANGE, f"falls back to eager {RANGE.name}: no strategy is announced by all members", True)
     votes = [next(name for name in announced if name in common) for announced in lists]
     name = min(common, key=lambda each: (-votes.count(each), each))
     return Choice(STRATEGIES[name], f"{name} is announced by all {len(lists)} members")
@@ -72,6 +73,6 @@ def leader(members: Mapping[str, Member]) -> str | None:
     return min(ours, key=lambda name: ours[name].czxid, default=None)
 
 
-def _classic(own: Sequence[str]) -> Strategy:
-    """What Kafka's consumer would run with this list."""
-    return next((STRATEGIES[name] for name in own if name in STRATEGIES and not STRATEGIES[name].by_leader), RANGE)
+def keeps_places(strategies: Iterable[str]) -> bool:
+    """Whether a group may run one of these and keep the places of static members."""
+    return any(STRATEGIES[name].by_leader for name in strategies)

@@ -7,13 +7,13 @@ Views of two members differ for a while; that costs time, not safety (claims dec
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rebalance.assignment import consumer_of, group_snapshot
-from rebalance.group_strategy import STRATEGIES, Strategy, leader
-from rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted, stream_count, topics_wanted
-from registry.consumers import Member
-from registry.znodes.consumers import ConsumerRegistration
-from registry.znodes.group_assignment import GroupAssignment
-from storage.types import TopicPartition
+from kafka_zk.rebalance.assignment import consumer_of, group_snapshot
+from kafka_zk.rebalance.group_strategy import STRATEGIES, AssignmentStrategy, leader
+from kafka_zk.rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted, stream_count, topics_wanted
+from kafka_zk.registry.consumers import Member
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.storage.types import TopicPartition
 
 Target = Mapping[TopicPartition, int]
 """Partition -> number of the member's thread that shall read it."""
@@ -27,7 +27,7 @@ class GroupView:
     registration: ConsumerRegistration
     exclude_internal_topics: bool
     members: Mapping[str, Member] | None = None
-    strategy: Strategy | None = None  # follows from the members
+    strategy: AssignmentStrategy | None = None  # follows from the members
     wanted: TopicsWanted = NOTHING_WANTED
     partitions: Mapping[str, tuple[int, ...]] | None = None  # of the topics wanted
     broker_ids: frozenset[int] | None = None

@@ -12,21 +12,32 @@ that come in a burst need no queue and none is lost. Pure; the states of a parti
 
 from collections.abc import Iterable, Mapping
 
-from rebalance import events
-from rebalance.assignment import thread_id
-from rebalance.config import GroupConfig
-from rebalance.delivery import Start
-from rebalance.effects import Claim, DropDelivery, Note, Release, SetTimer, StartDelivery, StopDelivery, WatchOwners
-from rebalance.group_view import Target
-from rebalance.outbox import Outbox
-from rebalance.round_report import RoundReport
-from rebalance.states import PartitionState, PartitionTable
-from registry.owners import Claimed, Taken
-from storage.types import TopicPartition
+from kafka_zk.rebalance import events
+from kafka_zk.rebalance.assignment import thread_id
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.rebalance.delivery import Start
+from kafka_zk.rebalance.effects import (
+    ClaimPartition,
+    DropDelivery,
+    HoldTopics,
+    Note,
+    Release,
+    SetTimer,
+    StartDelivery,
+    StopDelivery,
+    WatchOwners,
+)
+from kafka_zk.rebalance.group_view import Target
+from kafka_zk.rebalance.outbox import Outbox
+from kafka_zk.rebalance.round_report import RoundReport
+from kafka_zk.rebalance.states import HoldingState, PartitionTable
+from kafka_zk.registry.owners import Claimed, Taken
+from kafka_zk.registry.znodes.consumers import NO_OFFSET
+from kafka_zk.storage.types import TopicPartition
 
 PATIENCE_TIMER = "patience"
 
-_DELIVERED = (PartitionState.OWNED, PartitionState.STOPPING)
+_DELIVERED = (HoldingState.OWNED, HoldingState.STOPPING)
 
 
 class HandOver:
@@ -43,11 +54,13 @@ class HandOver:
         self._patience_running = False
         self._round: RoundReport | None = None
         self._what = ("", 0)  # strategy and generation, for observers
+        self._topics: frozenset[str] = frozenset()  # of all partitions in the table
+        self._czxids: dict[str, int] = {}  # of these topics' znodes, as seen last; 0: deleted
 
     @property
     def owned(self) -> Target:
         """Partition -> thread number, of all whose delivery is on."""
-        return {tp: self._table[tp].thread for tp in self._table.among(PartitionState.OWNED)}
+        return {tp: self._table[tp].thread for tp in self._table.among(HoldingState.OWNED)}
 
     @property
     def is_empty(self) -> bool:
@@ -64,19 +77,19 @@ class HandOver:
         self._incremental = basis is None
         before, self._basis = self._basis, basis
         if basis is not None and basis != before:
-            self._stop(self._table.among(PartitionState.OWNED))
+            self._stop(self._table.among(HoldingState.OWNED))
 
     def reconcile(self) -> None:
         """Start what is missing."""
         target = self._target
         if target is None:
             return
-        self._stop([partition for partition in self._table.among(PartitionState.OWNED) if not self._wanted(partition)])
-        for partition in self._table.among(PartitionState.WAITING):
+        self._stop([partition for partition in self._table.among(HoldingState.OWNED) if not self._wanted(partition)])
+        for partition in self._table.among(HoldingState.WAITING):
             if not self._wanted(partition):
-                self._table.change(partition, PartitionState.FREE)
-        if self._incremental or not self._table.among(PartitionState.STOPPING, PartitionState.RELEASING):
-            free = PartitionState.FREE
+                self._table.change(partition, HoldingState.FREE)
+        if self._incremental or not self._table.among(HoldingState.STOPPING, HoldingState.RELEASING):
+            free = HoldingState.FREE
             self._claim({tp: thread for tp, thread in sorted(target.items()) if self._table.state(tp) is free})
         self._end_round()
 
@@ -87,51 +100,69 @@ class HandOver:
         claimed: dict[TopicPartition, Claimed] = {}
         taken: dict[TopicPartition, str] = {}
         for partition, outcome in sorted(outcomes.items()):
-            if self._table.state(partition) is not PartitionState.CLAIMING:
+            if self._table.state(partition) is not HoldingState.CLAIMING:
                 continue
             if isinstance(outcome, Claimed):
                 claimed[partition] = outcome
             elif self._wanted(partition):
                 taken[partition] = outcome.owner
             else:
-                self._table.change(partition, PartitionState.FREE)
+                self._table.change(partition, HoldingState.FREE)
         if claimed:
+            for tp, outcome in claimed.items():
+                self._table[tp].topic_czxid = outcome.topic_czxid or self._czxids.get(tp.topic, 0)
+            self._tell_outdated([tp for tp, outcome in claimed.items() if outcome.outdated is not None])
             offsets = {tp: outcome.offset for tp, outcome in claimed.items()}
             tokens = {tp: outcome.token for tp, outcome in claimed.items()}
             self._out.note(events.Claimed, offsets, tokens, zxid=max(outcome.zxid for outcome in claimed.values()))
             self._start({tp: offset for tp, offset in offsets.items() if self._wanted(tp)})
             self._release({tp: None for tp in claimed if not self._wanted(tp)})
         for partition, owner in taken.items():
-            self._table.change(partition, PartitionState.WAITING).owner = owner
+            self._table.change(partition, HoldingState.WAITING).owner = owner
             self._out.note(events.ClaimWaits, partition, owner)
         if taken:
             self._be_patient()
+        self._give_up_outdated(claimed)
+
+    def topics_seen(self, czxids: Mapping[str, int]) -> None:
+        """Whether what is owned is still the topic that was claimed. Where it was deleted and made again, the position
+        means nothing: the claim is given back with no offset, and made again."""
+        self._czxids.update(czxids)
+        self._give_up_outdated(tp for tp in self._table.among(*_DELIVERED) if tp.topic in czxids)
+
+    def hold_topics(self) -> None:
+        """Watch the topics of all that is owned, claimed or waited for."""
+        topics = self._table.topics()
+        if topics != self._topics:
+            self._topics = topics
+            self._czxids = {topic: czxid for topic, czxid in self._czxids.items() if topic in topics}
+            self._out.do(HoldTopics(topics))
 
     def watch_owners(self) -> None:
         """Watch anew whom is waited for: the watches of the claims ended with the connection."""
-        waiting = frozenset(self._table.among(PartitionState.WAITING))
+        waiting = frozenset(self._table.among(HoldingState.WAITING))
         if waiting:
             self._out.do(WatchOwners(waiting))
 
     def owners_gone(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in sorted(partitions):
-            if self._table.state(partition) is PartitionState.WAITING:
-                self._table.change(partition, PartitionState.FREE)
+            if self._table.state(partition) is HoldingState.WAITING:
+                self._table.change(partition, HoldingState.FREE)
 
     def delivery_stopped(self, stop_id: int, offsets: Mapping[TopicPartition, int | None]) -> None:
         """What was lost and claimed again meanwhile is another ownership: the ``stop_id`` tells."""
         self._release(
             {
-                partition: offset
+                partition: self._to_commit(partition, offset)
                 for partition, offset in sorted(offsets.items())
-                if self._table.state(partition) is PartitionState.STOPPING and self._table[partition].stop_id == stop_id
+                if self._table.state(partition) is HoldingState.STOPPING and self._table[partition].stop_id == stop_id
             }
         )
 
     def release_settled(self, outcomes: Mapping[TopicPartition, bool]) -> None:
-        settled = [tp for tp in sorted(outcomes) if self._table.state(tp) is PartitionState.RELEASING]
+        settled = [tp for tp in sorted(outcomes) if self._table.state(tp) is HoldingState.RELEASING]
         for partition in settled:
-            self._table.change(partition, PartitionState.FREE)
+            self._table.change(partition, HoldingState.FREE)
         if settled:
             released = tuple(partition for partition in settled if outcomes[partition])
             not_ours = tuple(partition for partition in settled if not outcomes[partition])
@@ -151,7 +182,7 @@ class HandOver:
         delivered = self._table.among(*_DELIVERED)
         for partition in self._table:
             if partition not in delivered:
-                self._table.change(partition, PartitionState.FREE)
+                self._table.change(partition, HoldingState.FREE)
         if delivered:
             self._drop(delivered)
         self._target, self._basis, self._round = None, None, None
@@ -160,13 +191,13 @@ class HandOver:
     def patience_ended(self) -> None:
         """The timer fired: warn, and wait on."""
         self._patience_running = False
-        for partition in self._table.among(PartitionState.WAITING):
+        for partition in self._table.among(HoldingState.WAITING):
             entry = self._table[partition]
             waited_ms = int(self._out.now_ms - entry.since_ms)
             if waited_ms >= self._config.patience_ms:
                 cause = "the owner does not release it"
                 self._out.note(events.ClaimOverdue, partition, entry.owner, waited_ms, cause=cause)
-        if self._table.among(PartitionState.WAITING):
+        if self._table.among(HoldingState.WAITING):
             self._be_patient()
 
     # -- own business --
@@ -175,19 +206,44 @@ class HandOver:
         """Whether the target has it, for the thread that it is listed with here."""
         return self._target is not None and self._target.get(partition) == self._table[partition].thread
 
+    def _give_up_outdated(self, partitions: Iterable[TopicPartition]) -> None:
+        outdated = [tp for tp in partitions if self._is_outdated(tp)]
+        for partition in outdated:
+            self._table[partition].is_outdated = True
+        self._tell_outdated(outdated)
+        self._stop([tp for tp in outdated if self._table.state(tp) is HoldingState.OWNED])
+
+    def _is_outdated(self, partition: TopicPartition) -> bool:
+        """Whether that is news: its topic was made after the claim."""
+        if self._table.state(partition) not in _DELIVERED or self._table[partition].is_outdated:
+            return False
+        return self._czxids.get(partition.topic, 0) > self._table[partition].topic_czxid
+
+    def _tell_outdated(self, partitions: list[TopicPartition]) -> None:
+        for topic in sorted({tp.topic for tp in partitions}):
+            cause = f"topic {topic} was deleted and made again"
+            self._out.note(events.OffsetsOutdated, tuple(tp for tp in partitions if tp.topic == topic), cause=cause)
+
+    def _to_commit(self, partition: TopicPartition, offset: int | None) -> int | None:
+        """Nothing once the topic is deleted: the write could come after the next topic of that name was made, and then
+        count as its offset. None known where it was made again."""
+        if self._table[partition].is_outdated:
+            return NO_OFFSET
+        return None if self._czxids.get(partition.topic) == 0 else offset
+
     def _stop(self, partitions: list[TopicPartition]) -> None:
         if not partitions:
             return
         self._begin_round().stopped(partitions)
         self._last_stop_id += 1
         for partition in partitions:
-            self._table.change(partition, PartitionState.STOPPING).stop_id = self._last_stop_id
+            self._table.change(partition, HoldingState.STOPPING).stop_id = self._last_stop_id
         self._out.note(events.DeliveryStopped, tuple(partitions))
         self._out.do(StopDelivery(self._last_stop_id, frozenset(partitions)))
 
     def _release(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         for partition in offsets:
-            self._table.change(partition, PartitionState.RELEASING)
+            self._table.change(partition, HoldingState.RELEASING)
         if offsets:
             self._out.do(Release(offsets))
 
@@ -197,13 +253,13 @@ class HandOver:
         self._begin_round()
         for partition, thread in threads.items():
             self._table.claim(partition, thread, self._out.now_ms)
-        self._out.do(Claim({tp: thread_id(self._out.actor, thread) for tp, thread in threads.items()}))
+        self._out.do(ClaimPartition({tp: thread_id(self._out.actor, thread) for tp, thread in threads.items()}))
 
     def _start(self, offsets: Mapping[TopicPartition, int]) -> None:
         if not offsets:
             return
         starts = {
-            partition: Start(self._table.change(partition, PartitionState.OWNED).thread, offset)
+            partition: Start(self._table.change(partition, HoldingState.OWNED).thread, offset)
             for partition, offset in offsets.items()
         }
         self._begin_round().started(starts)
@@ -212,19 +268,19 @@ class HandOver:
 
     def _drop(self, partitions: list[TopicPartition]) -> None:
         for partition in partitions:
-            self._table.change(partition, PartitionState.FREE)
+            self._table.change(partition, HoldingState.FREE)
         self._out.note(events.OwnershipLost, tuple(partitions))
         self._out.do(DropDelivery(frozenset(partitions)))
 
     def _begin_round(self) -> RoundReport:
         if self._round is None:
-            self._round = RoundReport(self._table.among(PartitionState.OWNED), self._out.cause, self._out.now_ms)
+            self._round = RoundReport(self._table.among(HoldingState.OWNED), self._out.cause, self._out.now_ms)
             self._out.note(events.RebalanceStarted, *self._what)
         return self._round
 
     def _end_round(self) -> None:
         """Everything listed is owned; that is the target then, or it would be claimed."""
-        owned = self._table.among(PartitionState.OWNED)
+        owned = self._table.among(HoldingState.OWNED)
         if self._round is not None and len(owned) == len(self._table):
             finished, self._round = self._round.finished(owned, self._out.actor, self._out.now_ms), None
             self._out.do(Note(finished))

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rebalance.topics_wanted import TopicsWanted
-from registry.consumers import Member
-from registry.owners import Claimed, Taken
-from registry.znodes.group_assignment import GroupAssignment
-from storage.types import TopicPartition
+from kafka_zk.rebalance.topics_wanted import TopicsWanted
+from kafka_zk.registry.consumers import Member
+from kafka_zk.registry.owners import Claimed, Taken
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.storage.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,13 @@ class PartitionsRead:
 
     wanted: TopicsWanted
     partitions: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSeen:
+    """The czxids of held topics' znodes (0: deleted), as they are now."""
+
+    czxids: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +107,10 @@ class ReleaseSettled:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipLost:
-    """ZooKeeper refused a commit: another one owns these."""
+    """These are not this member's any more: a commit was refused, or the owner znode has gone (``cause``)."""
 
     partitions: frozenset[TopicPartition]
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +152,7 @@ Input = (
     | Registered
     | MembersRead
     | PartitionsRead
+    | TopicsSeen
     | BrokersRead
     | AssignmentRead
     | AssignmentSettled

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from rebalance.assignment import Assignment, consumer_of, group_snapshot
-from rebalance.effects import Effect, Note, ReadOwners, SetTimer, WriteAssignment
-from rebalance.events import StaticMemberAway
-from rebalance.group_strategy import Strategy
-from rebalance.group_view import GroupView
-from registry.znodes.consumers import ConsumerRegistration
-from registry.znodes.group_assignment import GroupAssignment
-from storage.types import TopicPartition
+from kafka_zk.rebalance.assignment import Assignment, consumer_of, group_snapshot
+from kafka_zk.rebalance.effects import Effect, Note, ReadOwners, SetTimer, WriteAssignment
+from kafka_zk.rebalance.events import StaticMemberAway
+from kafka_zk.rebalance.group_strategy import AssignmentStrategy
+from kafka_zk.rebalance.group_view import GroupView
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.storage.types import TopicPartition
 
 TIMER = "static members"
 
@@ -39,6 +39,7 @@ class Leadership:
         self._busy = False  # a write or a reading of owners is under way
         self._owners: Assignment | None = None
         self._deadlines: dict[str, float] = {}  # static member that is away -> when its place is given up
+        self._suspended_ms: float | None = None  # since when ZooKeeper is away
         self._proposal: Proposal | None = None  # what is being written
         self._refused: Proposal | None = None  # what ZooKeeper does not take
 
@@ -54,6 +55,17 @@ class Leadership:
         self._refused = proposal if refused else None
         return proposal
 
+    def suspended(self, now_ms: float) -> None:
+        """The connection broke: nobody can come back now, so no deadline runs until ``resumed``."""
+        if self._suspended_ms is None:
+            self._suspended_ms = now_ms
+
+    def resumed(self, now_ms: float) -> None:
+        """Connected again in the same session. (In another one a new leader starts the deadlines anew.)"""
+        if self._suspended_ms is not None:
+            away_ms, self._suspended_ms = now_ms - self._suspended_ms, None
+            self._deadlines = {name: deadline_ms + away_ms for name, deadline_ms in self._deadlines.items()}
+
     def work(self, view: GroupView, now_ms: float, cause: str) -> Iterator[Effect]:
         """What there is to do. Raises InvalidTopicFilter if the regular expression of a member is not understood."""
         strategy = view.strategy
@@ -61,14 +73,14 @@ class Leadership:
             self._deadlines.clear()
             self._owners = None
             return
-        if self._busy or view.assignment_version is None:
+        if self._busy or self._suspended_ms is not None or view.assignment_version is None:
             return
         if strategy.by_leader:
             yield from self._assign(view, strategy, now_ms, cause)
         elif view.written() is not None:
             yield from self._write(view, GroupAssignment(0, strategy.name, view.consumer_id, {}), 0)
 
-    def _assign(self, view: GroupView, strategy: Strategy, now_ms: float, cause: str) -> Iterator[Effect]:
+    def _assign(self, view: GroupView, strategy: AssignmentStrategy, now_ms: float, cause: str) -> Iterator[Effect]:
         if view.members is None or view.partitions is None:
             return
         written = view.written()

@@ -17,17 +17,17 @@ import enum
 from collections.abc import Mapping
 from functools import singledispatchmethod
 
-from rebalance import effects, events, inputs
-from rebalance.config import GroupConfig
-from rebalance.effects import Effect
-from rebalance.group_strategy import choose
-from rebalance.group_view import GroupView, Target
-from rebalance.hand_over import PATIENCE_TIMER, HandOver
-from rebalance.inputs import Input
-from rebalance.leadership import Leadership
-from rebalance.outbox import Outbox
-from rebalance.topic_filter import InvalidTopicFilter
-from registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.rebalance import effects, events, inputs
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.rebalance.effects import Effect
+from kafka_zk.rebalance.group_strategy import choose
+from kafka_zk.rebalance.group_view import GroupView, Target
+from kafka_zk.rebalance.hand_over import PATIENCE_TIMER, HandOver
+from kafka_zk.rebalance.inputs import Input
+from kafka_zk.rebalance.leadership import Leadership
+from kafka_zk.rebalance.outbox import Outbox
+from kafka_zk.rebalance.topic_filter import InvalidTopicFilter
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 
 class Phase(enum.Enum):
@@ -69,6 +69,7 @@ class GroupMember:
             self._view_changed = False
             self._look_at_the_view()
         self._hand_over.reconcile()
+        self._hand_over.hold_topics()
         if self._phase is Phase.LEAVING and self._hand_over.is_empty and not self._unregistering:
             self._unregistering = True
             self._out.do(effects.Unregister())
@@ -96,6 +97,7 @@ class GroupMember:
     @_handle.register
     def _suspend(self, _: inputs.Suspended) -> None:
         self._suspended = True
+        self._leadership.suspended(self._out.now_ms)
         self._out.note(events.DeliverySuspended, cause="the connection broke")
         self._out.do(effects.SuspendDelivery())
 
@@ -103,6 +105,8 @@ class GroupMember:
     def _connected(self, event: inputs.Connected) -> None:
         self._hand_over.lost(event.lost, "not this member's any more after a reconnect")
         self._resume("connected again in the same session")
+        self._leadership.resumed(self._out.now_ms)
+        self._view_changed = True
         self._hand_over.watch_owners()
 
     @_handle.register
@@ -147,11 +151,14 @@ class GroupMember:
         before = self._view.members
         if before is not None:
             self._out.cause = _difference(before, event.members)
-        choice = choose(event.members, self._registration.strategies)
+        choice = choose(event.members)
         self._view.members, self._view.strategy = event.members, choice.strategy
         if choice.strategy.name != self._strategy_told:
             self._strategy_told = choice.strategy.name
             self._out.note(events.StrategyChosen, choice.strategy.name, choice.warning, cause=choice.why)
+            if self._registration.instance_id is not None and not choice.strategy.by_leader:
+                told = f"group.instance.id has no effect while the group runs {choice.strategy.name} ({choice.why})"
+                self._out.note(events.PlaceNotKept, cause=told)
         self._view_changed = True
 
     @_handle.register
@@ -163,6 +170,10 @@ class GroupMember:
             changed = [topic for topic, numbers in sorted(event.partitions.items()) if before.get(topic) != numbers]
             self._out.cause = f"partitions of {', '.join(changed) or 'topics'} changed"
         self._view_changed = True
+
+    @_handle.register
+    def _topics_seen(self, event: inputs.TopicsSeen) -> None:
+        self._hand_over.topics_seen(event.czxids)
 
     @_handle.register
     def _brokers_read(self, event: inputs.BrokersRead) -> None:
@@ -214,7 +225,7 @@ class GroupMember:
 
     @_handle.register
     def _ownership_lost(self, event: inputs.OwnershipLost) -> None:
-        self._hand_over.lost(event.partitions, "a commit was refused")
+        self._hand_over.lost(event.partitions, event.cause)
 
     # -- own business --
 

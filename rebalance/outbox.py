@@ -1,7 +1,7 @@
 """Where the parts of ``GroupMember`` put their effects, in order, with the cause that observers are told. Pure."""
 
-from rebalance.effects import Effect, Note
-from rebalance.events import RebalanceEvent
+from kafka_zk.rebalance.effects import Effect, Note
+from kafka_zk.rebalance.events import RebalanceEvent
 
 
 class Outbox:

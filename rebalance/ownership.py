@@ -1,24 +1,34 @@
 """The partitions that one member owns in ZooKeeper: their tokens, and everything that is written under them.
 
 Each commit needs the token that the write before it left, so the commits and releases of one member are written one
-after another; what one of them contains is pipelined. All of it belongs to one session: ``forget`` ends it, and what
-comes back later changes nothing. Tests: ``tests/rebalance/test_driver.py``.
+after another; what one of them contains is pipelined. A write is made under the ownership in which it was asked for,
+never under a later one of the same partition. All of it belongs to one session: ``forget`` ends it, and what comes back
+later changes nothing. Tests: ``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from twisted.internet.defer import DeferredLock
 
-from registry.client import RegistryClient
-from registry.errors import SessionLost
-from registry.events import Observe
-from registry.offsets import NOT_THE_OWNER, Commit, OffsetRegistry, Refused
-from registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
-from storage.types import TopicPartition
+from kafka_zk.registry.client import EventType, RegistryClient
+from kafka_zk.registry.errors import SessionLost
+from kafka_zk.registry.events import Observe
+from kafka_zk.registry.offsets import NOT_THE_OWNER, Commit, OffsetRegistry, Refused
+from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
+from kafka_zk.storage.types import TopicPartition
 
 IN_DOUBT = Refused("the session is not certain to be alive")
 
 Offsets = Mapping[TopicPartition, int]
+
+
+class _Held:
+    """One ownership of a partition, from its claim to its end; ``token`` is what the next write needs."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, token: int) -> None:
+        self.token = token
 
 
 class Ownership:
@@ -27,49 +37,67 @@ class Ownership:
     def __init__(self, client: RegistryClient, group: str, observe: Observe, actor: str) -> None:
         self.owners = OwnerRegistry(client, group, observe, actor)
         self._offsets = OffsetRegistry(client, group)
-        self._tokens: dict[TopicPartition, int] = {}
+        self._held: dict[TopicPartition, _Held] = {}
         self._writing = DeferredLock()
 
     def forget(self) -> None:
         """The session ended. (A new dictionary: whatever is under way goes on with the old one.)"""
-        self._tokens = {}
+        self._held = {}
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:
-        """These have another owner."""
+        """These are not owned any more."""
         for tp in partitions:
-            self._tokens.pop(tp, None)
+            self._held.pop(tp, None)
 
     async def claim(
         self, threads: Mapping[TopicPartition, str], on_gone: Callable[[TopicPartition], None]
     ) -> Mapping[TopicPartition, Claimed | Taken]:
         """``on_gone`` is called when the owner of one that is Taken has gone. Raises: SessionLost."""
-        tokens = self._tokens
+        held = self._held
         outcomes = await self.owners.claim((Claim(tp, thread) for tp, thread in threads.items()), on_gone)
-        tokens.update({tp: outcome.token for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)})
+        held.update({tp: _Held(outcome.token) for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)})
         return outcomes
+
+    async def watch(
+        self,
+        on_change: Callable[[TopicPartition, EventType], None],
+        partitions: Collection[TopicPartition] | None = None,
+    ) -> frozenset[TopicPartition]:
+        """Watch the owner znodes of these (None: of all that are owned). Returns those that are not ours any more.
+
+        ``on_change`` is called once for each that changes or goes before the ownership ends; to hear more, watch again.
+        Raises: ConnectionLoss (watch all again when connected), SessionLost.
+        """
+        held = self._held
+        watched = {tp: held[tp] for tp in (list(held) if partitions is None else partitions) if tp in held}
+
+        def changed(tp: TopicPartition, change: EventType) -> None:
+            if held.get(tp) is watched[tp]:
+                on_change(tp, change)
+
+        gone = await self.owners.not_ours(watched, changed)
+        return frozenset(tp for tp in gone if held.get(tp) is watched[tp])
 
     async def release(self, offsets: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, bool]:
         """Commit (where not None) and give back; False: it was not owned any more. Raises: SessionLost."""
         await self._writing.acquire()
         try:
-            tokens = self._tokens
-            releases = {tp: Release(offset, tokens[tp]) for tp, offset in offsets.items() if tp in tokens}
-            outcomes = await self.owners.release(releases)
-            for tp in offsets:
-                tokens.pop(tp, None)
+            owned = {tp: self._held.pop(tp) for tp in offsets if tp in self._held}
+            outcomes = await self.owners.release({tp: Release(offsets[tp], held.token) for tp, held in owned.items()})
         finally:
             self._writing.release()
         return {tp: outcomes.get(tp, False) for tp in offsets}
 
     async def commit(self, offsets: Offsets, may_act: Callable[[], bool]) -> dict[TopicPartition, Refused | None]:
         """None: written. IN_DOUBT: not tried. Any other Refused: not owned."""
+        held = self._held
+        asked = {tp: held[tp] for tp in offsets if tp in held}
         await self._writing.acquire()
         try:
-            tokens = self._tokens
-            owned = {tp: Commit(offset, tokens[tp]) for tp, offset in offsets.items() if tp in tokens}
+            owned = {tp: each for tp, each in asked.items() if held.get(tp) is each}
             if not may_act():
                 return {tp: IN_DOUBT if tp in owned else NOT_THE_OWNER for tp in offsets}
-            settled = await self._offsets.commit(owned)
+            settled = await self._offsets.commit({tp: Commit(offsets[tp], each.token) for tp, each in owned.items()})
         except SessionLost:
             return dict.fromkeys(offsets, NOT_THE_OWNER)
         finally:
@@ -80,10 +108,5 @@ class Ownership:
                 outcomes[tp] = outcome
             else:
                 outcomes[tp] = None
-                if tokens.get(tp) == owned[tp].token:
-                    tokens[tp] = outcome
+                owned[tp].token = outcome
         return outcomes
-
-    async def lost(self) -> frozenset[TopicPartition]:
-        """Those whose owner znode is not there or not of this session. Raises: ConnectionLoss, SessionLost."""
-        return frozenset(await self.owners.not_ours(list(self._tokens)))

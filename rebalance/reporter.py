@@ -4,24 +4,26 @@ from collections.abc import Mapping
 
 from twisted.logger import Logger
 
-from rebalance.events import (
+from kafka_zk.rebalance.events import (
     ClaimOverdue,
     CommitRefused,
     Committed,
     GroupEvent,
     GroupNotUnderstood,
     Observe,
+    OffsetsOutdated,
+    PlaceNotKept,
     RebalanceEvent,
     SettingsDoubtful,
     StrategyChosen,
 )
-from registry.offsets import Refused
-from registry.session import Clock
-from storage.types import TopicPartition
+from kafka_zk.registry.offsets import Refused
+from kafka_zk.registry.session import Clock
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 
-_WARNINGS = (ClaimOverdue, GroupNotUnderstood, SettingsDoubtful)
+_WARNINGS = (ClaimOverdue, GroupNotUnderstood, PlaceNotKept, SettingsDoubtful)
 
 
 def harmless(observe: Observe) -> Observe:
@@ -47,6 +49,9 @@ class Reporter:
     def tell(self, event: RebalanceEvent) -> None:
         if isinstance(event, _WARNINGS) or (isinstance(event, StrategyChosen) and event.warning):
             _log.warn("{member}: {event}", member=self._actor, event=event)
+        elif isinstance(event, OffsetsOutdated):
+            partitions = ", ".join(map(str, event.partitions))
+            _log.warn("{cause}: {partitions} start as auto.offset.reset says", cause=event.cause, partitions=partitions)
         self._observe(event)
 
     def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:

@@ -12,14 +12,14 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class IllegalStateChange(Exception):
     """A change of state that the table does not allow; nothing was changed."""
 
 
-class PartitionState(enum.Enum):
+class HoldingState(enum.Enum):
     """A partition as one member sees it."""
 
     FREE = "free"  # this member has nothing to do with it
@@ -30,15 +30,15 @@ class PartitionState(enum.Enum):
     RELEASING = "releasing"  # the final commit and the deletion of the owner znode are under way
 
 
-TRANSITIONS: Mapping[PartitionState, frozenset[PartitionState]] = {
-    PartitionState.CLAIMING: frozenset({PartitionState.FREE}),
-    PartitionState.WAITING: frozenset({PartitionState.CLAIMING}),
-    PartitionState.OWNED: frozenset({PartitionState.CLAIMING}),
-    PartitionState.STOPPING: frozenset({PartitionState.OWNED}),
+TRANSITIONS: Mapping[HoldingState, frozenset[HoldingState]] = {
+    HoldingState.CLAIMING: frozenset({HoldingState.FREE}),
+    HoldingState.WAITING: frozenset({HoldingState.CLAIMING}),
+    HoldingState.OWNED: frozenset({HoldingState.CLAIMING}),
+    HoldingState.STOPPING: frozenset({HoldingState.OWNED}),
     # CLAIMING: when the claim succeeded, the partition was not wanted any more
-    PartitionState.RELEASING: frozenset({PartitionState.STOPPING, PartitionState.CLAIMING}),
+    HoldingState.RELEASING: frozenset({HoldingState.STOPPING, HoldingState.CLAIMING}),
     # CLAIMING: taken and not wanted any more; OWNED, STOPPING: ownership was lost; all: the session ended
-    PartitionState.FREE: frozenset(PartitionState) - {PartitionState.FREE},
+    HoldingState.FREE: frozenset(HoldingState) - {HoldingState.FREE},
 }
 """New state -> the states it may be entered from."""
 
@@ -47,11 +47,13 @@ TRANSITIONS: Mapping[PartitionState, frozenset[PartitionState]] = {
 class Entry:
     """One partition that is not free."""
 
-    state: PartitionState
+    state: HoldingState
     thread: int  # number of this member's thread that shall read it
     since_ms: float  # when it was claimed
     owner: str = ""  # that owner's thread id
     stop_id: int = 0  # which call of ``Delivery.stop`` it waits for
+    topic_czxid: int = 0  # of the topic that was claimed
+    is_outdated: bool = False  # the topic is another one by now
 
 
 class PartitionTable:
@@ -66,34 +68,38 @@ class PartitionTable:
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(sorted(self._entries))
 
-    def state(self, partition: TopicPartition) -> PartitionState:
+    def state(self, partition: TopicPartition) -> HoldingState:
         entry = self._entries.get(partition)
-        return PartitionState.FREE if entry is None else entry.state
+        return HoldingState.FREE if entry is None else entry.state
 
     def __getitem__(self, partition: TopicPartition) -> Entry:
         """Of a partition that is not free."""
         return self._entries[partition]
 
-    def among(self, *states: PartitionState) -> list[TopicPartition]:
+    def topics(self) -> frozenset[str]:
+        """Those of all partitions that are listed."""
+        return frozenset(partition.topic for partition in self._entries)
+
+    def among(self, *states: HoldingState) -> list[TopicPartition]:
         """Those in one of the states, sorted."""
         return sorted(partition for partition, entry in self._entries.items() if entry.state in states)
 
     def claim(self, partition: TopicPartition, thread: int, now_ms: float) -> None:
         """FREE to CLAIMING, for the thread."""
-        self._check(partition, PartitionState.CLAIMING)
-        self._entries[partition] = Entry(PartitionState.CLAIMING, thread, now_ms)
+        self._check(partition, HoldingState.CLAIMING)
+        self._entries[partition] = Entry(HoldingState.CLAIMING, thread, now_ms)
 
-    def change(self, partition: TopicPartition, state: PartitionState) -> Entry:
+    def change(self, partition: TopicPartition, state: HoldingState) -> Entry:
         """Any other change. Raises IllegalStateChange. Returns the entry (FREE: the one that is no more listed)."""
         self._check(partition, state)
         entry = self._entries[partition]
-        if state is PartitionState.FREE:
+        if state is HoldingState.FREE:
             del self._entries[partition]
         else:
             entry.state = state
         return entry
 
-    def _check(self, partition: TopicPartition, state: PartitionState) -> None:
+    def _check(self, partition: TopicPartition, state: HoldingState) -> None:
         before = self.state(partition)
         if before not in TRANSITIONS[state]:
             raise IllegalStateChange(f"{partition}: from {before.value} to {state.value}")

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from registry.znodes.consumers import WHITE_LIST
+from kafka_zk.registry.znodes.consumers import WHITE_LIST
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets"})
 """What 0.8.2 to 0.10.2 call internal: ``__transaction_state`` is not."""

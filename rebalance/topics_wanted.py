@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rebalance.topic_filter import topic_filter
-from registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.rebalance.topic_filter import topic_filter
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 
 @dataclass(frozen=True, slots=True)

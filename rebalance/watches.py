@@ -7,16 +7,16 @@ All reads of a start are sent together. Each change is told as an input of ``Gro
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from rebalance.events import Observe
-from rebalance.inputs import AssignmentRead, BrokersRead, Input, MembersRead, PartitionsRead
-from rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted
-from registry.client import RegistryClient
-from registry.consumers import ConsumerRegistry
-from registry.group_assignments import GroupAssignmentRegistry
-from registry.topics import TopicRegistry
-from registry.watches import ChildrenWatcher, Watcher
-from registry.znodes.brokers import BROKER_IDS
-from registry.znodes.topics import TopicAssignment
+from kafka_zk.rebalance.events import Observe
+from kafka_zk.rebalance.inputs import AssignmentRead, BrokersRead, Input, MembersRead, PartitionsRead, TopicsSeen
+from kafka_zk.rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.watches import ChildrenWatcher, Watcher
+from kafka_zk.registry.znodes.brokers import BROKER_IDS
+from kafka_zk.registry.znodes.topics import TopicAssignment
 
 
 class GroupWatches:
@@ -40,24 +40,32 @@ class GroupWatches:
         """Watch these topics and no others."""
         self._topics.want(wanted)
 
+    def hold(self, topics: frozenset[str]) -> None:
+        """Tell of these, and no others, which topic of the name it is."""
+        self._topics.hold(topics)
+
     def close(self) -> None:
         """Tell nothing from now on."""
+        self._topics.hold(frozenset())
         self._topics.want(NOTHING_WANTED)
         for watcher in self._watchers:
             watcher.close()
 
 
 class WatchedTopics:
-    """The partitions of the topics wanted; with a filter among them, the names of all topics are watched too."""
+    """The partitions of the topics wanted, and the czxids of those held; one watch each. With a filter among what is
+    wanted, the names of all topics are watched too."""
 
     def __init__(self, registry: TopicRegistry, tell: Callable[[Input], None]) -> None:
         self._registry = registry
         self._tell = tell
         self._wanted = NOTHING_WANTED
+        self._held: frozenset[str] = frozenset()
         self._names: list[str] | None = None  # of all topics; None: not read
         self._names_watcher: Watcher | None = None
         self._watchers: dict[str, Watcher] = {}
         self._partitions: dict[str, tuple[int, ...]] = {}  # of the topics read so far
+        self._czxids: dict[str, int] = {}  # of the same
 
     def want(self, wanted: TopicsWanted) -> None:
         self._wanted = wanted
@@ -68,29 +76,42 @@ class WatchedTopics:
             self._names_watcher, self._names = None, None
         self._watch()
 
+    def hold(self, topics: frozenset[str]) -> None:
+        known = {topic: self._czxids[topic] for topic in topics - self._held if topic in self._czxids}
+        self._held = topics
+        self._watch()
+        if known:
+            self._tell(TopicsSeen(known))
+
     def _names_read(self, names: list[str]) -> None:
         if self._names_watcher is not None or self._wanted.filters:
             self._names = names
             self._watch()
 
     def _watch(self) -> None:
-        topics = self._wanted.of(self._names or ())
+        topics = self._held | self._wanted.of(self._names or ())
         for topic in sorted(self._watchers.keys() - topics):
             self._watchers.pop(topic).close()
             self._partitions.pop(topic, None)
+            self._czxids.pop(topic, None)
         for topic in sorted(topics - self._watchers.keys()):
-            self._watchers[topic] = self._registry.watch_assignment(topic, partial(self._topic_read, topic))
+            self._watchers[topic] = self._registry.watch_topic(topic, partial(self._topic_read, topic))
         self._report()
 
-    def _topic_read(self, topic: str, assignment: TopicAssignment | None) -> None:
+    def _topic_read(self, topic: str, assignment: TopicAssignment | None, czxid: int) -> None:
         self._partitions[topic] = () if assignment is None else tuple(sorted(assignment.partitions))
+        self._czxids[topic] = czxid
+        if topic in self._held:
+            self._tell(TopicsSeen({topic: czxid}))
         self._report()
 
     def _report(self) -> None:
         """Once everything wanted is read."""
-        names_known = self._names is not None or not self._wanted.filters
-        if self._wanted != NOTHING_WANTED and names_known and self._partitions.keys() == self._watchers.keys():
-            self._tell(PartitionsRead(self._wanted, dict(sorted(self._partitions.items()))))
+        if self._wanted == NOTHING_WANTED or (self._wanted.filters and self._names is None):
+            return
+        wanted = self._wanted.of(self._names or ())
+        if wanted <= self._partitions.keys():
+            self._tell(PartitionsRead(self._wanted, {topic: self._partitions[topic] for topic in sorted(wanted)}))
 
 
 def _broker_ids(names: Iterable[str]) -> frozenset[int]:

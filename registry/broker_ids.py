@@ -3,10 +3,10 @@
 Source: KafkaZkClient.generateBrokerSequenceId in Kafka 3.9; ``reserved.broker.max.id``.
 """
 
-from registry.client import RegistryClient
-from registry.errors import NoNode
-from registry.pipeline import ensure_paths
-from registry.znodes.brokers import BROKER_SEQUENCE
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.errors import NoNode
+from kafka_zk.registry.pipeline import ensure_paths
+from kafka_zk.registry.znodes.brokers import BROKER_SEQUENCE
 
 
 async def generate_broker_id(client: RegistryClient, reserved_broker_max_id: int = 1000) -> int:

@@ -11,15 +11,16 @@ from functools import partial
 
 from twisted.logger import Logger
 
-from registry.client import Create, Operation, RegistryClient, SetData, ZnodeStat
-from registry.errors import DuplicateBrokerId, InvalidZnode, NoNode
-from registry.events import Observe, ignore
-from registry.pipeline import found
-from registry.registration import Holder, outwait_ghost, remove_own, take
-from registry.session import Clock
-from registry.watches import ChildrenWatcher, DataWatcher
-from registry.znodes import brokers as znodes
-from registry.znodes.brokers import BrokerInfo
+from kafka_zk.registry.client import Create, Operation, RegistryClient, SetData, ZnodeStat
+from kafka_zk.registry.errors import DuplicateBrokerId, InvalidZnode, NoNode
+from kafka_zk.registry.events import Observe, ignore
+from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
+from kafka_zk.registry.znodes import brokers as znodes
+from kafka_zk.registry.znodes.brokers import BrokerInfo
+from kafka_zk.registry.znodes.json_codec import number_of
 
 _log = Logger()
 
@@ -48,7 +49,7 @@ class BrokerRegistry:
         assert self._clock is not None, "register needs a clock"
         path = znodes.broker_path(info.broker_id)
         data = znodes.encode(info)
-        creation: list[Operation] = [Create(path, b"", ephemeral=True), SetData(path, data, 0)]
+        creation: list[Operation] = [Create(path, ephemeral=True), SetData(path, data, 0)]
 
         async def rewritten(present: Holder) -> int:
             return (await self._client.set(path, data)).czxid
@@ -146,7 +147,8 @@ class BrokerWatcher:
 
 
 def _broker_ids(names: list[str]) -> list[int]:
-    return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+    numbers = (number_of(name, range(2**31)) for name in names)
+    return sorted(number for number in numbers if number is not None)
 
 
 def _decode(broker_id: int, data: bytes | None, stat: ZnodeStat) -> tuple[BrokerInfo, int] | None:

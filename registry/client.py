@@ -47,8 +47,10 @@ class ZnodeStat(NamedTuple):
 
 
 class Create(NamedTuple):
+    """A znode that only is a parent, or that only has to be there, holds null: Kafka parses what is not null."""
+
     path: str
-    data: bytes = b""
+    data: bytes | None = None
     ephemeral: bool = False
     sequential: bool = False
 
@@ -64,13 +66,23 @@ class Delete(NamedTuple):
     version: int = -1
 
 
+ANY_VERSION = -1
+
+
 class Check(NamedTuple):
+    """ANY_VERSION: the znode is there."""
+
     path: str
     version: int
 
 
 Operation = Create | SetData | Delete | Check
 Watch = Callable[[WatchedEvent], None]
+
+
+def data_size(operation: Operation) -> int:
+    """How many bytes of data the operation writes."""
+    return len(operation.data or b"") if isinstance(operation, Create | SetData) else 0
 
 
 class SessionState(enum.Enum):
@@ -116,9 +128,10 @@ class RegistryClient(Protocol):
         """Names (not paths) of the children, sorted. Raises NoNode."""
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
     ) -> Awaitable[str]:
-        """Returns the path made. Raises NodeExists, NoNode (no parent)."""
+        """Returns the path made. ``data`` None is null, which is not zero-length data. Raises NodeExists, NoNode (no
+        parent)."""
 
     def set(self, path: str, data: bytes, version: int = -1) -> Awaitable[ZnodeStat]:
         """Raises NoNode, BadVersion."""
@@ -128,6 +141,9 @@ class RegistryClient(Protocol):
 
     def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
         """All or nothing: for each create the path, for each set the stat, else None. Raises MultiFailed."""
+
+    def sync(self) -> Awaitable[None]:
+        """A request that the leader answers and that changes nothing: it renews the lease."""
 
     def close(self) -> Awaitable[None]:
         """End the session; its ephemerals vanish at once."""

@@ -6,10 +6,10 @@ Source: KafkaZkClient.createOrGetClusterId in Kafka 3.9; KIP-78.
 import base64
 import uuid
 
-from registry.client import Create, RegistryClient
-from registry.errors import NodeExists, NoNode
-from registry.pipeline import create_with_parents
-from registry.znodes import cluster_id as znodes
+from kafka_zk.registry.client import Create, RegistryClient
+from kafka_zk.registry.errors import InvalidZnode, NodeExists, NoNode
+from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.znodes import cluster_id as znodes
 
 
 def random_id() -> str:
@@ -31,3 +31,23 @@ async def get_or_create(client: RegistryClient, proposed: str | None = None) -> 
                 await create_with_parents(client, Create(znodes.CLUSTER_ID, znodes.encode(proposed or random_id())))
             except NodeExists:
                 continue  # another broker was faster: read its id
+
+
+def complaint(expected: str, data: bytes | None) -> str | None:
+    """What is wrong if ``data`` is not the znode of the cluster ``expected``; None if it is.
+
+    At a start Kafka refuses with InconsistentClusterIdException. While it runs, a broker that wrote itself into what is
+    not its cluster any more would hand out partitions of that one, and have its own taken for deleted.
+    """
+    try:
+        stored = None if data is None else znodes.decode(data)
+    except InvalidZnode as error:
+        return f"ZooKeeper's cluster id cannot be understood, {error}: the broker of cluster {expected} waits"
+    if stored == expected:
+        return None
+    found = f"another cluster's id, {stored}" if stored is not None else "no cluster id"
+    return (
+        f"ZooKeeper has {found}, and this broker is of cluster {expected}: ZooKeeper's data were lost or replaced."
+        " The broker does not register there and writes nothing; partitions that it leads are still served."
+        f" Restore ZooKeeper's data (at least {znodes.CLUSTER_ID}), or stop the broker"
+    )

@@ -12,18 +12,20 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from registry.client import Create, RegistryClient, SessionState
-from registry.errors import ConnectionLoss, InvalidZnode, NodeExists, NoNode, SessionLost
-from registry.events import Observe, ignore
-from registry.pipeline import create_with_parents, found, outcomes
-from registry.session import until_answered
-from registry.watches import ChildrenWatcher
-from registry.znodes import config as znodes
-from registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
+from kafka_zk.registry.client import Create, RegistryClient, SessionState
+from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, NodeExists, NoNode, SessionLost
+from kafka_zk.registry.events import Observe, ignore
+from kafka_zk.registry.faults import ZnodeFaults
+from kafka_zk.registry.pipeline import create_with_parents, found, outcomes
+from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.watches import ChildrenWatcher
+from kafka_zk.registry.znodes import config as znodes
+from kafka_zk.registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
 
 _log = Logger()
 
 CHANGE_EXPIRATION_MS = 15 * 60 * 1000
+_LONGEST_NUMBER = 10  # digits
 
 
 class ConfigRegistry:
@@ -33,38 +35,29 @@ class ConfigRegistry:
         self._client = client
         self._observe = observe
         self._actor = actor
+        self._faults = ZnodeFaults(lambda fault: _log.error("a config cannot be understood: {fault}", fault=fault))
 
     async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
-        """The entity's config, empty when it has none. Raises InvalidZnode."""
+        """The entity's config, empty when it has none, or one that cannot be understood."""
         return (await self.entities(entity_type, [entity_name]))[entity_name]
 
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """The configs of the named entities, read in one pipeline; empty for one that has none. Raises InvalidZnode."""
-        return {name: znodes.decode(path, data) for name, path, data in await self._read(entity_type, entity_names)}
+        """The configs of the named entities, read in one pipeline; empty for one that has none.
 
-    async def understood_entities(
-        self, entity_type: str, entity_names: list[str]
-    ) -> dict[str, dict[str, str] | None]:
-        """As ``entities``, for a broker: over connection losses, and with None for one whose znode cannot be understood
-        (and a line in the log). Raises SessionLost."""
-        configs: dict[str, dict[str, str] | None] = {}
-        answers = await until_answered(self._client, lambda: self._read(entity_type, entity_names))
-        for name, path, data in answers:
-            try:
-                configs[name] = znodes.decode(path, data)
-            except InvalidZnode as error:
-                _log.error("a config is ignored: {error}", error=error)
-                configs[name] = None
-        return configs
-
-    async def _read(self, entity_type: str, entity_names: list[str]) -> list[tuple[str, str, bytes | None]]:
-        """Name, path and data of each entity."""
+        What cannot be understood is left out, with one ERROR in the log until it is something else.
+        """
         paths = [znodes.entity_path(entity_type, name) for name in entity_names]
         answers = await found(self._client.get(path) for path in paths)
-        return [
-            (name, path, None if answer is None else answer[0])
-            for name, path, answer in zip(entity_names, paths, answers, strict=True)
-        ]
+        configs: dict[str, dict[str, str]] = {}
+        for name, path, answer in zip(entity_names, paths, answers, strict=True):
+            config = znodes.decode(path, None if answer is None else answer[0])
+            self._faults.found(path, config.faults)
+            configs[name] = config.values
+        return configs
+
+    async def entities_until_answered(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
+        """As ``entities``, over connection losses. Raises SessionLost."""
+        return await until_answered(self._client, lambda: self.entities(entity_type, entity_names))
 
     async def entity_names(self, entity_type: str) -> list[str]:
         """All entities of the type that have a znode, sorted; read over connection losses. Raises SessionLost."""
@@ -134,7 +127,7 @@ class ConfigChangeWatcher:
     ) -> None:
         self._client = client
         self._on_change = on_change
-        self._last_number = -1
+        self._read_names: set[str] = set()
         self._names: list[str] = []
         self._reading = False
         self._closed = False
@@ -163,10 +156,10 @@ class ConfigChangeWatcher:
     async def _read_new(self) -> None:
         try:
             while new := self._new_names():
-                paths = [f"{CONFIG_CHANGES}/{name}" for _, name in new]
+                paths = [f"{CONFIG_CHANGES}/{name}" for name in new]
                 answers = await found(self._client.get(path) for path in paths)
-                for (number, _), path, answer in zip(new, paths, answers, strict=True):
-                    self._last_number = number
+                for name, path, answer in zip(new, paths, answers, strict=True):
+                    self._read_names.add(name)
                     if answer is not None and not self._closed:
                         self._report(path, answer[0])
         except (ConnectionLoss, SessionLost):
@@ -174,9 +167,13 @@ class ConfigChangeWatcher:
         finally:
             self._reading = False
 
-    def _new_names(self) -> list[tuple[int, str]]:
-        numbered = sorted((_number(name), name) for name in self._names)
-        return [] if self._closed else [entry for entry in numbered if entry[0] > self._last_number]
+    def _new_names(self) -> list[str]:
+        """By names, not by the last number: somebody may have made one with the greatest number there is."""
+        if self._closed:
+            return []
+        self._read_names.intersection_update(self._names)
+        numbered = sorted((_number(name), name) for name in self._names if name not in self._read_names)
+        return [name for number, name in numbered if number >= 0]
 
     def _report(self, path: str, data: bytes | None) -> None:
         try:
@@ -194,5 +191,6 @@ class ConfigChangeWatcher:
 
 
 def _number(name: str) -> int:
+    """The sequence number, which ZooKeeper pads with zeros; -1 where there is none."""
     digits = name.removeprefix(CONFIG_CHANGE_PREFIX)
-    return int(digits) if digits.isascii() and digits.isdigit() else -1
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_NUMBER else -1

@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from registry.client import Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
-from registry.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoNode
-from registry.events import Observe, ignore, wall_clock_ms
-from registry.pipeline import ensure_paths, found
-from registry.registration import Holder, outwait_ghost, remove_own, take
-from registry.session import Clock
-from registry.watches import Rereader, Watcher, Zxids
-from registry.znodes import consumers as znodes
-from registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.client import Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
+from kafka_zk.registry.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoNode
+from kafka_zk.registry.events import Observe, ignore, wall_clock_ms
+from kafka_zk.registry.pipeline import ensure_paths, found
+from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.watches import Rereader, Watcher, Zxids
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 _log = Logger()
 
@@ -59,7 +59,7 @@ class ConsumerRegistry:
     ) -> int:
         """Register this member in the client's session; returns the znode's czxid.
 
-        Waits for another session's znode to vanish, at most ``registration.ghost_life_ms``. Goes on after a connection
+        Waits for another session's znode to vanish, at most ``registration.ghost_life_ms``, anew after each connection
         loss. Again in the same session with the same registration it changes nothing; another registration is put in
         the place of the old one as a new znode.
 
@@ -68,7 +68,7 @@ class ConsumerRegistry:
         assert self._clock is not None, "register needs a clock"
         path = znodes.id_path(self._group, consumer_id)
         data = znodes.encode_registration(registration)
-        creation: list[Operation] = [Create(path, b"", ephemeral=True), SetData(path, data, 0)]
+        creation: list[Operation] = [Create(path, ephemeral=True), SetData(path, data, 0)]
 
         async def present(holder: Holder) -> int:
             if holder.data == data:

@@ -15,13 +15,21 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from registry.client import Check, Create, Delete, Operation, RegistryClient, SetData, ZnodeStat
-from registry.errors import BadVersion, ControllerMoved, InvalidZnode, MultiFailed, NodeExists, NoNode, RegistryError
-from registry.events import Observe, ignore, wall_clock_ms
-from registry.pipeline import outcomes
-from registry.watches import DataWatcher
-from registry.znodes import controller as znodes
-from registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, ControllerClaim
+from kafka_zk.registry.client import Check, Create, Delete, Operation, RegistryClient, SetData, ZnodeStat, data_size
+from kafka_zk.registry.errors import (
+    BadVersion,
+    ControllerMoved,
+    InvalidZnode,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    RegistryError,
+)
+from kafka_zk.registry.events import Observe, ignore, wall_clock_ms
+from kafka_zk.registry.pipeline import outcomes
+from kafka_zk.registry.watches import DataWatcher
+from kafka_zk.registry.znodes import controller as znodes
+from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, EPOCHS, ControllerClaim
 
 _log = Logger()
 
@@ -60,9 +68,10 @@ class ControllerRegistry:
         self._actor = actor
         self._now_ms = now_ms
 
-    async def elect(self, broker_id: int) -> Elected | Lost:
-        """Try to become the controller.
+    async def elect(self, broker_id: int, known_epoch: int = 0) -> Elected | Lost:
+        """Try to become the controller, with an epoch above ``known_epoch`` (that of a controller there was).
 
+        The znode may have been set back, and brokers refuse a controller whose epoch is below one that they know.
         After a connection loss just call it again: a claim that was made, but whose answer was lost, is found.
         Raises: ConnectionLoss, SessionLost, InvalidZnode (what stands in the znodes is not Kafka's).
         """
@@ -71,23 +80,24 @@ class ControllerRegistry:
             epoch, epoch_version = await self._epoch()
             if claim is not None:
                 mine = claim.broker_id == broker_id and owner == self._client.session_id
-                if mine and claim.kraft_controller_epoch < 1:
+                if not mine or claim.kraft_controller_epoch >= 1:
+                    return Lost(claim.broker_id)
+                if epoch >= known_epoch:
                     return Elected(epoch, epoch_version)
-                return Lost(claim.broker_id)
+            epoch = max(epoch, known_epoch if known_epoch in EPOCHS else 0) + 1
+            operations: list[Operation] = [SetData(CONTROLLER_EPOCH, znodes.encode_epoch(epoch), epoch_version)]
+            if claim is None:
+                data = znodes.encode(ControllerClaim(broker_id, self._now_ms()))
+                operations.insert(0, Create(CONTROLLER, data, ephemeral=True))
             try:
-                results = await self._client.multi(
-                    [
-                        Create(CONTROLLER, znodes.encode(ControllerClaim(broker_id, self._now_ms())), ephemeral=True),
-                        SetData(CONTROLLER_EPOCH, znodes.encode_epoch(epoch + 1), epoch_version),
-                    ]
-                )
+                results = await self._client.multi(operations)
             except MultiFailed as failed:
                 if isinstance(failed.cause, NodeExists | BadVersion | NoNode):
                     continue  # another one was faster: see who
                 raise failed.cause from failed
-            stat = results[1]
+            stat = results[-1]
             assert isinstance(stat, ZnodeStat)
-            return Elected(epoch + 1, stat.version)
+            return Elected(epoch, stat.version)
 
     async def current(self) -> int | None:
         """The controller's broker id, None when there is none. Raises InvalidZnode."""
@@ -124,10 +134,9 @@ class ControllerRegistry:
         Operations may rest on earlier ones (a parent, then its child). A ConnectionLoss among the outcomes means that
         this one may or may not have been written. Raises ControllerMoved (some may have been written before).
         """
-        batches = list(_batches(operations))
-        pending = [self._client.multi(_fenced(epoch_zk_version, batch)) for batch in batches]
         settled: list[Result | RegistryError] = []
-        for batch, outcome in zip(batches, await outcomes(pending), strict=True):
+        for batch in _batches(operations):  # one after the other: to send all at once would hold the reactor up
+            (outcome,) = await outcomes([self._client.multi(_fenced(epoch_zk_version, batch))])
             refusal = _refusal(epoch_zk_version, outcome) if isinstance(outcome, MultiFailed) else outcome
             if isinstance(refusal, ControllerMoved):
                 raise refusal
@@ -213,8 +222,7 @@ def _batches(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
     batch: list[Operation] = []
     batch_size = 0
     for operation in operations:
-        data = operation.data if isinstance(operation, Create | SetData) else b""
-        size = len(operation.path) + len(data) + _OVERHEAD_BYTES
+        size = len(operation.path) + data_size(operation) + _OVERHEAD_BYTES
         if batch and (batch_size + size > BATCH_SIZE_BYTES or len(batch) == BATCH_COUNT):
             yield batch
             batch, batch_size = [], 0

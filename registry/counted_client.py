@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from registry.client import Operation, RegistryClient, SessionState, Watch, ZnodeStat
+from kafka_zk.registry.client import Operation, RegistryClient, SessionState, Watch, ZnodeStat
 
 
 class CountedClient:
@@ -46,7 +46,7 @@ class CountedClient:
         return self._client.children(path, watch)
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
     ) -> Awaitable[str]:
         self.request_count += 1
         return self._client.create(path, data, ephemeral=ephemeral, sequential=sequential)
@@ -62,6 +62,10 @@ class CountedClient:
     def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
         self.request_count += 1
         return self._client.multi(operations)
+
+    def sync(self) -> Awaitable[None]:
+        self.request_count += 1
+        return self._client.sync()
 
     def close(self) -> Awaitable[None]:
         return self._client.close()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from registry.client import EventType, RegistryClient, SessionState
+from kafka_zk.registry.client import EventType, RegistryClient, SessionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 Source: FeatureZNode and KafkaController.setupFeatureVersioning in Kafka 3.9; KIP-584.
 """
 
-from registry.client import Create, Operation, RegistryClient, SetData
-from registry.errors import NoNode
-from registry.znodes import feature as znodes
-from registry.znodes.feature import FEATURE, FinalizedFeatures
+from kafka_zk.registry.client import Create, Operation, RegistryClient, SetData
+from kafka_zk.registry.errors import NoNode
+from kafka_zk.registry.znodes import feature as znodes
+from kafka_zk.registry.znodes.feature import FEATURE, FinalizedFeatures
 
 
 async def read_features(client: RegistryClient) -> tuple[FinalizedFeatures, int] | None:

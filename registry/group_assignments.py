@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
-from registry.client import Create, RegistryClient, ZnodeStat
-from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode
-from registry.events import Observe, ignore
-from registry.pipeline import create_with_parents
-from registry.session import until_answered
-from registry.watches import DataWatcher, Watcher
-from registry.znodes import group_assignment as znodes
-from registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.registry.client import Create, RegistryClient, ZnodeStat
+from kafka_zk.registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode
+from kafka_zk.registry.events import Observe, ignore
+from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.watches import DataWatcher, Watcher
+from kafka_zk.registry.znodes import group_assignment as znodes
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 
 _log = Logger()
 

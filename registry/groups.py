@@ -3,10 +3,11 @@
 Source: AdminUtils.deleteConsumerGroupInZK and deleteConsumerGroupInfoForTopicInZK @0.10.2.
 """
 
-from registry.client import RegistryClient
-from registry.errors import GroupNotEmpty, NoNode, NotEmpty, RegistryError
-from registry.pipeline import found, outcomes
-from registry.znodes import consumers as znodes
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.errors import GroupNotEmpty, NoNode, NotEmpty, RegistryError
+from kafka_zk.registry.pipeline import found, outcomes
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes import group_topic
 
 
 async def groups(client: RegistryClient) -> dict[str, int]:
@@ -61,7 +62,11 @@ async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> 
     await check_empty(client, group)
     if not znodes.is_znode_name(topic):
         raise NoNode(f"group {group} keeps nothing of {topic!r}, which cannot be a topic's name")
-    for path in (znodes.owners_path(group, topic), znodes.offsets_path(group, topic)):
+    for path in (
+        znodes.owners_path(group, topic),
+        znodes.offsets_path(group, topic),
+        group_topic.group_topic_path(group, topic),
+    ):
         await delete_tree(client, path)
 
 

@@ -16,10 +16,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, cast
 
-from registry import connect_string
-from registry.chroot import Chroot
-from registry.client import Create, Delete, Operation, SessionState, SetData, Watch, ZnodeStat
-from registry.errors import (
+from kafka_zk.registry import connect_string
+from kafka_zk.registry.chroot import Chroot
+from kafka_zk.registry.client import Create, Delete, Operation, SessionState, SetData, Watch, ZnodeStat
+from kafka_zk.registry.errors import (
     AuthenticationFailed,
     ConnectionLoss,
     ConnectionTimeout,
@@ -27,7 +27,7 @@ from registry.errors import (
     RegistryError,
     SessionLost,
 )
-from registry.kazoo_common import (
+from kafka_zk.registry.kazoo_common import (
     KazooSession,
     PostedWatch,
     check_size,
@@ -38,10 +38,11 @@ from registry.kazoo_common import (
     start_multi,
     to_stat,
 )
-from registry.lease import Lease
-from registry.security import Security
-from registry.session import complete_when_connected
-from registry.tls import client_context
+from kafka_zk.registry.lease import Lease
+from kafka_zk.registry.pulse import Pulse
+from kafka_zk.registry.security import Security
+from kafka_zk.registry.session import complete_when_connected, tell
+from kafka_zk.registry.tls import client_context
 
 
 def monotonic_ms() -> float:
@@ -50,14 +51,16 @@ def monotonic_ms() -> float:
     return time.clock_gettime(clock) * 1000
 
 
+def _start_sync(kazoo: Any) -> Any:
+    return kazoo.sync_async("/")
+
+
 class _Request:
     """One request under way and who waits for it."""
 
     __slots__ = ("by_leader", "convert", "path", "sent_ms", "waiting")
 
-    def __init__(
-        self, path: str, sent_ms: float, waiting: Any, convert: Callable[[Any], Any], by_leader: bool
-    ) -> None:
+    def __init__(self, path: str, sent_ms: float, waiting: Any, convert: Callable[[Any], Any], by_leader: bool) -> None:
         self.path = path
         self.by_leader = by_leader  # whether its answer goes through the leader, as those of all but reads do
         self.sent_ms = sent_ms
@@ -151,7 +154,7 @@ class KazooClientBase(ABC):
         )
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
     ) -> Awaitable[str]:
         operation, acl = Create(self._chroot.full(path), data, ephemeral, sequential), self._security.acl(path)
         return self._write(operation, lambda kazoo: start_create(kazoo, operation, acl), self._chroot.relative)
@@ -176,6 +179,9 @@ class KazooClientBase(ABC):
 
         return self._write(full, lambda kazoo: start_multi(kazoo, full, acls), convert)
 
+    def sync(self) -> Awaitable[None]:
+        return self._submit("/", _start_sync, lambda _: None, by_leader=True)
+
     # What differs between the owners' threads
 
     @abstractmethod
@@ -189,6 +195,10 @@ class KazooClientBase(ABC):
     @abstractmethod
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine of this module on the owner's thread."""
+
+    def _pulse(self) -> Pulse:
+        """By what kazoo's thread knows that the owner's thread is not frozen; by default it is not asked."""
+        return Pulse(None)
 
     @abstractmethod
     def _started(self, failure: RegistryError | None) -> None:
@@ -298,15 +308,20 @@ class KazooClientBase(ABC):
     # Sessions
 
     def _open_session(self) -> None:
-        self._session = KazooSession(
+        self._session = self._new_session()
+
+    def _new_session(self) -> KazooSession:
+        session = KazooSession(
             self._hosts,
             self._wanted_timeout_ms,
             lambda session, state: self._post(partial(self._session_changed, session, state)),
             lambda session, error: self._post(partial(self._refused, session, error)),
             self._security,
             self._tls_context,
+            self._pulse(),
         )
-        self._session.start()
+        session.start()
+        return session
 
     def _session_changed(self, session: KazooSession, state: SessionState) -> None:
         if session is not self._session or self._closed:
@@ -333,6 +348,7 @@ class KazooClientBase(ABC):
             if not self._chroot_made:
                 await self._make_chroot()
             await self._heartbeat()
+            await self._recognise(connection_count)
         except (ConnectionLoss, SessionLost):
             return  # the next state says more
         except RegistryError as error:
@@ -343,6 +359,10 @@ class KazooClientBase(ABC):
             self._session_id = self._session.session_id
             self._change_state(SessionState.CONNECTED)
             self._started(None)
+
+    @abstractmethod
+    async def _recognise(self, connection_count: int) -> None:
+        """Returns when the servers may be taken for those that the client is meant for."""
 
     async def _make_chroot(self) -> None:
         ancestors, acl = self._chroot.ancestors(), self._security.acl("/")
@@ -356,7 +376,7 @@ class KazooClientBase(ABC):
 
     def _heartbeat(self) -> Awaitable[None]:
         """Renews the lease: a request that the leader answers."""
-        return self._send("/", lambda kazoo: kazoo.sync_async("/"), lambda _: None, by_leader=True)
+        return self._send("/", _start_sync, lambda _: None, by_leader=True)
 
     def _end_session(self, session: KazooSession) -> None:
         session.release()
@@ -368,8 +388,8 @@ class KazooClientBase(ABC):
         changed, self._state = state is not self._state, state
         if error is not None:
             self._fail_outstanding(error)  # after the state: whoever tries again at once must not find it connected
-        for listener in list(self._listeners) if changed else ():
-            listener(state)
+        if changed:
+            tell(self._listeners, state)
 
     def _connection_timeout(self) -> ConnectionTimeout:
         reason = self._session.failure if self._session is not None else None

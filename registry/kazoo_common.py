@@ -11,10 +11,11 @@ kazoo is used as a connection only: no recipe, no retry of commands, no chroot, 
 - Request encoding happens on kazoo's thread, where an exception ends the thread: paths are checked before.
 - A connection is announced before its client is authenticated, though requests are only sent after that. A refused
   authentication would end the session for good; here it is one more failed connection, tried again after a while.
+- It pings as long as its thread lives. Here it pings and connects while the owner's pulse beats (``pulse``).
 - Its own TLS wrapping knows neither versions nor a trust store without the system's, so connections are wrapped here.
 """
 
-from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/lean_imports.py
+from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/lean_imports.py
 
 import logging
 import socket
@@ -31,10 +32,22 @@ from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
-from registry import errors, tls
-from registry.client import Check, Create, Delete, EventType, Operation, SessionState, SetData, WatchedEvent, ZnodeStat
-from registry.kazoo_handler import InlineHandler
-from registry.security import Acl, Security
+from kafka_zk.registry import errors, tls
+from kafka_zk.registry.client import (
+    Check,
+    Create,
+    Delete,
+    EventType,
+    Operation,
+    SessionState,
+    SetData,
+    WatchedEvent,
+    ZnodeStat,
+    data_size,
+)
+from kafka_zk.registry.kazoo_handler import InlineHandler
+from kafka_zk.registry.pulse import Pulse
+from kafka_zk.registry.security import Acl, Security
 
 PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection on anything above it
 
@@ -94,12 +107,7 @@ def to_stat(stat: Sequence[int]) -> ZnodeStat:
 
 def check_size(operations: Sequence[Operation]) -> None:
     """Raises RequestTooLarge for what a server would answer by closing the connection."""
-    size = sum(
-        len(operation.path.encode())
-        + (len(operation.data) if isinstance(operation, Create | SetData) else 0)
-        + _OVERHEAD_BYTES
-        for operation in operations
-    )
+    size = sum(len(operation.path.encode()) + data_size(operation) + _OVERHEAD_BYTES for operation in operations)
     if size > PACKET_LIMIT_BYTES:
         raise errors.RequestTooLarge(
             f"{operations[0].path}: a request of {size} bytes ({len(operations)} operations) is above ZooKeeper's"
@@ -119,7 +127,9 @@ def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Seque
     for operation, acl in zip(operations, acls, strict=True):
         match operation:
             case Create(path, data, ephemeral, sequential):
-                transaction.create(path, data, acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
+                transaction.create(path, data or b"", acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
+                if data is None:  # kazoo lets a transaction have bytes only; its requests can have null
+                    transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
             case SetData(path, data, version):
                 transaction.set_data(path, data, version)
             case Delete(path, version):
@@ -170,9 +180,13 @@ class PostedWatch:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """Sees why a connection fails, and the answer to a connect request, of which kazoo keeps too little."""
+    """Sees why a connection fails, and the answer to a connect request, of which kazoo keeps too little. Tells the
+    server that the client lives only while its owner does."""
 
     def _connect(self, host: str, hostip: str, port: int) -> Any:
+        pulse = self.client.pulse
+        if not pulse.beats:
+            raise ConnectionDropped("not resumed yet: the thread that owns the session stands still")
         try:
             timeouts = super()._connect(host, hostip, port)
         except exceptions.SessionExpiredError:
@@ -180,8 +194,15 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         except Exception as error:
             self.client.on_connected(error)
             raise ConnectionDropped(str(error)) from error
+        pulse.told()
         self.client.on_connected(None)
         return timeouts
+
+    def _send_ping(self, connect_timeout: float) -> None:
+        pulse = self.client.pulse
+        if pulse.beats:
+            super()._send_ping(connect_timeout)
+            pulse.told()
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         answer = super()._invoke(timeout, request, xid)
@@ -203,6 +224,7 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
         security: Security,
         tls_context: ssl.SSLContext | None,
         on_connected: Callable[[Exception | None], None],
+        pulse: Pulse,
     ) -> None:
         digest, sasl = security.digest, security.sasl
         super().__init__(
@@ -221,6 +243,7 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
         self._connection = _Connection(self, self._conn_retry.copy(), logger=_log, sasl_options=mechanism)
         self.negotiated_timeout_ms = session_timeout_ms
         self.on_connected = on_connected
+        self.pulse = pulse
 
     def _session_callback(self, state: Any) -> None:
         if state == KeeperState.EXPIRED_SESSION:
@@ -243,6 +266,7 @@ class KazooSession:
         on_refused: Callable[[KazooSession, errors.AuthenticationFailed], None],
         security: Security,
         tls_context: ssl.SSLContext | None,
+        pulse: Pulse,
     ) -> None:
         self.session_id = 0  # known from the first connection on
         self._on_state = on_state
@@ -250,7 +274,7 @@ class KazooSession:
         self._security = security
         self._failure: Exception | None = None
         self._distrusted_count = 0
-        self._kazoo = _SingleSessionKazoo(hosts, session_timeout_ms, security, tls_context, self._connected)
+        self._kazoo = _SingleSessionKazoo(hosts, session_timeout_ms, security, tls_context, self._connected, pulse)
         self._kazoo.add_listener(self._state_changed)
 
     def start(self) -> None:

@@ -1,24 +1,32 @@
 """The ZooKeeper client of brokers and consumers: kazoo on its own thread, everything else on the reactor's.
 
 ``_wake`` is the one place where threads meet. All of ``RegistryClient`` and all callbacks are the reactor thread's.
+
+A server refuses, by closing the connection, to resume a session that has seen more than its own data: they were
+emptied, or restored from a backup. It would do so for ever. So once a session could not be resumed for as long as it
+lasts, a spare one is opened beside it; if that is granted and the old one still is not resumed, the old one is lost.
 """
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from registry.client import SessionState
-from registry.errors import RegistryError, SessionLost
-from registry.kazoo_client import KazooClientBase, monotonic_ms
-from registry.security import NO_SECURITY, Security
+from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.errors import NoNode, RegistryError, SessionLost
+from kafka_zk.registry.kazoo_client import KazooClientBase, monotonic_ms
+from kafka_zk.registry.kazoo_common import KazooSession
+from kafka_zk.registry.pulse import Pulse
+from kafka_zk.registry.security import NO_SECURITY, Security
 
 _log = Logger()
 
 _WORK_COUNT = 500  # answers handled before the reactor gets a turn
 _HEARTBEATS = 5  # in one session timeout
 _MISSED_HEARTBEATS = 3  # in a row, then the connection counts as dead
+_RECOGNITION_INTERVAL_S = 10.0
 
 
 class KazooTwistedClient(KazooClientBase):
@@ -34,7 +42,8 @@ class KazooTwistedClient(KazooClientBase):
     Raises: InvalidConnectString, InvalidSecurity.
 
     The client keeps its session alive with a request of its own, five times in a session timeout, and breaks a
-    connection over which three of them in a row got no answer.
+    connection over which three of them in a row got no answer. A reactor that stands still longer than that loses its
+    session, whatever kazoo's thread does (``pulse``).
     """
 
     def __init__(
@@ -53,6 +62,20 @@ class KazooTwistedClient(KazooClientBase):
         self._starting: Deferred[None] | None = None
         self._heartbeat_due: Any = None
         self._missed_count = 0
+        self._complaint: tuple[str, Callable[[bytes | None], str | None]] | None = None
+        self._suspended_since_s: float | None = None
+        self._spare: KazooSession | None = None
+        self._spare_due: Any = None  # the call that takes the spare session for the real one
+
+    def recognise(self, path: str, complaint: Callable[[bytes | None], str | None]) -> None:
+        """From now on a connection counts only where ``complaint`` has none about the data of ``path``.
+
+        It is given None if there is no such znode.
+
+        What it says is logged as an ERROR, again and again, and nothing is written meanwhile: the state stays what it
+        was, SUSPENDED or LOST.
+        """
+        self._complaint = path, complaint
 
     async def start(self) -> None:
         """Connect, and create the chroot if it is absent.
@@ -89,6 +112,7 @@ class KazooTwistedClient(KazooClientBase):
         self._connection_count += 1
         if self._heartbeat_due is not None and self._heartbeat_due.active():
             self._heartbeat_due.cancel()
+        self._drop_spare()
 
         def ended() -> None:
             if not closed.called:
@@ -128,6 +152,9 @@ class KazooTwistedClient(KazooClientBase):
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         ensureDeferred(work).addErrback(lambda failure: _log.failure("the ZooKeeper client failed", failure=failure))
 
+    def _pulse(self) -> Pulse:
+        return Pulse(self._post)
+
     def _started(self, failure: RegistryError | None) -> None:
         starting, self._starting = self._starting, None
         if starting is not None:
@@ -138,6 +165,7 @@ class KazooTwistedClient(KazooClientBase):
 
     def _keep_alive(self) -> None:
         self._heartbeat_due = self._reactor.callLater(self._heartbeat_interval_s(), self._keep_alive)
+        self._watch_suspension()
         if self._state is not SessionState.CONNECTED:
             self._missed_count = 0
         elif self._missed_count == 0:
@@ -152,3 +180,58 @@ class KazooTwistedClient(KazooClientBase):
 
     def _heartbeat_over(self, _: object) -> None:
         self._missed_count = 0
+
+    async def _recognise(self, connection_count: int) -> None:
+        while self._complaint is not None and connection_count == self._connection_count:
+            path, complaint = self._complaint
+            try:
+                data = await self._send(path, self._get_data(path), lambda got: got[0])
+            except NoNode:
+                data = None
+            said = complaint(data)
+            if said is None:
+                return
+            _log.error("{said}", said=said)
+            await deferLater(self._reactor, _RECOGNITION_INTERVAL_S)
+
+    def _get_data(self, path: str) -> Callable[[Any], Any]:
+        full = self._chroot.full(path)
+        return lambda kazoo: kazoo.get_async(full)
+
+    # A session that cannot be resumed
+
+    def _watch_suspension(self) -> None:
+        now_s = self._clock_ms() / 1000
+        if self._state is not SessionState.SUSPENDED:
+            self._suspended_since_s = None
+            self._drop_spare()
+        elif self._suspended_since_s is None:
+            self._suspended_since_s = now_s
+        elif self._spare is None and now_s - self._suspended_since_s > self.session_timeout_ms / 1000:
+            self._spare = self._new_session()
+
+    def _session_changed(self, session: KazooSession, state: SessionState) -> None:
+        if session is not self._spare:
+            super()._session_changed(session, state)
+        elif state is SessionState.CONNECTED:
+            # Servers that were all away may resume the old one now: it has tried again by then.
+            self._spare_due = self._reactor.callLater(self.session_timeout_ms / 2000, self._take_spare)
+        else:
+            self._drop_spare()
+
+    def _take_spare(self) -> None:
+        old, spare, self._spare = self._session, self._spare, None
+        assert old is not None and spare is not None
+        if self._state is not SessionState.SUSPENDED:
+            spare.release()
+            return
+        self._session = spare
+        self._end_session(old)
+        super()._session_changed(spare, SessionState.CONNECTED)
+
+    def _drop_spare(self) -> None:
+        if self._spare_due is not None and self._spare_due.active():
+            self._spare_due.cancel()
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.release()

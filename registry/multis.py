@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from registry.client import Create, Operation, RegistryClient, SetData, ZnodeStat
-from registry.errors import BadVersion, MultiFailed, NodeExists, NoNode, RegistryError
-from registry.pipeline import outcomes
+from kafka_zk.registry.client import Operation, RegistryClient, ZnodeStat, data_size
+from kafka_zk.registry.errors import BadVersion, MultiFailed, NodeExists, NoNode, RegistryError
+from kafka_zk.registry.pipeline import outcomes
 
 BATCH_COUNT = 100
 BATCH_SIZE_BYTES = 512 * 1024
@@ -44,7 +44,7 @@ def _batches(multis: Sequence[Sequence[Operation]]) -> Iterator[list[Sequence[Op
     batch: list[Sequence[Operation]] = []
     batch_size = 0
     for multi in multis:
-        size = sum(len(step.path) + (len(step.data) if isinstance(step, Create | SetData) else 0) for step in multi)
+        size = sum(len(step.path) + data_size(step) for step in multi)
         if batch and (batch_size + size > BATCH_SIZE_BYTES or len(batch) == BATCH_COUNT):
             yield batch
             batch, batch_size = [], 0

@@ -2,7 +2,8 @@
 
 Theory: a znode's version is the fence. Whoever claims a partition writes its offset znode in the same multi
 (``owners``); the version after that is its *token*. A commit is a write at the token and returns the next one. So the
-commit of somebody who was paused and lost the partition meanwhile finds another version and is refused.
+commit of somebody who was paused and lost the partition meanwhile finds another version and is refused. The write is
+made in one multi with a check that the owner znode is there: who lost the claim to nobody commits nothing either.
 
 Old consumers write without a version. A commit that finds another version than its token therefore looks at the owner
 znode: if it is of this very session and the last write was not the claim of a newer ownership (that one has the zxid
@@ -12,17 +13,19 @@ be settled before its partition is released, or that rule could take a newer own
 Source: ZookeeperConsumerConnector.scala@0.8.2 (commitOffsets); design: ownership.
 """
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from registry.client import RegistryClient, ZnodeStat
-from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode, RegistryError
-from registry.pipeline import ensure_paths, found, outcomes
-from registry.session import until_answered
-from registry.znodes import consumers as znodes
-from storage.types import TopicPartition
+from kafka_zk.registry.client import ANY_VERSION, Check, Create, Operation, RegistryClient, SetData, ZnodeStat
+from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode, RegistryError
+from kafka_zk.registry.multis import settle
+from kafka_zk.registry.pipeline import ensure_paths, found, outcomes
+from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 
@@ -108,23 +111,22 @@ class OffsetRegistry:
         versions = list(write_at.items())
         write_at.clear()
         failure: RegistryError | None = None
-        writes: list[Awaitable[str | ZnodeStat]] = [
-            self._write_one(tp, commits[tp].offset, version) for tp, version in versions
-        ]
-        for (tp, _), outcome in zip(versions, await outcomes(writes), strict=True):
+        multis = [self._write_one(tp, commits[tp].offset, version) for tp, version in versions]
+        for (tp, _), outcome in zip(versions, await settle(self._client, multis), strict=True):
+            if isinstance(outcome, MultiFailed):
+                continue
             if isinstance(outcome, RegistryError):
-                if not isinstance(outcome, BadVersion | NoNode | NodeExists):
-                    failure = outcome
+                failure = outcome
             else:
-                settled[tp] = outcome.version if isinstance(outcome, ZnodeStat) else 0
+                written = outcome[-1]
+                settled[tp] = written.version if isinstance(written, ZnodeStat) else 0
         if failure is not None:
             raise failure
 
-    def _write_one(self, tp: TopicPartition, offset: int, version: int | None) -> Awaitable[str | ZnodeStat]:
+    def _write_one(self, tp: TopicPartition, offset: int, version: int | None) -> list[Operation]:
         data = znodes.encode_offset(offset)
-        if version is None:
-            return self._client.create(self._path(tp), data)
-        return self._client.set(self._path(tp), data, version)
+        write = Create(self._path(tp), data) if version is None else SetData(self._path(tp), data, version)
+        return [Check(znodes.owner_path(self._group, *tp), ANY_VERSION), write]
 
     async def _look_up(
         self,
@@ -208,8 +210,8 @@ async def listed_partitions(client: RegistryClient, parent: str) -> list[TopicPa
         return []
     answers = await found(client.children(f"{parent}/{topic}") for topic in topics)
     return sorted(
-        TopicPartition(topic, int(name))
+        TopicPartition(topic, number)
         for topic, answer in zip(topics, answers, strict=True)
         for name in (answer[0] if answer is not None else ())
-        if name.isascii() and name.isdigit()
+        if (number := number_of(name, PARTITIONS)) is not None
     )

@@ -1,7 +1,8 @@
 """The owner registry: ``/consumers/<group>/owners/<topic>/<partition>``, an ephemeral of the session that owns it.
 
 Theory: all of a group's safety hangs on this znode; an assignment is only advice. A claim is one multi: create the
-owner znode, and write the offset znode (the same value) at the version at which it was read. The offset's new version
+owner znode, and write the offset znode (the same value, or none where it belongs to an earlier topic of that name, see
+``group_topics``) at the version at which it was read. The offset's new version
 is the owner's token for commits, so that nobody who owned before can commit any more. A release writes the offset at
 the token and deletes the owner znode, again in one multi: either both happen under our ownership, or neither does.
 Versions do not fence ephemerals (one that is created anew starts at version 0 again), so every decision compares
@@ -12,9 +13,9 @@ Source: ZookeeperConsumerConnector.scala@0.8.2 (reflectPartitionOwnershipDecisio
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from registry.client import (
+from kafka_zk.registry.client import (
     Check,
     Create,
     Delete,
@@ -26,13 +27,14 @@ from registry.client import (
     WatchedEvent,
     ZnodeStat,
 )
-from registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NoNode, RegistryError, SessionLost
-from registry.events import Observe, WatchArmed, WatchFired, ignore, wall_clock_ms
-from registry.multis import settle
-from registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
-from registry.pipeline import ensure_paths, found, results
-from registry.znodes import consumers as znodes
-from storage.types import TopicPartition
+from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NoNode, RegistryError, SessionLost
+from kafka_zk.registry.events import Observe, WatchArmed, WatchFired, ignore, wall_clock_ms
+from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
+from kafka_zk.registry.multis import settle
+from kafka_zk.registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
+from kafka_zk.registry.pipeline import ensure_paths, found
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.storage.types import TopicPartition
 
 
 class Claim(NamedTuple):
@@ -46,11 +48,15 @@ class Claimed(NamedTuple):
     """The partition is ours: where to go on (-1: no offset is stored) and the token for commits.
 
     ``zxid``: of the claim; 0 where the answer does not tell (the first claim of all, which makes the offset znode).
+    ``topic_czxid``: which topic of that name was claimed; 0: there was none. ``outdated``: the offset of an earlier
+    topic of that name, which is not stored any more.
     """
 
     offset: int
     token: int
     zxid: int = 0
+    topic_czxid: int = 0
+    outdated: int | None = None
 
 
 class Taken(NamedTuple):
@@ -66,6 +72,25 @@ class Release(NamedTuple):
     token: int
 
 
+class _Look(NamedTuple):
+    """What a claim finds of one partition; None: no such znode."""
+
+    owner: tuple[bytes | None, ZnodeStat] | None
+    stored: StoredOffset | None
+    topic: GroupTopic
+    is_outdated: bool  # the offset is that of an earlier topic
+
+    def offset(self) -> int:
+        """Where to go on."""
+        return znodes.NO_OFFSET if self.stored is None or self.is_outdated else self.stored.offset
+
+    def claimed(self, fenced: object) -> Claimed:
+        """``fenced``: the answer to the fence."""
+        token, zxid = (fenced.version, fenced.mzxid) if isinstance(fenced, ZnodeStat) else (0, 0)
+        outdated = self.stored.offset if self.stored is not None and self.is_outdated else None
+        return Claimed(self.offset(), token, zxid, self.topic.czxid, outdated)
+
+
 class OwnerRegistry:
     """Who owns which partition of one group."""
 
@@ -75,6 +100,7 @@ class OwnerRegistry:
         self._observe = observe
         self._actor = actor
         self._offsets = OffsetRegistry(client, group)
+        self._topics = GroupTopicRegistry(client, group)
 
     async def claim(
         self, claims: Iterable[Claim], on_gone: Callable[[TopicPartition], None] | None = None
@@ -136,11 +162,26 @@ class OwnerRegistry:
             if answer is not None
         }
 
-    async def not_ours(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Those whose owner znode is not there or not of the client's session. Raises: ConnectionLoss, SessionLost."""
-        stats = await results(self._client.exists(self._path(tp)) for tp in partitions)
+    async def not_ours(
+        self, partitions: Collection[TopicPartition], on_change: Callable[[TopicPartition, EventType], None]
+    ) -> set[TopicPartition]:
+        """Those whose owner znode is not there or not of the client's session.
+
+        ``on_change`` is called once for each of the others when its znode changes or goes, also by our own release.
+        The watch ends with the connection without a call: ask again after every reconnect. Raises: ConnectionLoss,
+        SessionLost.
+        """
+
+        def watch(tp: TopicPartition) -> Watch:
+            return lambda event: None if event.type is EventType.NONE else on_change(tp, event.type)
+
+        answers = await found(self._client.get(self._path(tp), watch(tp)) for tp in partitions)
         mine = self._client.session_id
-        return {tp for tp, stat in zip(partitions, stats, strict=True) if stat is None or stat.ephemeral_owner != mine}
+        return {
+            tp
+            for tp, answer in zip(partitions, answers, strict=True)
+            if answer is None or answer[1].ephemeral_owner != mine
+        }
 
     async def watch_gone(self, tp: TopicPartition, on_gone: Callable[[], None]) -> str | None:
         """Call ``on_gone`` once when the present owner has gone (or may have: claim and see).
@@ -177,35 +218,52 @@ class OwnerRegistry:
         watches: "_OwnerWatches | None",
     ) -> None:
         """One attempt at all; what changed under our hands stays unsettled."""
-        owners, stored = await self._look(wanted, watches)
-        await self._ensure_parents(tp.topic for tp in wanted if tp not in stored)
+        looks = await self._look(wanted, watches)
+        await self._ensure_parents(tp.topic for tp, look in looks.items() if look.stored is None)
+        await self._topics.remember({tp.topic: look.topic for tp, look in looks.items()})
         multis: dict[TopicPartition, list[Operation]] = {}
         for tp, thread in wanted.items():
             path = self._path(tp)
-            if tp not in owners:
+            look = looks[tp]
+            if look.owner is None:
                 own: Operation = Create(path, znodes.encode_owner(thread), ephemeral=True)
             else:
-                data, stat = owners[tp]
+                data, stat = look.owner
                 if stat.ephemeral_owner != self._client.session_id:
                     settled[tp] = Taken(_owner(path, data))
                     if watches is not None:
                         self._armed(path, stat)
                     continue
                 own = self._as_thread(tp, thread, data, stat.version)
-            multis[tp] = [own, self._fence(tp, stored.get(tp))]
-        refused = await self._settle_claims(multis, stored, settled)
+            multis[tp] = [own, self._fence(tp, look)]
+        refused = await self._settle_claims(multis, looks, settled)
         await self._ensure_parents(tp.topic for tp, failed in refused.items() if isinstance(failed.cause, NoNode))
+
+    async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets that a claim would not go on from, as they are those of earlier topics; nothing is written."""
+        looks = await self._look(partitions, None)
+        return {tp: look.stored.offset for tp, look in looks.items() if look.stored is not None and look.is_outdated}
 
     async def _look(
         self, partitions: Collection[TopicPartition], watches: "_OwnerWatches | None"
-    ) -> tuple[dict[TopicPartition, tuple[bytes | None, ZnodeStat]], dict[TopicPartition, StoredOffset]]:
-        """Owner and offset znodes, those there are. Owners first: where one has gone, the offset shows its release."""
-        looks = [self._owner_look(tp, watches) for tp in partitions]
-        looks += [self._client.get(znodes.offset_path(self._group, *tp)) for tp in partitions]
-        answers = await found(looks)
-        owners = zip(partitions, answers, strict=False)
-        offsets = dict(zip(partitions, answers[len(partitions) :], strict=True))
-        return {tp: answer for tp, answer in owners if answer is not None}, self._offsets.stored(offsets)
+    ) -> dict[TopicPartition, _Look]:
+        """All that a claim depends on. Owners first: where one has gone, the offset shows its release. The topics last:
+        an offset that is older than its topic is not that topic's."""
+        topics = sorted({tp.topic for tp in partitions})
+        pending: list[Awaitable[Any]] = [self._owner_look(tp, watches) for tp in partitions]
+        pending += [self._client.get(znodes.offset_path(self._group, *tp)) for tp in partitions]
+        topic_look = self._topics.look(topics)
+        pending += topic_look.reads()
+        answers = await found(pending)
+        count = len(partitions)
+        offsets = dict(zip(partitions, answers[count : 2 * count], strict=True))
+        stored = self._offsets.stored(offsets)
+        seen = topic_look.seen(answers[2 * count :])
+        looks = {}
+        for (tp, answer), owner in zip(offsets.items(), answers, strict=False):
+            is_outdated = answer is not None and seen[tp.topic].outdates(answer[1]) and stored[tp].offset >= 0
+            looks[tp] = _Look(owner, stored.get(tp), seen[tp.topic], is_outdated)
+        return looks
 
     def _owner_look(
         self, tp: TopicPartition, watches: "_OwnerWatches | None"
@@ -216,7 +274,7 @@ class OwnerRegistry:
     async def _settle_claims(
         self,
         multis: Mapping[TopicPartition, list[Operation]],
-        stored: Mapping[TopicPartition, StoredOffset],
+        looks: Mapping[TopicPartition, _Look],
         settled: dict[TopicPartition, Claimed | Taken],
     ) -> dict[TopicPartition, MultiFailed]:
         """Carry out claims; returns why some were refused. Raises the first other failure, after all were settled."""
@@ -228,19 +286,16 @@ class OwnerRegistry:
             elif isinstance(outcome, RegistryError):
                 failure = outcome
             else:
-                fenced = outcome[-1]
-                token, zxid = (fenced.version, fenced.mzxid) if isinstance(fenced, ZnodeStat) else (0, 0)
-                settled[tp] = Claimed(stored[tp].offset if tp in stored else znodes.NO_OFFSET, token, zxid)
+                settled[tp] = looks[tp].claimed(outcome[-1])
         if failure is not None:
             raise failure
         return refused
 
-    def _fence(self, tp: TopicPartition, stored: StoredOffset | None) -> Operation:
-        """Writes the offset as it is: its version ends every older token."""
+    def _fence(self, tp: TopicPartition, look: _Look) -> Operation:
+        """Writes the offset as it is, or as none if it is outdated: its version ends every older token."""
         path = znodes.offset_path(self._group, *tp)
-        if stored is None:
-            return Create(path, znodes.encode_offset(znodes.NO_OFFSET))
-        return SetData(path, znodes.encode_offset(stored.offset), stored.version)
+        data = znodes.encode_offset(look.offset())
+        return Create(path, data) if look.stored is None else SetData(path, data, look.stored.version)
 
     def _as_thread(self, tp: TopicPartition, thread_id: str, present: bytes | None, version: int) -> Operation:
         """Our own owner znode, made to name the thread; it is touched only if it has to be (others may watch it)."""

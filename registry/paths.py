@@ -3,9 +3,9 @@
 Source: ZkData.PersistentZkPaths and ConfigType in Kafka 3.9; seen on a 3.9.1 broker.
 """
 
-from registry.client import RegistryClient
-from registry.pipeline import ensure_paths
-from registry.znodes import admin, brokers, config, consumers, isr, producer_ids, topics
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.pipeline import ensure_paths
+from kafka_zk.registry.znodes import admin, brokers, config, consumers, isr, producer_ids, topics
 
 PERSISTENT_PATHS = (
     consumers.CONSUMERS,

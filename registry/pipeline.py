@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Iterable
 from typing import TypeVar
 
-from registry.client import Create, RegistryClient
-from registry.errors import NodeExists, NoNode, RegistryError
+from kafka_zk.registry.client import Create, RegistryClient
+from kafka_zk.registry.errors import NodeExists, NoNode, RegistryError
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ async def found(pending: Iterable[Awaitable[T]]) -> list[T | None]:
 
 
 async def ensure_paths(client: RegistryClient, paths: Iterable[str]) -> None:
-    """Create the given persistent znodes and their parents, empty, where they are absent."""
+    """Create the given persistent znodes and their parents, with null data, where they are absent."""
     wanted: dict[str, None] = {}
     for path in paths:
         parts = path.split("/")

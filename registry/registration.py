@@ -3,15 +3,16 @@
 A process that was killed and starts again before its old session has expired finds its own ghost. It cannot tell it
 from another live process that was given the same name by mistake, so it waits as long as a ghost can live and gives up
 if the znode is still there then: the session timeout, the tick at whose end ZooKeeper looks for expired sessions (at
-most half a session timeout), and a second more.
+most half a session timeout), and a second more. A ZooKeeper that was restarted or has a new leader gives every session
+its whole timeout again; whether that is why a connection broke cannot be told, so each break starts the wait anew.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import NamedTuple
 
-from registry.client import Delete, Operation, RegistryClient, ZnodeStat
-from registry.errors import ConnectionLoss, MultiFailed, NodeExists, NoNode
-from registry.session import Clock, Signal
+from kafka_zk.registry.client import Delete, Operation, RegistryClient, SessionState, ZnodeStat
+from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, NodeExists, NoNode
+from kafka_zk.registry.session import Clock, Signal
 
 GRACE_MS = 1000
 
@@ -37,24 +38,34 @@ async def outwait_ghost(
 ) -> int:
     """The czxid that ``try_register`` returns in the end; after each Holder it waits for ``path`` to vanish.
 
-    Waits at most ``ghost_life_ms`` in all. Goes on after a connection loss, so ``try_register`` must know its own work.
+    Waits at most ``ghost_life_ms``, anew after each connection loss; so ``try_register`` must know its own work.
     Raises: what ``refusal`` makes of the holder that stays; SessionLost.
     """
     deadline_ms: float | None = None
-    while True:
-        try:
-            holder = await try_register()
-            if isinstance(holder, int):
-                return holder
-            now_ms = clock.seconds() * 1000
-            deadline_ms = deadline_ms or now_ms + ghost_life_ms(client.session_timeout_ms)
-            if now_ms >= deadline_ms:
-                raise refusal(holder)
-            gone = Signal(clock)
-            if await client.exists(path, gone.set) is not None:
-                await gone.wait(deadline_ms - now_ms)
-        except ConnectionLoss:
-            await client.connected()
+
+    def session_changed(_: SessionState) -> None:
+        nonlocal deadline_ms
+        deadline_ms = None
+
+    remove_listener = client.add_session_listener(session_changed)
+    try:
+        while True:
+            try:
+                holder = await try_register()
+                if isinstance(holder, int):
+                    return holder
+                now_ms = clock.seconds() * 1000
+                if deadline_ms is None:
+                    deadline_ms = now_ms + ghost_life_ms(client.session_timeout_ms)
+                if now_ms >= deadline_ms:
+                    raise refusal(holder)
+                gone = Signal(clock)
+                if await client.exists(path, gone.set) is not None:
+                    await gone.wait(deadline_ms - now_ms)
+            except ConnectionLoss:
+                await client.connected()
+    finally:
+        remove_listener()
 
 
 async def take(

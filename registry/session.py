@@ -1,14 +1,17 @@
 """Waiting for a session and for the fire of a watch, as Deferreds."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
-from registry.client import RegistryClient, SessionState
-from registry.errors import ConnectionLoss, SessionLost
+from kafka_zk.registry.client import RegistryClient, SessionState
+from kafka_zk.registry.errors import ConnectionLoss, SessionLost
 
 T = TypeVar("T")
+
+_log = Logger()
 
 
 class Clock(Protocol):
@@ -54,6 +57,15 @@ async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable
             return await attempt()
         except ConnectionLoss:
             await client.connected()
+
+
+def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
+    """Call each of the listeners; one that fails is logged and keeps nobody else from hearing."""
+    for listener in list(listeners):
+        try:
+            listener(state)
+        except Exception:
+            _log.failure("a session listener failed: {listener}", listener=listener)
 
 
 class Signal:

@@ -1,11 +1,11 @@
 """TLS contexts for ZooKeeper connections, and what a failed handshake means to a person."""
 
-from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/lean_imports.py
+from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/lean_imports.py
 
 import ssl
 
-from registry.errors import InvalidSecurity
-from registry.security import Tls
+from kafka_zk.registry.errors import InvalidSecurity
+from kafka_zk.registry.security import Tls
 
 _VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
 _UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 
 from twisted.logger import Logger
 
-from registry.client import Create, RegistryClient, SetData, ZnodeStat
-from registry.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
-from registry.events import Observe, ignore
-from registry.pipeline import create_with_parents, ensure_paths, found
-from registry.session import until_answered
-from registry.watches import ChildrenWatcher, DataWatcher
-from registry.znodes import admin, config
-from registry.znodes import topics as znodes
-from registry.znodes.topics import PartitionState, TopicAssignment
-from storage.types import TopicPartition
+from kafka_zk.registry.client import Create, RegistryClient, SetData, ZnodeStat
+from kafka_zk.registry.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
+from kafka_zk.registry.events import Observe, ignore
+from kafka_zk.registry.pipeline import create_with_parents, ensure_paths, found
+from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
+from kafka_zk.registry.znodes import admin, config
+from kafka_zk.registry.znodes import topics as znodes
+from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, TopicAssignment
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 
@@ -49,7 +49,7 @@ class TopicRegistry:
             if answer is not None
         }
 
-    async def states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+    async def states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
         """The states there are, with their znode versions, read in one pipeline. Raises InvalidZnode."""
         wanted = list(partitions)
         answers = await found(self._client.get(znodes.state_path(tp.topic, tp.partition)) for tp in wanted)
@@ -154,6 +154,11 @@ class TopicRegistry:
 
     def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
         """Report a topic's assignment (None: it is gone) now and at every change; what cannot be read is skipped."""
+        return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
+
+    def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
+        """As ``watch_assignment``, with the czxid of the topic's znode (0: it is gone), which tells topics of the same
+        name apart."""
         return AssignmentWatcher(self._client, name, on_change, self._observe, self._actor)
 
 
@@ -164,7 +169,7 @@ class AssignmentWatcher:
         self,
         client: RegistryClient,
         name: str,
-        on_change: Callable[[TopicAssignment | None], None],
+        on_change: Callable[[TopicAssignment | None, int], None],
         observe: Observe,
         actor: str,
     ) -> None:
@@ -178,11 +183,11 @@ class AssignmentWatcher:
 
     def _read(self, data: bytes | None, stat: ZnodeStat | None) -> None:
         if stat is None:
-            self._on_change(None)
+            self._on_change(None, 0)
             return
         try:
             assignment = znodes.decode_assignment(self._name, data)
         except InvalidZnode as error:
             _log.warn("a topic's assignment is ignored: {error}", error=error)
             return
-        self._on_change(assignment)
+        self._on_change(assignment, stat.czxid)

@@ -14,9 +14,9 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from registry.client import EventType, RegistryClient, SessionState, WatchedEvent, ZnodeStat
-from registry.errors import ConnectionLoss, NoNode, SessionLost
-from registry.events import Observe, Reread, WatchArmed, WatchFired, ignore, wall_clock_ms
+from kafka_zk.registry.client import EventType, RegistryClient, SessionState, WatchedEvent, ZnodeStat
+from kafka_zk.registry.errors import ConnectionLoss, NoNode, SessionLost
+from kafka_zk.registry.events import Observe, Reread, WatchArmed, WatchFired, ignore, wall_clock_ms
 
 _log = Logger()
 

@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from crc32c import crc32c
 
-from spark_jobs import batch_kernel as table
-from spark_jobs import record_kernel as kernel
-from spark_jobs.arrow_columns import ArrowColumns
-from spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
-from storage.compression import decompress
-from storage.errors import CorruptRecord
-from storage.legacy_message_set import LegacyMessage, read_message_set
-from storage.record_batch import (
+from kafka_zk.spark_jobs import batch_kernel as table
+from kafka_zk.spark_jobs import record_kernel as kernel
+from kafka_zk.spark_jobs.arrow_columns import ArrowColumns
+from kafka_zk.spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE
+from kafka_zk.storage.compression import decompress
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set
+from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     CRC_START,
@@ -38,7 +38,7 @@ from storage.record_batch import (
     decode_records,
     encode_record,
 )
-from storage.varint import read_varint
+from kafka_zk.storage.varint import read_varint
 
 _ABORT_MARKER = 0
 _LEGACY_MIN_SIZE = 14

@@ -15,7 +15,7 @@ from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchRequest, write_fetch_request
 from kafka_zk.protocol.request import correlation_id_of, request_header, response_body_position
-from spark_jobs.errors import FetchFailed
+from kafka_zk.spark_jobs.errors import FetchFailed
 
 MAX_FRAME_BYTES = 1 << 30
 NEWEST = {

@@ -14,9 +14,9 @@ from kafka_zk.client.metadata import ClusterMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from spark_jobs.broker_connection import BrokerConnection
-from spark_jobs.errors import FetchFailed, OptionError
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs.broker_connection import BrokerConnection
+from kafka_zk.spark_jobs.errors import FetchFailed, OptionError
+from kafka_zk.storage.types import TopicPartition
 
 EARLIEST = -2
 LATEST = -1

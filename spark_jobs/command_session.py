@@ -20,8 +20,8 @@ from kafka_zk.cli.main import DEBUG_VARIABLE
 def command_session(app_name: str, master: str | None, config: Mapping[str, str]) -> Iterator[Any]:
     """A session that ends with the block. Raises: CommandFailed for whatever Spark raises in the block or before it;
     errors of ours that are one sentence already pass."""
-    from spark_jobs.extraction.spark_failure import reason
-    from spark_jobs.session import spark_session, stop, tell_no_tracebacks
+    from kafka_zk.spark_jobs.extraction.spark_failure import reason
+    from kafka_zk.spark_jobs.session import spark_session, stop, tell_no_tracebacks
 
     debugged = bool(os.environ.get(DEBUG_VARIABLE))
     if not debugged:

@@ -7,29 +7,17 @@ Options are in ``options.py``, columns in ``schema.py``. The driver plans offset
 leaders. What a task imports is kept small (import-linter: the contract ``executors``); ZooKeeper is for the driver.
 """
 
-import functools
-import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from spark_jobs import options as source_options
-from spark_jobs.offset_ranges import OffsetRange
-from spark_jobs.options import SourceOptions
-from spark_jobs.range_settings import FetchSettings
-from spark_jobs.schema import spark_schema
+from kafka_zk.spark_jobs import options as source_options
+from kafka_zk.spark_jobs.options import SourceOptions
+from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
+from kafka_zk.spark_jobs.schema import spark_schema
 
 NAME = "kafka_zk"
-
-
-class RangePartition(InputPartition):
-    """One task: a range and how to fetch it."""
-
-    def __init__(self, offset_range: OffsetRange, settings: FetchSettings) -> None:
-        super().__init__(None)
-        self.offset_range = offset_range
-        self.settings = settings
 
 
 class KafkaZkDataSource(DataSource):
@@ -46,29 +34,9 @@ class KafkaZkDataSource(DataSource):
         return RangeReader(source_options.parse(dict(self.options)))
 
     def streamReader(self, schema: Any) -> Any:
-        from spark_jobs.stream_reader import KafkaZkStreamReader
+        from kafka_zk.spark_jobs.stream_reader import KafkaZkStreamReader
 
         return KafkaZkStreamReader(source_options.parse(dict(self.options), streaming=True))
-
-
-def read_range(partition: InputPartition) -> Iterator[Any]:
-    """The record batches of one task; runs in an executor. Spark plans one empty partition when there are none."""
-    if not isinstance(partition, RangePartition):
-        return iter(())
-    return iter(_range_fetcher()(partition.offset_range, partition.settings))
-
-
-@functools.cache
-def _range_fetcher() -> Any:
-    """The class, imported once a worker, and out of the garbage collector's sight together with all it needs.
-
-    Spark's workers collect garbage after each task, which without this looks at everything that numba brings along:
-    a seventh of the CPU time of a task of 150 MB (measured).
-    """
-    from spark_jobs.range_fetcher import RangeFetcher
-
-    gc.freeze()
-    return RangeFetcher
 
 
 class RangeReader(DataSourceReader):
@@ -78,7 +46,7 @@ class RangeReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        from spark_jobs.driver import Driver
+        from kafka_zk.spark_jobs.driver import Driver
 
         with Driver(self._options) as driver:
             pieces = driver.split(driver.plan())

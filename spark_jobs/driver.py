@@ -5,16 +5,16 @@ The one place where a data source read touches ZooKeeper; executors never import
 
 from collections.abc import Iterable, Mapping
 
-from registry.brokers import BrokerRegistry
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.offsets import OffsetRegistry
-from registry.znodes.consumers import group_id_fault
-from spark_jobs import planner
-from spark_jobs.cluster_client import ClusterClient
-from spark_jobs.errors import OptionError
-from spark_jobs.offset_ranges import OffsetRange
-from spark_jobs.options import SourceOptions
-from storage.types import TopicPartition
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.znodes.consumers import group_id_fault
+from kafka_zk.spark_jobs import planner
+from kafka_zk.spark_jobs.cluster_client import ClusterClient
+from kafka_zk.spark_jobs.errors import OptionError
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.options import SourceOptions
+from kafka_zk.storage.types import TopicPartition
 
 
 class Driver:

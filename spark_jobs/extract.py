@@ -17,16 +17,16 @@ from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import json_option
 from kafka_zk.cli.output import note, print_json, print_table
 from kafka_zk.cli.properties import KEY_VALUE
-from kafka_zk.spark_extra import absent_packages
-from spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
-from spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
+from kafka_zk.embedded.spark_packages import absent_packages
+from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
+from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from spark_jobs.extraction.planning import Extraction, Report
-    from spark_jobs.extraction.progress import Progress
-    from storage.types import TopicPartition
+    from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
+    from kafka_zk.spark_jobs.extraction.progress import Progress
+    from kafka_zk.storage.types import TopicPartition
 
 _COLUMNS = ("topic", "partition", "from_offset", "until_offset", "lag_before", "lag_after")
 
@@ -46,19 +46,19 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
         raise click.BadParameter(f"{error.filename}: {error.strerror}") from error
 
 
-@click.command("extract", short_help="What is new of a topic into a folder by Spark, exactly once.")
+@click.command("extract", short_help="Extract a topic's new records into a folder with Spark, exactly once.")
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
-@click.option("--group", required=True, help="Whose offsets in ZooKeeper say what is new.")
+@click.option("--group", required=True, help="Its offsets in ZooKeeper say what is new.")
 @click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="parquet", show_default=True)
-@click.option("--decode", type=click.Choice(DECODINGS), help="Keys and values are bytes otherwise.")
+@click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
     "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
 )
 @click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN", help="May be repeated.")
-@click.option("--max-records", type=click.IntRange(1), help="At most so many in this run.")
-@click.option("--max-records-per-task", type=click.IntRange(1), help="Cut large partitions into several tasks.")
+@click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
+@click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
 @click.option(
     "--until", default="now", show_default=True, metavar="TIME", help="Stop there: ms, or 2026-11-21T06:00Z."
 )
@@ -87,13 +87,13 @@ def command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Extract with Spark what is new of topics, from the group's offsets in ZooKeeper on, each record exactly once.
+    """Extract the new records of topics with Spark, from the group's offsets in ZooKeeper on, each exactly once.
 
-    Every run adds one folder range=... to DIR, named by its offsets, or none when nothing is new. Killed at any moment,
-    the next run finishes or repeats the range.
+    Every run adds one folder range=... to DIR, named by its offsets, or none if nothing is new. If a run is killed, the
+    next one finishes or repeats the range.
 
-    Exit codes: 0 extracted, or nothing was new; 1 failed; 2 used wrongly; 3 the group has another live member;
-    4 somebody else moved the group's offsets meanwhile.
+    Exit codes: 0 extracted, or nothing was new; 1 failed; 2 wrong usage; 3 the group has another live member;
+    4 someone else changed the group's offsets meanwhile.
 
     \b
     kafka-zk extract --zookeeper 127.0.0.1:2181 --group lake --topic flights --to ./lake
@@ -102,8 +102,8 @@ def command(
     """
     if told := absent_packages():
         raise CommandFailed(told)
-    from spark_jobs.extraction import job
-    from spark_jobs.extraction.planning import Extraction
+    from kafka_zk.spark_jobs.extraction import job
+    from kafka_zk.spark_jobs.extraction.planning import Extraction
 
     try:
         extraction = Extraction(
@@ -133,8 +133,8 @@ def command(
 
 
 def _run(extraction: "Extraction", master: str | None, conf: Mapping[str, str]) -> "Report":
-    from spark_jobs.command_session import command_session
-    from spark_jobs.extraction.job import extract
+    from kafka_zk.spark_jobs.command_session import command_session
+    from kafka_zk.spark_jobs.extraction.job import extract
 
     tell = note if sys.stderr.isatty() else lambda _: None
     tell("Spark starts")
@@ -166,7 +166,7 @@ def _progress() -> "Iterator[Progress]":
 
 
 def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
-    from spark_jobs.extraction.steps import Leftover
+    from kafka_zk.spark_jobs.extraction.steps import Leftover
 
     rows = [asdict(each) for each in report.partitions]
     if as_json:
@@ -190,7 +190,7 @@ def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
         note(f"{planned:,} offsets would be extracted, {_lag(report)}; nothing was done")
         return
     if report.recovered != Leftover.NOTHING.value:
-        note(f"an earlier run had not come to its end: {report.recovered}")
+        note(f"an earlier run was not completed: {report.recovered}")
     for folder in report.published:
         note(f"published {folder}")
     rate = f"{report.records:,} records in {report.seconds:.1f} s, {report.records_per_second:,.0f} a second"

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class OffsetRange(NamedTuple):

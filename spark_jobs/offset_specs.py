@@ -7,8 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from spark_jobs.errors import OptionError
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs.errors import OptionError
+from kafka_zk.storage.types import TopicPartition
 
 EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs import offset_specs as specs
-from spark_jobs.errors import OptionError
-from spark_jobs.offset_specs import AtOffsets, Committed, Earliest, Latest, OffsetSpec
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs import offset_specs as specs
+from kafka_zk.spark_jobs.errors import OptionError
+from kafka_zk.spark_jobs.offset_specs import AtOffsets, Committed, Earliest, Latest, OffsetSpec
+from kafka_zk.storage.types import TopicPartition
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _REFUSED = {

@@ -9,14 +9,14 @@ Tests: tests/spark_jobs/test_planner.py.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from spark_jobs import offset_ranges
-from spark_jobs.cluster_client import EARLIEST, LATEST, NO_OFFSET, ClientSettings
-from spark_jobs.errors import DataLoss, OptionError
-from spark_jobs.offset_ranges import OffsetRange
-from spark_jobs.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest, OffsetSpec
-from spark_jobs.options import SourceOptions, kafka_number
-from spark_jobs.range_settings import FetchSettings
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs import offset_ranges
+from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST, NO_OFFSET, ClientSettings
+from kafka_zk.spark_jobs.errors import DataLoss, OptionError
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest, OffsetSpec
+from kafka_zk.spark_jobs.options import SourceOptions, kafka_number
+from kafka_zk.spark_jobs.range_settings import FetchSettings
+from kafka_zk.storage.types import TopicPartition
 
 Offsets = dict[TopicPartition, int]
 ReadCommitted = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]

@@ -18,14 +18,14 @@ import pyarrow as pa
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from spark_jobs.arrow_columns import ArrowColumns
-from spark_jobs.batch_decoder import AbortedTransaction, BatchDecoder, Fetched, scan
-from spark_jobs.broker_connection import BrokerConnection
-from spark_jobs.cluster_client import BROKEN, EARLIEST, LATEST, ClusterClient
-from spark_jobs.errors import DataLoss, FetchFailed
-from spark_jobs.offset_ranges import OffsetRange
-from spark_jobs.range_settings import FetchSettings
-from storage.errors import StorageError
+from kafka_zk.spark_jobs.arrow_columns import ArrowColumns
+from kafka_zk.spark_jobs.batch_decoder import AbortedTransaction, BatchDecoder, Fetched, scan
+from kafka_zk.spark_jobs.broker_connection import BrokerConnection
+from kafka_zk.spark_jobs.cluster_client import BROKEN, EARLIEST, LATEST, ClusterClient
+from kafka_zk.spark_jobs.errors import DataLoss, FetchFailed
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.range_settings import FetchSettings
+from kafka_zk.storage.errors import StorageError
 
 _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR))
 

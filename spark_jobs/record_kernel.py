@@ -12,7 +12,7 @@ numba keeps the compiled code in a cache beside this file, or in the user's cach
 import numpy as np
 from numba import njit, types
 
-from spark_jobs.batch_kernel import (
+from kafka_zk.spark_jobs.batch_kernel import (
     ATTRIBUTES,
     BASE_OFFSET,
     BASE_TIMESTAMP,

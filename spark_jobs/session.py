@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_zk.embedded.java import Java, find_java
-from kafka_zk.spark_extra import OLDEST_JAVA
+from kafka_zk.embedded.spark_packages import OLDEST_JAVA
 
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 _WRAPPER = """#!/bin/sh
@@ -68,7 +68,7 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
     prepare_environment()
     from pyspark.sql import SparkSession
 
-    from spark_jobs.datasource import KafkaZkDataSource
+    from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
 
     builder = SparkSession.builder.appName(app_name)
     if master:

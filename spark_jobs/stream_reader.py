@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from spark_jobs import offset_ranges
-from spark_jobs.cluster_client import EARLIEST, LATEST
-from spark_jobs.datasource import RangePartition, read_range
-from spark_jobs.errors import DataLoss
-from spark_jobs.offset_specs import format_offsets, offsets_of
-from spark_jobs.options import SourceOptions
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs import offset_ranges
+from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
+from kafka_zk.spark_jobs.errors import DataLoss
+from kafka_zk.spark_jobs.offset_specs import format_offsets, offsets_of
+from kafka_zk.spark_jobs.options import SourceOptions
+from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
+from kafka_zk.storage.types import TopicPartition
 
 if TYPE_CHECKING:
-    from spark_jobs.driver import Driver
+    from kafka_zk.spark_jobs.driver import Driver
 
 Offsets = dict[TopicPartition, int]
 
@@ -81,7 +81,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _connected(self) -> "Driver":
         if self._driver is None:
-            from spark_jobs.driver import Driver
+            from kafka_zk.spark_jobs.driver import Driver
 
             self._driver = Driver(self._options)
         return self._driver

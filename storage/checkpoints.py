@@ -2,16 +2,24 @@
 
 Used by ``recovery-point-offset-checkpoint``, ``replication-offset-checkpoint``, ``log-start-offset-checkpoint`` and
 ``cleaner-offset-checkpoint`` (topic, partition, offset) and by ``leader-epoch-checkpoint`` (epoch, start offset).
+Nothing in them is believed that no broker writes: they have no checksum, and a wrong number costs records.
 Source: CheckpointFile.java, OffsetCheckpointFile.scala@3.9. Tests: tests/storage/test_partition_files.py.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
-from storage.errors import CorruptCheckpoint
-from storage.files import read_file, write_atomically
-from storage.types import TopicPartition
+from kafka_zk.storage.errors import CorruptCheckpoint
+from kafka_zk.storage.files import read_file, write_atomically
+from kafka_zk.storage.types import TopicPartition
+
+MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
+"""No log begins or ends beyond it: a segment must fit behind it."""
+MAX_INT = (1 << 31) - 1
 
 _VERSION = "0"
+_NUMBER = re.compile("[0-9]{1,19}")
+_TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
 
 
 def format_checkpoint(rows: Iterable[tuple[object, ...]]) -> bytes:
@@ -22,32 +30,48 @@ def format_checkpoint(rows: Iterable[tuple[object, ...]]) -> bytes:
 
 def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]]:
     """The rows of a checkpoint file; raises CorruptCheckpoint if it is not one."""
-    lines = data.decode(errors="replace").splitlines()
-    if len(lines) < 2 or lines[0] != _VERSION or not lines[1].isdigit():
-        raise CorruptCheckpoint(f"{path}: expected version {_VERSION} and a count in the first two lines")
+    try:
+        lines = data.decode("ascii").splitlines()
+    except UnicodeDecodeError:
+        raise CorruptCheckpoint(f"{path}: it is not a text") from None
+    if data and not data.endswith(b"\n"):
+        raise CorruptCheckpoint(f"{path}: the last line has no end, so it may have been longer")
+    if not lines or lines[0] != _VERSION:
+        raise CorruptCheckpoint(f"{path}: expected version {_VERSION} in the first line")
+    count = parse_number(lines[1] if len(lines) > 1 else "", MAX_INT, path)
     rows = [line.split() for line in lines[2:] if line]
-    if len(rows) != int(lines[1]):
-        raise CorruptCheckpoint(f"{path}: {lines[1]} entries announced, {len(rows)} found")
+    if len(rows) != count:
+        raise CorruptCheckpoint(f"{path}: {count} entries announced, {len(rows)} found")
     if any(len(row) != field_count for row in rows):
         raise CorruptCheckpoint(f"{path}: an entry does not have {field_count} fields")
     return rows
 
 
+def parse_number(text: str, maximum: int, path: str) -> int:
+    """A number from 0 to ``maximum``, as a checkpoint writes it; raises CorruptCheckpoint for anything else."""
+    number = int(text) if _NUMBER.fullmatch(text) else -1
+    if not 0 <= number <= maximum:
+        raise CorruptCheckpoint(f"{path}: {text[:30]!r} is not a number from 0 to {maximum}")
+    return number
+
+
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """The offsets of a checkpoint file, empty if there is no such file.
 
-    Raises: CorruptCheckpoint if the file cannot be read as one.
+    Raises: CorruptCheckpoint if the file cannot be read as one; OSError.
     """
     data = read_file(path)
     if data is None:
         return {}
-    try:
-        return {
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, partition, offset in parse_checkpoint(data, 3, path)
-        }
-    except ValueError as error:
-        raise CorruptCheckpoint(f"{path}: {error}") from error
+    offsets: dict[TopicPartition, int] = {}
+    for topic, partition, offset in parse_checkpoint(data, 3, path):
+        topic_partition = TopicPartition(topic, parse_number(partition, MAX_INT, path))
+        if not _TOPIC.fullmatch(topic):
+            raise CorruptCheckpoint(f"{path}: {topic[:30]!r} is not the name of a topic")
+        if topic_partition in offsets:
+            raise CorruptCheckpoint(f"{path}: {topic_partition} is in it twice")
+        offsets[topic_partition] = parse_number(offset, MAX_OFFSET, path)
+    return offsets
 
 
 def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:

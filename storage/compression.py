@@ -6,18 +6,21 @@
 - lz4: frame format with independent blocks; Java's reader refuses linked ones, so they are refused here too.
 - zstd: frames, several accepted.
 
+``StreamCompressor`` and ``decompress_chunks`` do it piece by piece, for data that shall never be in memory as a whole.
+
 The libraries are imported on first use, so that a process that never meets a codec does not need it.
 Tests: tests/storage/test_compression.py.
 """
 
 import zlib
+from collections.abc import Iterator
 from enum import IntEnum
 from importlib import import_module
 from struct import Struct
 from struct import error as StructError
 from typing import Any
 
-from storage.errors import CorruptRecord, UnsupportedCompression
+from kafka_zk.storage.errors import CorruptRecord, UnpacksTooBig, UnsupportedCompression
 
 
 class Compression(IntEnum):
@@ -31,12 +34,19 @@ class Compression(IntEnum):
 
 
 DEFAULT_MAX_SIZE_BYTES = 128 * 1024 * 1024
+CHUNK_BYTES = 64 * 1024
 Data = bytes | bytearray | memoryview
 
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2  # magic, version, lowest compatible version
 _XERIAL_MAGIC = _XERIAL_HEADER[:8]
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _INT = Struct(">i")
+_FREE_PARTS = 1000
+_PART_BYTES = 1024
+_GZIP_INPUT_BYTES = 8 * 1024
+"""What the library has not used of its input it copies, so it gets little at a time."""
+_SNAPPY_MOST_GROWTH = 22  # three bytes stand for 64 at most
+_LZ4_INPUT_BYTES = 64 * 1024
 _LZ4_FIRST_STEP_BYTES = 64 * 1024
 """The library reserves the whole bound at once; in steps a batch of 16 KB costs a tenth (measured)."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
@@ -64,53 +74,72 @@ def compress(codec: Compression | int, data: Data, level: int | None = None) -> 
 def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     """Decompress; the result is never bigger than ``max_size_bytes``, not even for a moment.
 
-    Raises: CorruptRecord if the data are damaged, cut off or grow beyond the bound; UnsupportedCompression for a codec
-    that nobody knows or whose library is not installed.
+    Raises: UnpacksTooBig if the data grow beyond the bound, CorruptRecord if they are damaged or cut off;
+    UnsupportedCompression for a codec that nobody knows or whose library is not installed.
     """
+    chunks = list(decompress_chunks(codec, data, max_size_bytes, max_size_bytes + 1))
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def decompress_chunks(
+    codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[bytes]:
+    """Decompress piece by piece, so that no more than ``chunk_bytes`` are in memory (of snappy, one block).
+
+    A chunk may be empty. Data in countless empty parts (gzip members, lz4 frames, snappy blocks) are refused like
+    damaged ones: each costs as much as a thousand bytes. Raises: as ``decompress``, each when it is met.
+    """
+    chunks: Iterator[bytes]
     match codec:
         case Compression.none:
-            result = bytes(data)
+            view = memoryview(data)
+            chunks = (bytes(view[start : start + chunk_bytes]) for start in range(0, len(view), chunk_bytes))
         case Compression.gzip:
-            result = _decompress_gzip(data, max_size_bytes)
+            chunks = _gzip_chunks(memoryview(data), chunk_bytes)
         case Compression.snappy:
-            result = _decompress_snappy(bytes(data), max_size_bytes)
+            chunks = _snappy_chunks(memoryview(data), max_size_bytes)
         case Compression.lz4:
-            result = _decompress_lz4(bytes(data), max_size_bytes)
+            chunks = _lz4_chunks(memoryview(data), chunk_bytes)
         case Compression.zstd:
-            result = _decompress_zstd(data, max_size_bytes)
+            chunks = _zstd_chunks(data, chunk_bytes)
         case _:
             raise UnsupportedCompression(f"unknown compression codec {codec}")
-    if len(result) > max_size_bytes:
-        raise _too_big(max_size_bytes)
-    return result
-
-
-def _too_big(max_size_bytes: int) -> CorruptRecord:
-    return CorruptRecord(f"compressed data grow beyond {max_size_bytes} bytes")
-
-
-def _decompress_gzip(data: Data, max_size_bytes: int) -> bytes:
-    parts = []
-    room = max_size_bytes + 1
-    rest: Data = data
-    while rest:
-        member = zlib.decompressobj(31)
-        try:
-            part = member.decompress(rest, room)
-        except zlib.error as error:
-            raise CorruptRecord(f"gzip: {error}") from error
-        parts.append(part)
-        room -= len(part)
-        if room <= 0:
+    size_bytes = 0
+    for count, chunk in enumerate(chunks):
+        size_bytes += len(chunk)
+        if size_bytes > max_size_bytes:
             raise _too_big(max_size_bytes)
-        if not member.eof:
-            raise CorruptRecord("gzip: the data end in the middle")
-        rest = member.unused_data
-    return b"".join(parts)
+        if count > _FREE_PARTS + size_bytes // _PART_BYTES:
+            raise CorruptRecord(f"{count} parts in {size_bytes} bytes of uncompressed data")
+        yield chunk
+
+
+def _too_big(max_size_bytes: int) -> UnpacksTooBig:
+    return UnpacksTooBig(f"compressed data grow beyond {max_size_bytes} bytes")
+
+
+def _gzip_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
+    position = 0
+    while position < len(data):
+        member = zlib.decompressobj(31)
+        rest: Data = b""
+        while not member.eof:
+            if not rest:
+                rest = data[position : position + _GZIP_INPUT_BYTES]
+                position += len(rest)
+                if not rest:
+                    raise CorruptRecord("gzip: the data end in the middle")
+            try:
+                chunk = member.decompress(rest, chunk_bytes)
+            except zlib.error as error:
+                raise CorruptRecord(f"gzip: {error}") from error
+            rest = member.unconsumed_tail
+            yield chunk
+        position -= len(member.unused_data)
 
 
 def _compress_snappy(data: Data) -> bytes:
-    snappy = _library("snappy")
+    snappy = library("snappy")
     view = memoryview(data)
     parts = [_XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
@@ -119,11 +148,10 @@ def _compress_snappy(data: Data) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: bytes, max_size_bytes: int) -> bytes:
-    if not data.startswith(_XERIAL_MAGIC):
-        return _decompress_snappy_block(data, max_size_bytes)
-    parts = []
-    room = max_size_bytes
+def _snappy_chunks(data: memoryview, max_size_bytes: int) -> Iterator[bytes]:
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        yield _snappy_block(data, max_size_bytes)
+        return
     position = len(_XERIAL_HEADER)
     while position < len(data):
         try:
@@ -133,15 +161,14 @@ def _decompress_snappy(data: bytes, max_size_bytes: int) -> bytes:
         position += _INT.size
         if not 0 < length <= len(data) - position:
             raise CorruptRecord(f"snappy: a block of {length} bytes with {len(data) - position} left")
-        part = _decompress_snappy_block(data[position : position + length], room)
-        parts.append(part)
-        room -= len(part)
+        block = _snappy_block(data[position : position + length], max_size_bytes)
+        max_size_bytes -= len(block)
+        yield block
         position += length
-    return b"".join(parts)
 
 
-def _decompress_snappy_block(block: bytes, max_size_bytes: int) -> bytes:
-    """One raw block; it starts with its uncompressed size as an unsigned varint, so the bound is checked first."""
+def _snappy_block(block: memoryview, max_size_bytes: int) -> bytes:
+    """One raw block; it starts with its uncompressed size as an unsigned varint, so the bounds are checked first."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
@@ -152,15 +179,17 @@ def _decompress_snappy_block(block: bytes, max_size_bytes: int) -> bytes:
         raise CorruptRecord("snappy: no valid size at the start of a block")
     if size > max_size_bytes:
         raise _too_big(max_size_bytes)
-    snappy = _library("snappy")
+    if size > len(block) * _SNAPPY_MOST_GROWTH:
+        raise CorruptRecord(f"snappy: a block of {len(block)} bytes cannot hold {size}")
+    snappy = library("snappy")
     try:
-        return bytes(snappy.uncompress(block))
+        return bytes(snappy.uncompress(bytes(block)))
     except Exception as error:  # the library's error class depends on its version
         raise CorruptRecord(f"snappy: {error}") from error
 
 
 def _compress_lz4(data: Data, level: int | None) -> bytes:
-    frame = _library("lz4.frame")
+    frame = library("lz4.frame")
     compressed: bytes = frame.compress(
         data,
         compression_level=0 if level is None else level,
@@ -171,58 +200,47 @@ def _compress_lz4(data: Data, level: int | None) -> bytes:
     return compressed
 
 
-def _decompress_lz4(data: bytes, max_size_bytes: int) -> bytes:
-    frame = _library("lz4.frame")
-    parts = []
-    room = max_size_bytes + 1
-    while data:
-        if len(data) < 7 or data[:4] != _LZ4_MAGIC:
+def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
+    frame = library("lz4.frame")
+    position = 0
+    while position < len(data):
+        if len(data) - position < 7 or data[position : position + 4] != _LZ4_MAGIC:
             raise CorruptRecord("lz4: no frame at the start")
-        if not data[4] & _LZ4_INDEPENDENT_FLAG:
+        if not data[position + 4] & _LZ4_INDEPENDENT_FLAG:
             raise CorruptRecord("lz4: linked blocks, which Kafka does not read")
         decompressor = frame.LZ4FrameDecompressor()
-        rest: Data = data
         step = max(_LZ4_FIRST_STEP_BYTES, 4 * len(data))
-        while room > 0 and not decompressor.eof:
+        while not decompressor.eof:
+            rest = bytes(data[position : position + _LZ4_INPUT_BYTES]) if decompressor.needs_input else b""
+            if decompressor.needs_input and not rest:
+                raise CorruptRecord("lz4: the data end in the middle")
+            position += len(rest)
             try:
-                part = decompressor.decompress(rest, max_length=min(room, step))
+                chunk = decompressor.decompress(rest, max_length=min(chunk_bytes, step))
             except (RuntimeError, EOFError, ValueError) as error:
                 raise CorruptRecord(f"lz4: {error}") from error
-            parts.append(part)
-            room -= len(part)
-            rest = b""
             step *= 4
-            if not part and decompressor.needs_input:
-                break
-        if room <= 0:
-            raise _too_big(max_size_bytes)
-        if not decompressor.eof:
-            raise CorruptRecord("lz4: the data end in the middle")
-        data = decompressor.unused_data or b""
-    return b"".join(parts)
+            yield chunk
+        position -= len(decompressor.unused_data or b"")
 
 
 def _compress_zstd(data: Data, level: int | None) -> bytes:
-    zstandard = _library("zstandard")
+    zstandard = library("zstandard")
     compressed: bytes = zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
     return compressed
 
 
-def _decompress_zstd(data: Data, max_size_bytes: int) -> bytes:
-    zstandard = _library("zstandard")
-    parts = []
-    room = max_size_bytes + 1
+def _zstd_chunks(data: Data, chunk_bytes: int) -> Iterator[bytes]:
+    zstandard = library("zstandard")
     try:
         with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-            while room > 0 and (part := reader.read(room)):
-                parts.append(part)
-                room -= len(part)
+            while chunk := reader.read(chunk_bytes):
+                yield chunk
     except zstandard.ZstdError as error:
         raise CorruptRecord(f"zstd: {error}") from error
-    return b"".join(parts)
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
     """Import a codec's library; typed Any because two of the three ship no types."""
     try:
         return import_module(name)

@@ -1,4 +1,4 @@
-"""The table of topic-level configuration keys: type, default, what is allowed, the server's key for the default.
+"""The table of topic-level configuration keys: type, default, what is allowed.
 
 Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicConfigSynonyms.java); the texts are ours.
 """
@@ -6,7 +6,7 @@ Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicCo
 from collections.abc import Callable
 from typing import NamedTuple
 
-from storage.errors import InvalidConfig
+from kafka_zk.storage.errors import InvalidConfig
 
 LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
@@ -22,7 +22,6 @@ class TopicConfig(NamedTuple):
     type: str
     default: Value
     allowed: str
-    server_key: str | None
     documentation: str
     check: Callable[[Value], bool]
 
@@ -82,19 +81,17 @@ def _number(
     type_name: str,
     default: float,
     low: float | None,
-    server_key: str | None,
     documentation: str,
     high: float | None = None,
 ) -> TopicConfig:
     if low is None:
-        return TopicConfig(type_name, default, "any number", server_key, documentation, lambda value: True)
+        return TopicConfig(type_name, default, "any number", documentation, lambda value: True)
     if high is None:
         allowed = f"at least {low}"
         return TopicConfig(
             type_name,
             default,
             allowed,
-            server_key,
             documentation,
             lambda value: isinstance(value, int) and value >= low,
         )
@@ -102,19 +99,18 @@ def _number(
         type_name,
         default,
         f"between {low} and {high}",
-        server_key,
         documentation,
         lambda value: isinstance(value, int | float) and low <= value <= high,
     )
 
 
-def _choice(default: str, choices: tuple[str, ...], server_key: str | None, documentation: str) -> TopicConfig:
+def _choice(default: str, choices: tuple[str, ...], documentation: str) -> TopicConfig:
     allowed = "one of " + ", ".join(choices)
-    return TopicConfig("STRING", default, allowed, server_key, documentation, lambda value: value in choices)
+    return TopicConfig("STRING", default, allowed, documentation, lambda value: value in choices)
 
 
-def _boolean(default: bool, server_key: str | None, documentation: str) -> TopicConfig:
-    return TopicConfig("BOOLEAN", default, "true or false", server_key, documentation, lambda value: True)
+def _boolean(default: bool, documentation: str) -> TopicConfig:
+    return TopicConfig("BOOLEAN", default, "true or false", documentation, lambda value: True)
 
 
 def _gzip_level(value: Value) -> bool:
@@ -146,107 +142,107 @@ _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 TOPIC_CONFIGS: dict[str, TopicConfig] = {
     "cleanup.policy": TopicConfig(
-        "LIST", ("delete",), "a list of delete, compact", "log.cleanup.policy",
+        "LIST", ("delete",), "a list of delete, compact",
         "What happens to old segments: delete removes them, compact keeps the last record of each key.",
         _is_policy_list,
     ),
     "compression.gzip.level": TopicConfig(
-        "INT", -1, "-1 or between 1 and 9", "compression.gzip.level",
+        "INT", -1, "-1 or between 1 and 9",
         "Level used when compression.type is gzip.", _gzip_level,
     ),
     "compression.lz4.level": _number(
-        "INT", 9, 1, "compression.lz4.level", "Level used when compression.type is lz4.", 17
+        "INT", 9, 1, "Level used when compression.type is lz4.", 17
     ),
     "compression.type": _choice(
-        "producer", _CODECS, "compression.type", "Codec on disk; producer keeps what the producer chose."
+        "producer", _CODECS, "Codec on disk; producer keeps what the producer chose."
     ),
     "compression.zstd.level": _number(
-        "INT", 3, -131072, "compression.zstd.level", "Level used when compression.type is zstd.", 22
+        "INT", 3, -131072, "Level used when compression.type is zstd.", 22
     ),
     "delete.retention.ms": _number(
-        "LONG", _DAY_MS, 0, "log.cleaner.delete.retention.ms", "How long compaction keeps a deletion marker."
+        "LONG", _DAY_MS, 0, "How long compaction keeps a deletion marker."
     ),
     "file.delete.delay.ms": _number(
-        "LONG", 60_000, 0, "log.segment.delete.delay.ms", "Wait between renaming a file for deletion and removing it."
+        "LONG", 60_000, 0, "Wait between renaming a file for deletion and removing it."
     ),
     "flush.messages": _number(
-        "LONG", LONG_MAX, 1, "log.flush.interval.messages", "fsync after this many records."
+        "LONG", LONG_MAX, 1, "fsync after this many records."
     ),
-    "flush.ms": _number("LONG", LONG_MAX, 0, "log.flush.interval.ms", "fsync when data are older than this."),
+    "flush.ms": _number("LONG", LONG_MAX, 0, "fsync when data are older than this."),
     "follower.replication.throttled.replicas": TopicConfig(
-        "LIST", (), "* or a list of partition:broker", None,
+        "LIST", (), "* or a list of partition:broker",
         "Replicas whose fetching is throttled.", _is_throttle_list,
     ),
     "index.interval.bytes": _number(
-        "INT", 4096, 0, "log.index.interval.bytes", "Bytes of log between two index entries."
+        "INT", 4096, 0, "Bytes of log between two index entries."
     ),
     "leader.replication.throttled.replicas": TopicConfig(
-        "LIST", (), "* or a list of partition:broker", None,
+        "LIST", (), "* or a list of partition:broker",
         "Replicas whose serving to followers is throttled.", _is_throttle_list,
     ),
     "local.retention.bytes": _number(
-        "LONG", -2, -2, "log.local.retention.bytes", "Local size limit with remote storage; -2 means retention.bytes."
+        "LONG", -2, -2, "Local size limit with remote storage; -2 means retention.bytes."
     ),
     "local.retention.ms": _number(
-        "LONG", -2, -2, "log.local.retention.ms", "Local age limit with remote storage; -2 means retention.ms."
+        "LONG", -2, -2, "Local age limit with remote storage; -2 means retention.ms."
     ),
     "max.compaction.lag.ms": _number(
-        "LONG", LONG_MAX, 1, "log.cleaner.max.compaction.lag.ms", "Longest time a record may stay uncompacted."
+        "LONG", LONG_MAX, 1, "Longest time a record may stay uncompacted."
     ),
     "max.message.bytes": _number(
-        "INT", 1024 * 1024 + 12, 0, "message.max.bytes", "Largest record batch, compressed, that is accepted."
+        "INT", 1024 * 1024 + 12, 0, "Largest record batch, compressed, that is accepted."
     ),
     "message.downconversion.enable": _boolean(
-        True, "log.message.downconversion.enable", "Whether old fetchers get batches in their own format."
+        True, "Whether old fetchers get batches in their own format."
     ),
     "message.format.version": TopicConfig(
-        "STRING", "3.0-IV1", "a Kafka version such as 3.0-IV1", "log.message.format.version",
+        "STRING", "3.0-IV1", "a Kafka version such as 3.0-IV1",
         "Ignored since Kafka 3.0: magic 2 is stored.", _is_format_version,
     ),
     "message.timestamp.after.max.ms": _number(
-        "LONG", LONG_MAX, 0, "log.message.timestamp.after.max.ms",
+        "LONG", LONG_MAX, 0,
         "How far a record's timestamp may lie after the broker's clock.",
     ),
     "message.timestamp.before.max.ms": _number(
-        "LONG", LONG_MAX, 0, "log.message.timestamp.before.max.ms",
+        "LONG", LONG_MAX, 0,
         "How far a record's timestamp may lie before the broker's clock.",
     ),
     "message.timestamp.difference.max.ms": _number(
-        "LONG", LONG_MAX, 0, "log.message.timestamp.difference.max.ms",
+        "LONG", LONG_MAX, 0,
         "Old key for both timestamp bounds; used where the newer ones keep their default.",
     ),
     "message.timestamp.type": _choice(
-        "CreateTime", ("CreateTime", "LogAppendTime"), "log.message.timestamp.type",
+        "CreateTime", ("CreateTime", "LogAppendTime"),
         "Whose clock a record's timestamp is: the producer's or the broker's.",
     ),
     "min.cleanable.dirty.ratio": _number(
-        "DOUBLE", 0.5, 0, "log.cleaner.min.cleanable.ratio", "Uncompacted share that makes a log compactable.", 1
+        "DOUBLE", 0.5, 0, "Uncompacted share that makes a log compactable.", 1
     ),
     "min.compaction.lag.ms": _number(
-        "LONG", 0, 0, "log.cleaner.min.compaction.lag.ms", "Shortest time a record stays uncompacted."
+        "LONG", 0, 0, "Shortest time a record stays uncompacted."
     ),
     "min.insync.replicas": _number(
-        "INT", 1, 1, "min.insync.replicas", "Replicas that must hold a record for acks=all to succeed."
+        "INT", 1, 1, "Replicas that must hold a record for acks=all to succeed."
     ),
-    "preallocate": _boolean(False, "log.preallocate", "Whether to reserve a new segment's space at once."),
-    "remote.log.copy.disable": _boolean(False, None, "Remote storage: stop copying."),
-    "remote.log.delete.on.disable": _boolean(False, None, "Remote storage: delete when disabled."),
-    "remote.storage.enable": _boolean(False, None, "Remote storage; there is none in ZooKeeper mode here."),
+    "preallocate": _boolean(False, "Whether to reserve a new segment's space at once."),
+    "remote.log.copy.disable": _boolean(False, "Remote storage: stop copying."),
+    "remote.log.delete.on.disable": _boolean(False, "Remote storage: delete when disabled."),
+    "remote.storage.enable": _boolean(False, "Remote storage; there is none in ZooKeeper mode here."),
     "retention.bytes": _number(
-        "LONG", -1, None, "log.retention.bytes", "Size of a partition above which old segments go; negative: no limit."
+        "LONG", -1, None, "Size of a partition above which old segments go; negative: no limit."
     ),
     "retention.ms": _number(
-        "LONG", _WEEK_MS, -1, "log.retention.ms", "Age above which segments go; -1: no limit."
+        "LONG", _WEEK_MS, -1, "Age above which segments go; -1: no limit."
     ),
-    "segment.bytes": _number("INT", 1 << 30, 14, "log.segment.bytes", "Size of a segment file."),
+    "segment.bytes": _number("INT", 1 << 30, 14, "Size of a segment file."),
     "segment.index.bytes": _number(
-        "INT", _DEFAULT_INDEX_BYTES, 4, "log.index.size.max.bytes", "Largest size of an index file."
+        "INT", _DEFAULT_INDEX_BYTES, 4, "Largest size of an index file."
     ),
     "segment.jitter.ms": _number(
-        "LONG", 0, 0, "log.roll.jitter.ms", "Random part subtracted from segment.ms so that not all roll at once."
+        "LONG", 0, 0, "Random part subtracted from segment.ms so that not all roll at once."
     ),
-    "segment.ms": _number("LONG", _WEEK_MS, 1, "log.roll.ms", "Age after which a segment is closed even if not full."),
+    "segment.ms": _number("LONG", _WEEK_MS, 1, "Age after which a segment is closed even if not full."),
     "unclean.leader.election.enable": _boolean(
-        False, "unclean.leader.election.enable", "Whether a replica outside the ISR may become leader, losing data."
+        False, "Whether a replica outside the ISR may become leader, losing data."
     ),
 }  # fmt: skip

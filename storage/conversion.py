@@ -1,65 +1,139 @@
 """Between the record formats: old producers' sets up to magic 2, batches down to what old consumers read.
 
-Pure functions of bytes. Going down loses headers and control batches, to magic 0 also timestamps; each batch keeps its
-codec. Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests: tests/storage/test_legacy_message_set.py.
+Functions of bytes, which go through the records as a stream and refuse more than ``record_stream.MAX_RECORDS`` of them.
+Going down loses headers and control batches, to magic 0 also timestamps; each batch keeps its codec.
+Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests: tests/storage/test_legacy_message_set.py.
 """
 
-from storage.compression import Compression
-from storage.errors import InvalidRecord, InvalidTimestamp
-from storage.legacy_message_set import LegacyMessage, iter_entries, read_message_set, write_message_set
-from storage.log_validator import storable
-from storage.record_batch import (
+from collections.abc import Iterator
+
+from kafka_zk.storage.batch_writer import BatchWriter
+from kafka_zk.storage.compression import Compression
+from kafka_zk.storage.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompression
+from kafka_zk.storage.legacy_message_set import LegacyEntry, encode_message, iter_entries, open_wrapper, wrap
+from kafka_zk.storage.record_batch import (
     MAX_UNCOMPRESSED_BYTES,
     TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
     Buffer,
-    RecordBatchBuilder,
-    decode_records,
     iter_batches,
 )
-from storage.varint import as_long
+from kafka_zk.storage.record_stream import MAX_RECORDS, batch_chunks, check_count, key_and_value, walk
+from kafka_zk.storage.stream_compressor import StreamCompressor
+from kafka_zk.storage.varint import as_long, encode_varint
 
 
-def up_convert(message_set: Buffer, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> bytes:
-    """One magic-2 batch with the messages of a producer's magic-0 or magic-1 set.
+def up_convert(
+    message_set: Buffer,
+    *,
+    max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
+    max_size_bytes: int | None = None,
+) -> bytearray:
+    """One magic-2 batch with the messages of a producer's magic-0 or magic-1 set, in the set's codec.
 
-    The codec is that of the set's last entry. Offsets start at 0, timestamps are -1 where there were none.
-    Raises: CorruptRecord, InvalidRecord (empty set), InvalidTimestamp (a producer may not set LogAppendTime, nor go
-        below -1), UnsupportedCompression.
+    Offsets are given anew from 0, whatever a wrapper's messages say; timestamps are -1 where there were none.
+    Raises: CorruptRecord, InvalidRecord (empty set, mixed magics, a wrapper that is not alone, too many messages),
+        InvalidTimestamp (a producer may not set LogAppendTime, nor go below -1), UnsupportedCompression,
+        RecordTooLarge (the batch is beyond ``max_size_bytes``).
     """
-    codec = 0
+    writer: BatchWriter | None = None
+    for codec, message in _messages(message_set, max_uncompressed_bytes):
+        if writer is None:
+            writer = BatchWriter(codec, max_size_bytes=max_size_bytes)
+        if writer.count == MAX_RECORDS:
+            raise InvalidRecord(f"more than {MAX_RECORDS} messages in a set")
+        writer.add(message.timestamp_ms, b"".join((_field(message.key), _field(message.value), b"\0")))
+    if writer is None:
+        raise InvalidRecord("a message set without messages")
+    return writer.finish()
+
+
+def _messages(message_set: Buffer, max_uncompressed_bytes: int) -> Iterator[tuple[Compression, LegacyEntry]]:
+    """A set's messages, a wrapper opened, and the codec."""
+    first: LegacyEntry | None = None
     for entry in iter_entries(message_set):
-        codec = entry.codec
         if entry.log_append_time:
             raise InvalidTimestamp("a producer may not set LogAppendTime on its messages")
-    builder: RecordBatchBuilder | None = None
-    for message in read_message_set(message_set, max_uncompressed_bytes=max_uncompressed_bytes):
-        if builder is None:
-            builder = RecordBatchBuilder(Compression(codec))
-        builder.append(storable(message.timestamp_ms), message.key, message.value)
-    if builder is None:
-        raise InvalidRecord("a message set without messages")
-    return builder.build()
+        if first is None:
+            first = entry
+        elif first.codec or entry.codec or entry.magic != first.magic:
+            raise InvalidRecord("a compressed message must be alone in its set, and all must have the same magic")
+        if not entry.codec:
+            yield Compression.none, entry
+    if first is not None and first.codec:
+        for message in open_wrapper(first, max_uncompressed_bytes):
+            yield Compression(first.codec), message
+
+
+def _field(content: bytes | None) -> bytes:
+    return b"\1" if content is None else encode_varint(len(content)) + content
 
 
 def down_convert(
     batches: Buffer, magic: int, *, first_offset: int = 0, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> bytes:
-    """The records of whole magic-2 batches as message sets of magic 0 or 1.
+    """The records of whole magic-2 batches as message sets of magic 0 or 1; arguments as in ``down_convert_batch``."""
+    view = memoryview(batches)
+    return b"".join(
+        down_convert_batch(
+            view[position : position + header.size_bytes],
+            header,
+            magic,
+            first_offset=first_offset,
+            max_uncompressed_bytes=max_uncompressed_bytes,
+        )
+        for position, header in iter_batches(batches)
+    )
+
+
+def check_has_old_form(header: BatchHeader) -> None:
+    """What ``down_convert_batch`` sees in the header. Raises: UnsupportedCompression, InvalidRecord."""
+    codec = header.compression
+    if codec == Compression.zstd:
+        raise UnsupportedCompression(f"{codec.name} needs magic 2, the reader knows an older one")
+    check_count(header)
+
+
+def down_convert_batch(
+    batch: Buffer,
+    header: BatchHeader,
+    magic: int,
+    *,
+    first_offset: int = 0,
+    max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
+) -> bytes | bytearray:
+    """The records of one batch as a message set of magic 0 or 1, empty for a control batch.
 
     Args:
-        first_offset: of uncompressed batches, records before it are left out; compressed ones are kept whole.
-    Raises: CorruptRecord, InvalidRecord, UnsupportedCompression (a zstd batch has no old form).
+        first_offset: of an uncompressed batch, records before it are left out; a compressed one is kept whole.
+    Raises: CorruptRecord, InvalidRecord (also: too many records), UnsupportedCompression (zstd has no old form).
     """
-    parts = []
-    for position, header in iter_batches(batches):
-        if header.is_control:
+    if header.is_control:
+        return b""
+    check_has_old_form(header)
+    codec = header.compression
+    append_time = bool(header.attributes & TIMESTAMP_TYPE_FLAG)
+    flags = TIMESTAMP_TYPE_FLAG if append_time and magic else 0
+    messages = StreamCompressor(codec)
+    offset = shift = -1
+    newest_ms = None
+    for data, _, timestamp_delta, offset_delta, body, end in walk(
+        batch_chunks(batch, header, max_uncompressed_bytes), header.record_count
+    ):
+        key_start, key_size, value_start, value_size = key_and_value(data, body, end)
+        offset = header.base_offset + offset_delta
+        if not codec and offset < first_offset:
             continue
-        codec = header.compression
-        append_time = bool(header.attributes & TIMESTAMP_TYPE_FLAG)
-        messages = [
-            LegacyMessage(record.offset, magic, as_long(record.timestamp_ms), append_time, record.key, record.value)
-            for record in decode_records(batches, position, max_uncompressed_bytes=max_uncompressed_bytes)
-            if codec or record.offset >= first_offset
-        ]
-        parts.append(write_message_set(messages, magic, codec))
-    return b"".join(parts)
+        timestamp_ms = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
+        timestamp_ms = as_long(timestamp_ms)
+        if newest_ms is None:
+            newest_ms, shift = timestamp_ms, offset if magic and codec else 0
+        elif timestamp_ms > newest_ms:
+            newest_ms = timestamp_ms
+        key = data[key_start : key_start + key_size] if key_size >= 0 else None
+        value = data[value_start : value_start + value_size] if value_size >= 0 else None
+        messages.write(encode_message(offset - shift, magic, flags, timestamp_ms, key, value))
+    if newest_ms is None:
+        return b""
+    converted = messages.finish()
+    return wrap(converted, codec, magic, offset, flags, newest_ms) if codec else converted

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from storage.log import Log
-from storage.log_dir import LogDir
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_dir import LogDir
 
 
 class _DeletedDir(NamedTuple):

@@ -9,18 +9,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from storage import checkpoints
-from storage.compression import Compression
-from storage.errors import CorruptCheckpoint, CorruptRecord, CorruptSnapshot, StorageError
-from storage.filenames import (
-    LOG_SUFFIX,
-    parse_offset_file,
-)
-from storage.files import read_file
-from storage.legacy_message_set import LegacyEntry, iter_entries
-from storage.offset_index import parse_offset_index
-from storage.producer_snapshot import decode_snapshot
-from storage.record_batch import (
+from kafka_zk.storage import checkpoints
+from kafka_zk.storage.compression import Compression
+from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord, CorruptSnapshot, StorageError
+from kafka_zk.storage.filenames import LOG_SUFFIX, parse_offset_file
+from kafka_zk.storage.files import read_file
+from kafka_zk.storage.legacy_message_set import LegacyEntry, iter_entries
+from kafka_zk.storage.offset_index import parse_offset_index
+from kafka_zk.storage.producer_snapshot import decode_snapshot
+from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     HEADER_SIZE,
     MAX_CODEC,
@@ -30,9 +27,9 @@ from storage.record_batch import (
     decode_records,
     read_header,
 )
-from storage.segment_scan import BatchSpan, iter_spans
-from storage.time_index import iter_time_index, valid_time_index
-from storage.transaction_index import decode_transaction_index
+from kafka_zk.storage.segment_scan import BatchSpan, iter_spans
+from kafka_zk.storage.time_index import iter_time_index, valid_time_index
+from kafka_zk.storage.transaction_index import decode_transaction_index
 
 Row = dict[str, Any]
 
@@ -268,7 +265,7 @@ def dump_snapshot(path: str) -> Iterator[Row]:
         yield _problem(0, str(error))
         return
     for entry in entries:
-        first_sequence, last_sequence, first_offset, last_offset = entry.batches[-1] if entry.batches else (-1,) * 4
+        first_sequence, last_sequence, first_offset, last_offset, _ = entry.batches[-1] if entry.batches else (-1,) * 5
         yield {
             "producerId": entry.producer_id,
             "producerEpoch": entry.producer_epoch,

@@ -12,6 +12,10 @@ class CorruptRecord(StorageError):
     """CRC, size or magic of a batch is wrong."""
 
 
+class UnpacksTooBig(CorruptRecord):
+    """Compressed data that grow beyond the bound of whoever takes them apart."""
+
+
 class InvalidRecord(StorageError):
     """A well-formed batch that breaks a rule (control batch from a client, offsets that do not count up …)."""
 

@@ -8,7 +8,7 @@ Source: LogFileUtils.java, UnifiedLog.logDeleteDirName@3.9.
 import re
 from uuid import uuid4
 
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -31,9 +31,12 @@ LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 
 DELETE_DIR_SUFFIX = "-delete"
+MOVED_ASIDE_SUFFIX = ".moved-aside"
+_MAX_OFFSET = (1 << 63) - 1
+_MAX_PARTITION = (1 << 31) - 1
 _MAX_NAME_LENGTH = 255
-_OFFSET_NAME = re.compile(r"(\d{20})(\..+)")
-_PARTITION_DIR = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
+_OFFSET_NAME = re.compile(r"([0-9]{20})(\..+)")
+_PARTITION_DIR = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})")
 _DELETED_DIR = re.compile(r"[^/]+\.[0-9a-f]{32}-delete")
 
 
@@ -45,7 +48,7 @@ def offset_file(base_offset: int, suffix: str) -> str:
 def parse_offset_file(name: str) -> tuple[int, str] | None:
     """(offset, suffix with its dot) of a file named by an offset, else None."""
     match = _OFFSET_NAME.fullmatch(name)
-    return (int(match[1]), match[2]) if match else None
+    return (int(match[1]), match[2]) if match and int(match[1]) <= _MAX_OFFSET else None
 
 
 def partition_dir(topic_partition: TopicPartition) -> str:
@@ -57,7 +60,9 @@ def parse_partition_dir(name: str) -> TopicPartition | None:
     if name.endswith(DELETE_DIR_SUFFIX) and _DELETED_DIR.fullmatch(name):
         return None
     match = _PARTITION_DIR.fullmatch(name)
-    return TopicPartition(match[1], int(match[2])) if match else None
+    if match is None or int(match[2]) > _MAX_PARTITION or match[2] != str(int(match[2])):
+        return None
+    return TopicPartition(match[1], int(match[2]))
 
 
 def deleted_dir(topic_partition: TopicPartition) -> str:

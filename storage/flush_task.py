@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from storage.files import sync_file, sync_path
-from storage.segment import Segment
+from kafka_zk.storage.files import sync_file, sync_path
+from kafka_zk.storage.segment import Segment
 
 if TYPE_CHECKING:
-    from storage.local_log import LocalLog
+    from kafka_zk.storage.local_log import LocalLog
 
 
 def prepare(log: "LocalLog", up_to: int) -> tuple[Callable[[], None], Callable[[], None]]:

@@ -5,12 +5,12 @@ Tests: tests/storage/test_follower_append.py.
 
 from typing import TYPE_CHECKING
 
-from storage.errors import InvalidRecord
-from storage.record_batch import check_crc, iter_batches
-from storage.types import LogAppendInfo
+from kafka_zk.storage.errors import InvalidRecord
+from kafka_zk.storage.record_batch import check_crc, iter_batches
+from kafka_zk.storage.types import LogAppendInfo
 
 if TYPE_CHECKING:
-    from storage.log import Log
+    from kafka_zk.storage.log import Log
 
 
 def append(log: "Log", batches: memoryview | bytes, now_ms: int) -> LogAppendInfo:

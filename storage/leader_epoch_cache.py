@@ -7,10 +7,11 @@ Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/test_leader
 """
 
 from bisect import bisect_right
+from itertools import pairwise
 
-from storage.checkpoints import format_checkpoint, parse_checkpoint
-from storage.errors import CorruptCheckpoint
-from storage.files import read_file, write_atomically
+from kafka_zk.storage.checkpoints import MAX_INT, MAX_OFFSET, format_checkpoint, parse_checkpoint, parse_number
+from kafka_zk.storage.errors import CorruptCheckpoint
+from kafka_zk.storage.files import read_file, write_atomically
 
 NO_EPOCH = -1
 NO_OFFSET = -1
@@ -33,14 +34,21 @@ class LeaderEpochCache:
         self._starts: list[int] = []
 
     def load(self) -> None:
-        """Read the file. A damaged one counts as empty, since recovery and the next leader fill the cache again."""
-        data = read_file(self._path)
+        """Read the file, if there is one.
+
+        Raises: CorruptCheckpoint; then the cache is empty, and the batches of the log have to fill it.
+        """
+        path = self._path
+        data = read_file(path)
         if data is None:
             return
-        try:
-            rows = [(int(epoch), int(start)) for epoch, start in parse_checkpoint(data, 2, self._path)]
-        except (CorruptCheckpoint, ValueError):
-            return
+        rows = [
+            (parse_number(epoch, MAX_INT, path), parse_number(start, MAX_OFFSET, path))
+            for epoch, start in parse_checkpoint(data, 2, path)
+        ]
+        for before, after in pairwise(rows):
+            if after[0] <= before[0] or after[1] <= before[1]:
+                raise CorruptCheckpoint(f"{path}: epoch {after[0]} at {after[1]} follows {before[0]} at {before[1]}")
         for epoch, start in rows:
             self._add(epoch, start)
         self.written_epoch = self.latest_epoch

@@ -16,10 +16,10 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from storage.compression import Compression, compress, decompress
-from storage.errors import CorruptRecord, InvalidRecord, UnsupportedCompression
-from storage.lz4_checksum import with_checksum
-from storage.record_batch import (
+from kafka_zk.storage.compression import Compression, compress, decompress_chunks
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, UnsupportedCompression
+from kafka_zk.storage.lz4_checksum import with_checksum
+from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     MAX_UNCOMPRESSED_BYTES,
     NO_TIMESTAMP,
@@ -28,7 +28,8 @@ from storage.record_batch import (
 )
 
 _ENTRY = Struct(">qiIbb")  # offset, size, crc, magic, attributes
-_ENTRY_FRONT_SIZE = 12  # offset and size, which size does not count
+_FRONT = Struct(">qi")
+_ENTRY_FRONT_SIZE = _FRONT.size  # offset and size, which size does not count
 _CRC_END = 16  # what the CRC covers begins here
 _TIMESTAMP = Struct(">q")
 _LENGTH = Struct(">i")
@@ -130,26 +131,15 @@ def read_message_set(
     """
     for entry in iter_entries(buffer, partial_tail=partial_tail):
         if entry.codec:
-            yield from _open_wrapper(entry, max_uncompressed_bytes)
+            yield from _opened(entry, max_uncompressed_bytes)
         else:
             yield LegacyMessage(
                 entry.offset, entry.magic, entry.timestamp_ms, entry.log_append_time, entry.key, entry.value
             )
 
 
-def _open_wrapper(wrapper: LegacyEntry, max_uncompressed_bytes: int) -> Iterator[LegacyMessage]:
-    if wrapper.value is None:
-        raise InvalidRecord("a compressed message without a value")
-    if wrapper.codec not in (Compression.gzip, Compression.snappy, Compression.lz4):
-        raise UnsupportedCompression(f"codec {wrapper.codec} with magic {wrapper.magic}")
-    value = wrapper.value
-    if wrapper.codec == Compression.lz4 and not wrapper.magic:
-        value = with_checksum(value, broken=False)
-    inner = list(iter_entries(decompress(wrapper.codec, value, max_uncompressed_bytes)))
-    if not inner:
-        raise InvalidRecord("a compressed message set without messages")
-    if any(entry.codec or entry.magic != wrapper.magic for entry in inner):
-        raise InvalidRecord("a compressed message set holds compressed messages or another magic")
+def _opened(wrapper: LegacyEntry, max_uncompressed_bytes: int) -> Iterator[LegacyMessage]:
+    inner = list(open_wrapper(wrapper, max_uncompressed_bytes))
     shift = wrapper.offset - inner[-1].offset if wrapper.magic else 0
     for entry in inner:
         timestamp_ms = wrapper.timestamp_ms if wrapper.log_append_time else entry.timestamp_ms
@@ -158,8 +148,59 @@ def _open_wrapper(wrapper: LegacyEntry, max_uncompressed_bytes: int) -> Iterator
         )
 
 
+def open_wrapper(wrapper: LegacyEntry, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> Iterator[LegacyEntry]:
+    """Yield what a compressed entry holds, as it lies there: what is in memory is one chunk, or one entry.
+
+    Raises: CorruptRecord, InvalidRecord (nothing in it, a wrapper in it, another magic), UnsupportedCompression.
+    """
+    if wrapper.value is None:
+        raise InvalidRecord("a compressed message without a value")
+    if wrapper.codec not in (Compression.gzip, Compression.snappy, Compression.lz4):
+        raise UnsupportedCompression(f"codec {wrapper.codec} with magic {wrapper.magic}")
+    value = wrapper.value
+    if wrapper.codec == Compression.lz4 and not wrapper.magic:
+        value = with_checksum(value, broken=False)
+    is_empty = True
+    for entry in _stream_entries(decompress_chunks(wrapper.codec, value, max_uncompressed_bytes)):
+        if entry.codec or entry.magic != wrapper.magic:
+            raise InvalidRecord("a compressed message set holds compressed messages or another magic")
+        is_empty = False
+        yield entry
+    if is_empty:
+        raise InvalidRecord("a compressed message set without messages")
+
+
+def _stream_entries(chunks: Iterator[bytes]) -> Iterator[LegacyEntry]:
+    pending = bytearray()
+    for chunk in chunks:
+        pending += chunk
+        end = whole_size_bytes(pending)
+        if end:
+            whole = bytes(pending[:end])
+            del pending[:end]
+            yield from iter_entries(whole)
+    yield from iter_entries(pending)  # tells what is wrong with a rest
+
+
+def whole_size_bytes(message_set: Buffer) -> int:
+    """Up to where a set consists of whole messages; nothing else about them is checked."""
+    position = 0
+    size_bytes = len(message_set)
+    while position + _FRONT.size <= size_bytes:
+        following = position + _FRONT.size + max(0, _FRONT.unpack_from(message_set, position)[1])
+        if following > size_bytes:
+            break
+        position = following
+    return position
+
+
 def encode_message(
-    offset: int, magic: int, attributes: int, timestamp_ms: int, key: bytes | None, value: bytes | None
+    offset: int,
+    magic: int,
+    attributes: int,
+    timestamp_ms: int,
+    key: bytes | bytearray | None,
+    value: bytes | bytearray | None,
 ) -> bytes:
     """One entry of a set."""
     out = bytearray(_ENTRY.size)
@@ -191,8 +232,14 @@ def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Comp
     )
     if not codec:
         return inner
-    value = compress(codec, inner)
-    if codec == Compression.lz4 and not magic:
-        value = with_checksum(value, broken=True)
     newest_ms = max(message.timestamp_ms for message in messages)
-    return encode_message(messages[-1].offset, magic, codec | time_flag, newest_ms, None, value)
+    return wrap(compress(codec, inner), codec, magic, messages[-1].offset, time_flag, newest_ms)
+
+
+def wrap(
+    value: bytes | bytearray, codec: Compression, magic: int, last_offset: int, flags: int, newest_ms: int
+) -> bytes:
+    """The entry that holds a compressed set; ``newest_ms`` is its largest timestamp."""
+    if codec == Compression.lz4 and not magic:
+        value = with_checksum(bytes(value), broken=True)
+    return encode_message(last_offset, magic, codec | flags, newest_ms, None, value)

@@ -13,19 +13,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from storage import flush_task, producer_snapshot, truncation
-from storage.errors import OffsetOutOfRange
-from storage.file_pool import FilePool
-from storage.filenames import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, offset_file
-from storage.files import remove_file, sync_path
-from storage.leader_epoch_cache import LeaderEpochCache
-from storage.log_config import LogConfig
-from storage.log_reader import LogReader
-from storage.partition_metadata import write_topic_id
-from storage.producer_state import ProducerState
-from storage.retention import count_deletable
-from storage.segment import Segment, open_segment
-from storage.types import TopicPartition
+from kafka_zk.storage import flush_task, producer_snapshot, truncation
+from kafka_zk.storage.errors import OffsetOutOfRange
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, offset_file
+from kafka_zk.storage.files import remove_file, sync_path
+from kafka_zk.storage.findings import Observe, ignore
+from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_reader import LogReader
+from kafka_zk.storage.partition_metadata import write_topic_id
+from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.retention import count_deletable
+from kafka_zk.storage.segment import Segment, open_segment
+from kafka_zk.storage.types import TopicPartition
 
 
 class PendingRemoval(NamedTuple):
@@ -42,8 +43,9 @@ class LocalLog:
 
     __slots__ = (
         "_active", "_directory", "_last_append_ms", "_oldest_unflushed_ms", "_on_dirty", "_reader",
-        "_unflushed_count", "config", "leader_epochs", "log_end_offset", "log_start_offset", "pending_removals", "pool",
-        "producers", "recovery_point", "segments", "topic_id", "topic_partition", "truncation_count",
+        "_unflushed_count", "config", "leader_epochs", "log_end_offset", "log_start_offset", "observe",
+        "pending_removals", "pool", "producers", "recovery_point", "segments", "topic_id", "topic_partition",
+        "truncation_count",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +62,7 @@ class LocalLog:
         leader_epochs: LeaderEpochCache,
         producers: ProducerState,
         topic_id: str | None,
+        observe: Observe = ignore,
     ) -> None:
         self.topic_partition = topic_partition
         self.config = config
@@ -71,6 +74,7 @@ class LocalLog:
         self.leader_epochs = leader_epochs
         self.producers = producers
         self.topic_id = topic_id
+        self.observe = observe
         self.pending_removals: list[PendingRemoval] = []
         self._directory = directory
         self._active = segments[-1]
@@ -190,11 +194,18 @@ class LocalLog:
         self.forget_read_positions()
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """Drop every batch that reaches ``offset`` or beyond; returns whether anything went."""
+        """Drop every batch that reaches ``offset`` or beyond, and leader epochs without a record in any case.
+
+        Returns: whether a batch went.
+        Raises: OffsetOutOfRange for a negative offset.
+        """
         return truncation.truncate_to(self, offset, now_ms)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Drop everything; the log is empty and begins at ``offset``."""
+        """Drop everything; the log is empty and begins at ``offset``.
+
+        Raises: OffsetOutOfRange for a negative offset.
+        """
         truncation.truncate_fully(self, offset, now_ms)
 
     # -- retention ----------------------------------------------------------------------------------------------

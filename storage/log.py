@@ -7,16 +7,17 @@ Source: UnifiedLog.scala@3.9. Tests: tests/storage/test_log.py.
 
 from struct import Struct
 
-from storage import follower_append, producer_replay
-from storage.errors import OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
-from storage.file_pool import FilePool
-from storage.leader_epoch_cache import LeaderEpochCache
-from storage.local_log import LocalLog
-from storage.log_config import LogConfig
-from storage.log_reader import LogRead
-from storage.log_validator import conform, needs_records, refuse_header, stamp_append_time
-from storage.producer_state import ProducerState
-from storage.record_batch import (
+from kafka_zk.storage import follower_append, producer_replay
+from kafka_zk.storage.errors import OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.findings import Observe, ignore
+from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
+from kafka_zk.storage.local_log import LocalLog
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_reader import LogRead
+from kafka_zk.storage.log_validator import NotConformed, needs_records, refuse_header, stamp_append_time
+from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     MAX_CODEC,
@@ -24,8 +25,9 @@ from storage.record_batch import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
 )
-from storage.segment import MAX_RELATIVE_OFFSET, Segment
-from storage.types import LogAppendInfo, TimestampOffset, TopicPartition
+from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from kafka_zk.storage.timestamp_search import Search, search_here
+from kafka_zk.storage.types import LogAppendInfo, TimestampOffset, TopicPartition
 
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
@@ -51,6 +53,7 @@ class Log(LocalLog):
         leader_epochs: LeaderEpochCache,
         producers: ProducerState,
         topic_id: str | None,
+        observe: Observe = ignore,
     ) -> None:
         super().__init__(
             topic_partition,
@@ -64,6 +67,7 @@ class Log(LocalLog):
             leader_epochs=leader_epochs,
             producers=producers,
             topic_id=topic_id,
+            observe=observe,
         )
         self._needs_records = needs_records(config)
 
@@ -82,6 +86,7 @@ class Log(LocalLog):
         leader_epoch: int,
         now_ms: int,
         from_client: bool = True,
+        conforms_to: LogConfig | None = None,
     ) -> LogAppendInfo:
         """Assign offsets to one batch and make it readable up to the log end offset.
 
@@ -91,9 +96,12 @@ class Log(LocalLog):
             header: what ``validate_batch`` returned for it (that is where the CRC is checked).
             now_ms: wall clock, ms since the epoch.
             from_client: False lets the broker itself write control batches.
-        Returns: the offsets given; for a duplicate of an idempotent producer those of the first time.
+            conforms_to: the configuration for which ``log_validator.conform`` gave the batch.
+        Returns: the offsets given; for a duplicate of an idempotent producer those of the first time, and as log
+            append time the largest timestamp that the batch has in the log, whichever kind it is, as Kafka does.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
-            InvalidProducerEpoch, InvalidTransactionState. Nothing was written then.
+            InvalidProducerEpoch, InvalidTransactionState; NotConformed if the batch must be taken apart first, which
+            may take long and is therefore the caller's to do. Nothing was written then.
         Durable only after a flush: call ``flush_due`` afterwards if the topic asks for flushes.
         """
         config = self.config
@@ -112,17 +120,14 @@ class Log(LocalLog):
             or attributes & CODEC_MASK > MAX_CODEC
         ):
             raise refuse_header(header)
-        if self._needs_records or attributes & TIMESTAMP_TYPE_FLAG:
-            batch, header = conform(batch, header, config, now_ms)
-            size_bytes = header.batch_length + 12
-            if size_bytes > config.max_message_bytes and from_client:
-                raise _too_large(size_bytes, config)
+        if (self._needs_records or attributes & TIMESTAMP_TYPE_FLAG) and conforms_to is not config:
+            raise NotConformed(header, config)
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
         if producer_id >= 0 and not attributes & CONTROL_FLAG:
             known = self.producers.check(header)
             if known is not None:
-                return LogAppendInfo(known[2], known[3], -1, self.log_start_offset, 0, True)
+                return LogAppendInfo(known[2], known[3], known[4], self.log_start_offset, 0, True)
         append_time_ms = -1
         max_timestamp_ms = header.max_timestamp
         if config.message_timestamp_type != "CreateTime":
@@ -217,10 +222,18 @@ class Log(LocalLog):
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record, from the log start offset on, whose timestamp is at least ``timestamp_ms``."""
+        return search_here(self.timestamp_search(timestamp_ms))
+
+    def timestamp_search(self, timestamp_ms: int) -> Search:
+        """As ``offset_for_timestamp``, for an owner that must not be kept."""
         return self.reader.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp, None without any (KIP-734)."""
+        return search_here(self.max_timestamp_search())
+
+    def max_timestamp_search(self) -> Search:
+        """As ``max_timestamp_offset``, for an owner that must not be kept."""
         return self.reader.max_timestamp_offset()
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:

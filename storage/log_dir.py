@@ -7,10 +7,11 @@ import fcntl
 import json
 import os
 import threading
+from collections.abc import Callable
 
-from storage import checkpoints
-from storage.errors import CorruptCheckpoint, LogDirLocked
-from storage.filenames import (
+from kafka_zk.storage import checkpoints
+from kafka_zk.storage.errors import CorruptCheckpoint, LogDirLocked
+from kafka_zk.storage.filenames import (
     CLEAN_SHUTDOWN,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -19,10 +20,19 @@ from storage.filenames import (
     is_deleted_dir,
     parse_partition_dir,
 )
-from storage.files import remove_file, sync_path, write_atomically
-from storage.meta_properties import check_meta_properties
-from storage.types import TopicPartition
+from kafka_zk.storage.files import remove_file, sync_path, write_atomically
+from kafka_zk.storage.findings import Finding, Observe, discard, ignore
+from kafka_zk.storage.meta_properties import check_meta_properties
+from kafka_zk.storage.types import TopicPartition
 
+_MEANINGS = {
+    RECOVERY_POINT_CHECKPOINT: "unless the last stop was clean, every log here is checked from its first record on",
+    LOG_START_OFFSET_CHECKPOINT: (
+        "every log here begins with its first segment, so records that DeleteRecords deleted may be back"
+    ),
+    REPLICATION_CHECKPOINT: "the high watermarks of the logs here are not known until their leaders tell them",
+    CLEAN_SHUTDOWN: "the last stop does not count as clean: every log here is checked from its recovery point on",
+}
 _locked_here: set[str] = set()  # POSIX locks do not keep two holders in one process apart
 
 
@@ -32,13 +42,16 @@ class LogDir:
     ``log_count``: how many logs its owner has in it.
     """
 
-    __slots__ = ("_lock", "_write_lock", "log_count", "path")
+    __slots__ = ("_had_recovery_points", "_lock", "_prepared_count", "_write_lock", "_written", "log_count", "path")
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self.log_count = 0
         self._lock = -1
+        self._had_recovery_points = False
         self._write_lock = threading.Lock()
+        self._prepared_count = 0
+        self._written: dict[str, int] = {}  # checkpoint -> number of the preparation that it holds
 
     def open(self, broker_id: int, cluster_id: str) -> None:
         """Create the directory if need be, lock it, check whose it is.
@@ -57,6 +70,7 @@ class LogDir:
             raise LogDirLocked(f"{self.path} is in use by another process") from None
         self._lock = descriptor
         _locked_here.add(identity)
+        self._had_recovery_points = os.path.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
         try:
             check_meta_properties(self.path, broker_id, cluster_id)
         except BaseException:
@@ -87,44 +101,66 @@ class LogDir:
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
-    def read_recovery_points(self) -> dict[TopicPartition, int]:
-        return self._read(RECOVERY_POINT_CHECKPOINT)
+    def clear_directories(self, observe: Observe = ignore) -> None:
+        """Put directories out of the way that have a name which is a file's here: nothing could be written then."""
+        for name, meaning in _MEANINGS.items():
+            path = f"{self.path}/{name}"
+            if os.path.isdir(path):
+                observe(discard(path, "it is a directory", meaning))
+            if os.path.isdir(path + ".tmp"):
+                observe(discard(path + ".tmp", "it is a directory", f"{name} could not be written"))
 
-    def read_log_start_offsets(self) -> dict[TopicPartition, int]:
-        return self._read(LOG_START_OFFSET_CHECKPOINT)
+    def read_recovery_points(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
+        return self._read(RECOVERY_POINT_CHECKPOINT, observe)
 
-    def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        return self._read(REPLICATION_CHECKPOINT)
+    def read_log_start_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
+        path = f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}"
+        if self._had_recovery_points and not os.path.exists(path):
+            observe(Finding(path, "is missing", _MEANINGS[LOG_START_OFFSET_CHECKPOINT]))  # it is written before those
+        return self._read(LOG_START_OFFSET_CHECKPOINT, observe)
 
-    def _read(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint; a damaged one counts as empty, which costs a longer recovery but loses nothing."""
+    def read_high_watermarks(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
+        return self._read(REPLICATION_CHECKPOINT, observe)
+
+    def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
+        """A checkpoint; a damaged one is discarded as a whole and counts as empty."""
+        path = f"{self.path}/{name}"
         try:
-            return checkpoints.read_offsets(f"{self.path}/{name}")
-        except CorruptCheckpoint:
+            return checkpoints.read_offsets(path)
+        except CorruptCheckpoint as error:
+            observe(discard(path, error, _MEANINGS[name]))
             return {}
 
-    def write_recovery_points(self, offsets: dict[TopicPartition, int]) -> None:
-        self._write(RECOVERY_POINT_CHECKPOINT, offsets)
+    def prepare_recovery_points(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+        return self._prepare(RECOVERY_POINT_CHECKPOINT, offsets)
 
-    def write_log_start_offsets(self, offsets: dict[TopicPartition, int]) -> None:
-        self._write(LOG_START_OFFSET_CHECKPOINT, offsets)
+    def prepare_log_start_offsets(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+        return self._prepare(LOG_START_OFFSET_CHECKPOINT, offsets)
 
-    def write_high_watermarks(self, offsets: dict[TopicPartition, int]) -> None:
-        self._write(REPLICATION_CHECKPOINT, offsets)
+    def prepare_high_watermarks(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+        return self._prepare(REPLICATION_CHECKPOINT, offsets)
 
-    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        """Replace a checkpoint; may be called from a pool thread while the owner shuts down.
+    def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+        """The work of replacing a checkpoint, durably. It may be done in any thread.
 
-        After ``close`` it is too late: what the owner wrote at its end is newer.
+        Nothing is written when something newer has been: what was prepared later, or, after ``close``, what the owner
+        wrote at its end. Either way the file then says at least what was to be written. Raises: OSError.
         """
-        with self._write_lock:
-            if self._lock >= 0:
-                checkpoints.write_offsets(f"{self.path}/{name}", offsets)
+        self._prepared_count += 1
+        number = self._prepared_count
+
+        def work() -> None:
+            with self._write_lock:
+                if self._lock >= 0 and self._written.get(name, 0) < number:
+                    checkpoints.write_offsets(f"{self.path}/{name}", offsets)
+                    self._written[name] = number
+
+        return work
 
     # -- clean shutdown -----------------------------------------------------------------------------------------
 
     def had_clean_shutdown(self) -> bool:
-        return os.path.exists(f"{self.path}/{CLEAN_SHUTDOWN}")
+        return os.path.isfile(f"{self.path}/{CLEAN_SHUTDOWN}")
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
         """Leave the marker that spares the next start a recovery (KIP-966 puts the broker epoch into it)."""

@@ -9,33 +9,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from storage import producer_snapshot
-from storage.errors import CorruptRecord
-from storage.file_pool import FilePool
-from storage.filenames import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
-    LEADER_EPOCH_CHECKPOINT,
-    LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
-    SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    parse_offset_file,
-)
-from storage.files import remove_file, sync_file, sync_path
-from storage.leader_epoch_cache import LeaderEpochCache
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.partition_metadata import read_topic_id, write_topic_id
-from storage.producer_state import ProducerState
-from storage.recovery import SegmentScan, scan_segment
-from storage.recovery_work import ScanWork, Steps, run_here
-from storage.segment import Segment, open_segment
-from storage.truncation import reload_producers_steps
-from storage.types import TopicPartition
+from kafka_zk.storage import producer_snapshot
+from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from kafka_zk.storage.files import sync_file, sync_path
+from kafka_zk.storage.findings import Finding, Observe, discard, ignore
+from kafka_zk.storage.index_check import index_problem
+from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_files import move_aside, segment_offsets
+from kafka_zk.storage.partition_metadata import read_topic_id, write_topic_id
+from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.record_batch import HEADER_SIZE
+from kafka_zk.storage.recovery import SegmentScan, scan_segment
+from kafka_zk.storage.recovery_work import ScanWork, Steps, run_here
+from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
+from kafka_zk.storage.truncation import reload_producers_steps
+from kafka_zk.storage.types import TopicPartition
 
-_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 Scanner = Callable[[str, str, str, int, int, int], SegmentScan]
 
 
@@ -47,7 +40,7 @@ class Dropped(NamedTuple):
     position: int  # in it, of the first byte dropped
     log_end_offset: int  # of what is left
     bytes_dropped: int  # in all segments
-    segments_dropped: int  # whole ones, behind the damaged one
+    segments_dropped: tuple[str, ...]  # paths of whole ones, behind the damaged one
     reason: str
 
 
@@ -58,6 +51,7 @@ def create_log(
     pool: FilePool,
     now_ms: int,
     topic_id: str | None = None,
+    observe: Observe = ignore,
 ) -> Log:
     """Make a partition's directory with an empty first segment."""
     os.makedirs(directory, exist_ok=True)
@@ -76,6 +70,7 @@ def create_log(
         leader_epochs=LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
         producers=ProducerState(),
         topic_id=topic_id,
+        observe=observe,
     )
 
 
@@ -90,6 +85,7 @@ def load_log(
     log_start_offset: int,
     clean_shutdown: bool,
     scan: Scanner = scan_segment,
+    observe: Observe = ignore,
 ) -> tuple[Log, Dropped | None]:
     """Open an existing partition's directory, here and now. See ``load_log_steps``."""
     return run_here(
@@ -103,6 +99,7 @@ def load_log(
             log_start_offset=log_start_offset,
             clean_shutdown=clean_shutdown,
             scan=scan,
+            observe=observe,
         )
     )
 
@@ -118,6 +115,7 @@ def load_log_steps(
     log_start_offset: int,
     clean_shutdown: bool,
     scan: Scanner = scan_segment,
+    observe: Observe = ignore,
 ) -> Steps[tuple[Log, Dropped | None]]:
     """Open an existing partition's directory; the long parts may be done elsewhere.
 
@@ -125,19 +123,27 @@ def load_log_steps(
         recovery_point, log_start_offset: from the checkpoint files, 0 if they do not mention the partition.
         clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned.
         scan: what scans a segment here, unless the work that was offered came back done.
+        observe: told of every file that cannot be taken as it is, for as long as the log lives.
     Returns: the log and what recovery dropped, None if nothing.
     """
-    segments = _open_segments(directory, config, pool, now_ms)
-    epochs = LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
-    epochs.load()
-    dropped, end_offset = yield from _recover(
-        topic_partition, segments, epochs, recovery_point, clean_shutdown, config.is_compacted, scan
-    )
+    segments = [
+        open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes)
+        for base_offset, size_bytes in segment_offsets(directory, observe)
+    ]
+    if segments and recovery_point > segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
+        problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
+        observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
+        recovery_point = 0
+    epochs, rebuilds_epochs = _load_epochs(directory, segments, observe)
+    dropped, end_offset = yield from _Recovery(
+        topic_partition, segments, epochs, recovery_point, clean_shutdown, config.is_compacted, scan, observe
+    ).steps(rebuilds_epochs)
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None))
-    if end_offset < log_start_offset:  # segment files were taken away by hand
-        for segment in segments:
-            segment.remove()
+        problem = "is damaged at its end, which was durable"
+        observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log goes on at offset {end_offset}"))
+    if segments and end_offset < log_start_offset:  # segment files were taken away, or the checkpoint is wrong
+        observe(move_aside(directory, segments, log_start_offset, end_offset))
         segments.clear()
         epochs.clear()
     if not segments:
@@ -158,7 +164,8 @@ def load_log_steps(
         recovery_point=end_offset if clean_shutdown else min(recovery_point, end_offset),
         leader_epochs=epochs,
         producers=ProducerState(),
-        topic_id=read_topic_id(directory),
+        topic_id=_load_topic_id(directory, observe),
+        observe=observe,
     )
     if not clean_shutdown or producer_snapshot.list_offsets(directory):
         yield from reload_producers_steps(log)  # without any snapshot a clean log had no idempotent producers
@@ -167,126 +174,148 @@ def load_log_steps(
     return log, dropped
 
 
-def _open_segments(directory: str, config: LogConfig, pool: FilePool, now_ms: int) -> list[Segment]:
-    """Clean up what a crash left in the middle of a deletion or compaction, then open what there is."""
-    names = _finish_interrupted(directory, os.listdir(directory))
-    bases = sorted(found[0] for name in names if (found := parse_offset_file(name)) and found[1] == LOG_SUFFIX)
-    known = set(bases)
-    for name in names:
-        found = parse_offset_file(name)
-        if found and found[1] in _INDEX_SUFFIXES and found[0] not in known:
-            remove_file(f"{directory}/{name}")
-    segments = []
-    for base_offset in bases:
-        size_bytes = os.path.getsize(f"{directory}/{base_offset:020d}{LOG_SUFFIX}")
-        segments.append(open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes))
-    return segments
+def _load_topic_id(directory: str, observe: Observe) -> str | None:
+    try:
+        return read_topic_id(directory)
+    except CorruptCheckpoint as error:
+        meaning = "the log takes the topic id that the controller tells next, even if the topic was made anew meanwhile"
+        observe(discard(f"{directory}/{PARTITION_METADATA}", error, meaning))
+        return None
 
 
-def _finish_interrupted(directory: str, names: list[str]) -> list[str]:
-    """Remove ``.deleted`` and ``.cleaned`` files, put ``.swap`` files in their place; returns the names that remain.
+def _load_epochs(directory: str, segments: list[Segment], observe: Observe) -> tuple[LeaderEpochCache, bool]:
+    """The leader epochs from their file, and whether the batches have to be asked instead: they name each epoch."""
+    path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
+    meaning = "the leader epochs are taken from the batches"
+    epochs = LeaderEpochCache(path)
+    try:
+        epochs.load()
+    except CorruptCheckpoint as error:
+        observe(discard(path, error, meaning))
+        return epochs, True
+    if epochs.entries or not _names_an_epoch(segments):
+        return epochs, False
+    observe(Finding(path, "is missing or empty", meaning))
+    return epochs, True
 
-    A ``.swap`` file at or after the lowest ``.cleaned`` one belongs to a split that did not finish and goes as well.
-    """
-    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
-    lowest = min((int(name[:20]) for name in cleaned if name[:20].isdigit()), default=None)
-    remaining = []
-    for name in names:
-        path = f"{directory}/{name}"
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
-            remove_file(path)
-        elif name.endswith(SWAP_SUFFIX):
-            if lowest is not None and int(name[:20]) >= lowest:
-                remove_file(path)
+
+def _names_an_epoch(segments: list[Segment]) -> bool:
+    """Whether the newest batches are from a time when leaders had epochs, so that there was a file."""
+    newest = next((segment for segment in reversed(segments) if segment.size_bytes >= HEADER_SIZE), None)
+    with suppress(CorruptRecord):
+        return newest is not None and newest.header_at(0).partition_leader_epoch >= 0
+    return False
+
+
+class _Recovery(NamedTuple):
+    """One log's segments, and what is known of them before they are looked at."""
+
+    topic_partition: TopicPartition
+    segments: list[Segment]
+    epochs: LeaderEpochCache
+    recovery_point: int
+    clean_shutdown: bool
+    is_compacted: bool
+    scan: Scanner
+    observe: Observe
+
+    def steps(self, rebuilds_epochs: bool) -> Steps[tuple[Dropped | None, int]]:
+        """Scan what must be scanned; cut at the first damage and drop what follows. Returns (what, log end offset).
+
+        After a crash that is every segment that reaches beyond the recovery point; always those without a usable index,
+        and all of them where the epochs have to be found. A hole between two of them is damage as well: a power loss
+        may take the first one's end and leave the second.
+        """
+        end_offset = 0
+        segments = self.segments
+        for index, segment in enumerate(segments):
+            next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
+            durable = next_base is not None and (self.clean_shutdown or next_base <= self.recovery_point)
+            afresh = self._has_no_index(segment, durable or self.clean_shutdown) or rebuilds_epochs
+            if durable and not afresh:
                 continue
-            os.replace(path, path.removesuffix(SWAP_SUFFIX))
-            remaining.append(name.removesuffix(SWAP_SUFFIX))
-        else:
-            remaining.append(name)
-    return remaining
+            size_bytes = segment.size_bytes
+            result = None
+            if self.clean_shutdown or durable:
+                end_offset, result = yield from self._sound_end(segment, next_base, afresh)
+            else:
+                following_bytes = sum(other.size_bytes for other in segments[index + 1 :])
+                result = yield from self._rescan(segment, self.recovery_point, afresh, following_bytes)
+                end_offset = result.next_offset
+            if result is None:
+                continue
+            reason = result.reason
+            if reason is None and not durable and next_base is not None and end_offset < next_base:
+                reason = None if self.is_compacted else f"the records {end_offset} to {next_base - 1} are missing"
+            if reason is not None:
+                return self._drop_behind(index, size_bytes, result, reason), end_offset
+        return None, end_offset
 
+    def _has_no_index(self, segment: Segment, is_final: bool) -> bool:
+        found = index_problem(segment, is_final)
+        if found is not None:
+            self.observe(Finding(*found, "it is made anew from the records"))
+        return found is not None or not os.path.exists(segment.offset_index.path)
 
-def _recover(
-    topic_partition: TopicPartition,
-    segments: list[Segment],
-    epochs: LeaderEpochCache,
-    recovery_point: int,
-    clean_shutdown: bool,
-    is_compacted: bool,
-    scan: Scanner,
-) -> Steps[tuple[Dropped | None, int]]:
-    """Scan what must be scanned; cut at the first damage and drop what follows. Returns (what, log end offset).
-
-    After a crash that is every segment that reaches beyond the recovery point; always those without a usable index.
-    A hole between two of them is damage as well: a power loss may take the first one's end and leave the second.
-    """
-    end_offset = 0
-    for index, segment in enumerate(segments):
-        next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
-        durable = next_base is not None and (clean_shutdown or next_base <= recovery_point)
-        if durable and os.path.exists(segment.offset_index.path):
-            continue
-        size_bytes = segment.size_bytes
-        result = None
-        if clean_shutdown or durable:
-            end_offset, result = yield from _sound_end(segment, epochs, next_base, recovery_point, scan)
-        else:
-            following_bytes = sum(other.size_bytes for other in segments[index + 1 :])
-            result = yield from rescan(segment, epochs, recovery_point, scan, following_bytes)
-            end_offset = result.next_offset
-        if result is None:
-            continue
-        reason = result.reason
-        if reason is None and not durable and next_base is not None and end_offset < next_base:
-            reason = None if is_compacted else f"the records {end_offset} to {next_base - 1} are missing"
-        if reason is None:
-            continue
-        behind = segments[index + 1 :]
-        del segments[index + 1 :]
+    def _drop_behind(self, index: int, size_bytes: int, result: SegmentScan, reason: str) -> Dropped:
+        """A scan has cut the segment at ``index``, which had ``size_bytes``: what follows it goes, too."""
+        segment = self.segments[index]
+        behind = self.segments[index + 1 :]
+        del self.segments[index + 1 :]
         dropped_bytes = size_bytes - result.valid_bytes + sum(other.size_bytes for other in behind)
         for other in behind:
             other.remove()
         if behind:
             sync_path(segment.directory)  # they must not come back beside what is written in their place
-        return (
-            Dropped(
-                topic_partition,
-                segment.path,
-                result.valid_bytes,
-                result.next_offset,
-                dropped_bytes,
-                len(behind),
-                reason,
-            ),
-            end_offset,
+        return Dropped(
+            self.topic_partition,
+            segment.path,
+            result.valid_bytes,
+            result.next_offset,
+            dropped_bytes,
+            tuple(other.path for other in behind),
+            reason,
         )
-    return None, end_offset
 
+    def _sound_end(
+        self, segment: Segment, next_base: int | None, afresh: bool
+    ) -> Steps[tuple[int, SegmentScan | None]]:
+        """The end of a durable segment, by its index; without a usable one by a scan, which cuts nothing durable.
 
-def _sound_end(
-    segment: Segment, epochs: LeaderEpochCache, next_base: int | None, recovery_point: int, scan: Scanner
-) -> Steps[tuple[int, SegmentScan | None]]:
-    """The end of a durable segment, by its index; without a usable one by a scan, which cuts nothing durable.
+        A clean shutdown leaves the recovery point at the log's end: a segment that seems to end beyond it is scanned,
+        too.
+        """
+        if not afresh:
+            with suppress(CorruptRecord):  # the scan below finds out where and why
+                end_offset = segment.next_offset()
+                if next_base is not None or end_offset <= self.recovery_point or not self.recovery_point:
+                    return end_offset, None
+        result = yield from self._rescan(segment, self.recovery_point if next_base is None else next_base, afresh)
+        return result.next_offset, result
 
-    A clean shutdown leaves the recovery point at the log's end: a segment that seems to end beyond it is scanned, too.
-    """
-    if os.path.exists(segment.offset_index.path):
-        with suppress(CorruptRecord):  # the scan below finds out where and why
-            end_offset = segment.next_offset()
-            if next_base is not None or end_offset <= recovery_point or not recovery_point:
-                return end_offset, None
-    result = yield from rescan(segment, epochs, recovery_point if next_base is None else next_base, scan)
-    return result.next_offset, result
+    def _rescan(
+        self, segment: Segment, recovery_point: int, afresh: bool, following_bytes: int = 0
+    ) -> Steps[SegmentScan]:
+        return rescan(segment, self.epochs, recovery_point, self.scan, following_bytes, afresh=afresh)
 
 
 def rescan(
-    segment: Segment, epochs: LeaderEpochCache, recovery_point: int, scan: Scanner, following_bytes: int = 0
+    segment: Segment,
+    epochs: LeaderEpochCache,
+    recovery_point: int,
+    scan: Scanner,
+    following_bytes: int = 0,
+    *,
+    afresh: bool = False,
 ) -> Steps[SegmentScan]:
-    """Scan a segment, cut it after its last good batch and replace its indexes."""
+    """Scan a segment, cut it after its last good batch and replace its indexes.
+
+    ``afresh``: from its first batch on and without a look at the indexes.
+    """
     work = ScanWork(
         segment.path,
-        segment.offset_index.path,
-        segment.time_index.path,
+        "" if afresh else segment.offset_index.path,
+        "" if afresh else segment.time_index.path,
         segment.base_offset,
         recovery_point,
         segment.index_interval_bytes,
@@ -303,6 +332,7 @@ def rescan(
     segment.offset_index.replace(entries)
     segment.time_index.replace(result.time_entries)
     segment.set_max_timestamp(result.max_timestamp_ms, result.max_timestamp_offset)
+    segment.write_out_indexes(final=True)  # if another segment follows, nobody else does
     segment.update_index_is_full()
     segment.keeps_damage = result.keeps_damage
     for epoch, start_offset in result.epochs:

@@ -2,31 +2,33 @@
 
 Single-threaded like ``Log``. What blocks in C goes through ``run_blocking(work, done)``: ``work`` may run anywhere,
 ``done(error)`` must then run on the owner's thread; the default runs both at once. When a directory fails (OSError),
-its logs leave the manager and ``on_directory_failure`` is told; in a start, the report tells it.
+its logs leave the manager and ``on_directory_failure`` is told; in a start, the report tells it. ``observe`` is told of
+every file that could not be taken as it was.
 Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
 """
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from storage.deleted_dirs import DeletedDirs, remove_trees
-from storage.errors import InconsistentLogDir, LogDirLocked
-from storage.file_pool import FilePool
-from storage.filenames import deleted_dir, partition_dir
-from storage.log import Log
-from storage.log_closing import close_logs
-from storage.log_config import LogConfig
-from storage.log_dir import LogDir
-from storage.log_loader import Scanner, create_log
-from storage.log_opening import OpenedLog, Opening, open_directory
-from storage.log_start import HELPER_POLL_S, LogStart, StartProgress, StartReport, refuse_second_homes
-from storage.producer_state import DEFAULT_EXPIRATION_MS
-from storage.recovery import scan_segment
-from storage.types import TopicPartition
+from kafka_zk.storage.deleted_dirs import DeletedDirs, remove_trees
+from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.filenames import deleted_dir, partition_dir
+from kafka_zk.storage.findings import Observe, ignore
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_closing import close_logs_steps
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_dir import LogDir
+from kafka_zk.storage.log_loader import Scanner, create_log
+from kafka_zk.storage.log_opening import OpenedLog, Opening, open_directory
+from kafka_zk.storage.log_start import HELPER_POLL_S, LogStart, StartProgress, StartReport, refuse_second_homes
+from kafka_zk.storage.producer_state import DEFAULT_EXPIRATION_MS
+from kafka_zk.storage.recovery import scan_segment
+from kafka_zk.storage.types import TopicPartition
 
 Done = Callable[[OSError | None], None]
 RunBlocking = Callable[[Callable[[], None], Done], None]
@@ -59,6 +61,7 @@ class LogManager:
         scan: Scanner = scan_segment,
         recovery_helper_count: int = 0,
         on_directory_failure: Callable[[Path, OSError, list[TopicPartition]], None] | None = None,
+        observe: Observe = ignore,
     ) -> None:
         self.default_config = default_config
         self.pool = FilePool(max_open_files)
@@ -72,6 +75,8 @@ class LogManager:
         self._scan = scan
         self._recovery_helper_count = recovery_helper_count
         self._on_directory_failure = on_directory_failure
+        self._observe = observe
+        self._high_watermarks: dict[TopicPartition, int] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._dirty: set[TopicPartition] = set()
@@ -130,7 +135,15 @@ class LogManager:
             if not self._live_dirs:
                 raise error
 
-        how = Opening(configs, self.default_config, self.pool, self._clock_ms, self._scan, self._recovery_helper_count)
+        how = Opening(
+            configs,
+            self.default_config,
+            self.pool,
+            self._clock_ms,
+            self._scan,
+            self._recovery_helper_count,
+            self._observe,
+        )
         openings = {log_dir: open_directory(log_dir, partitions, how) for log_dir, partitions in found.items()}
         start = self._start = LogStart(openings, self._opened, self._directory_opened, failed)
         yield from start.steps()
@@ -146,7 +159,9 @@ class LogManager:
         for log_dir in self._dirs:
             try:
                 log_dir.open(self._broker_id, self._cluster_id)
+                log_dir.clear_directories(self._observe)
                 found[log_dir] = log_dir.partitions()
+                self._high_watermarks.update(log_dir.read_high_watermarks(self._observe))
             except OSError as error:
                 log_dir.close()
                 offline[log_dir.path] = str(error)
@@ -184,6 +199,11 @@ class LogManager:
     def live_directories(self) -> list[Path]:
         return [Path(log_dir.path) for log_dir in self._live_dirs]
 
+    @property
+    def has_failed_directory(self) -> bool:
+        """Whether a configured log directory is offline: what is not found may lie there."""
+        return len(self._live_dirs) < len(self._dirs)
+
     def get(self, topic_partition: TopicPartition) -> Log | None:
         return self._logs.get(topic_partition)
 
@@ -212,7 +232,7 @@ class LogManager:
         directory = f"{log_dir.path}/{partition_dir(topic_partition)}"
         config = config or self.default_config
         try:
-            log = create_log(topic_partition, directory, config, self.pool, self._clock_ms(), topic_id)
+            log = create_log(topic_partition, directory, config, self.pool, self._clock_ms(), topic_id, self._observe)
         except OSError as error:
             self._take_offline(log_dir, error)
             raise
@@ -307,17 +327,30 @@ class LogManager:
 
     def _checkpoint_of(self, log_dir: LogDir) -> Callable[[], None]:
         """The work of writing one directory's checkpoints, with the values of now."""
-        logs = [(tp, log) for tp, log in self._logs.items() if self._dir_of[tp] is log_dir]
-        recovery_points = {tp: log.recovery_point for tp, log in logs}
-        start_offsets = {
-            tp: log.log_start_offset for tp, log in logs if log.log_start_offset > log.segments[0].base_offset
-        }
+        recovery_points = {tp: log.recovery_point for tp, log in self._logs.items() if self._dir_of[tp] is log_dir}
+        works = (self._start_offsets_of(log_dir), log_dir.prepare_recovery_points(recovery_points))
 
         def work() -> None:
-            log_dir.write_recovery_points(recovery_points)
-            log_dir.write_log_start_offsets(start_offsets)
+            for each in works:
+                each()
 
         return work
+
+    def _start_offsets_of(self, log_dir: LogDir) -> Callable[[], None]:
+        logs = [(tp, log) for tp, log in self._logs.items() if self._dir_of[tp] is log_dir]
+        return log_dir.prepare_log_start_offsets(
+            {tp: log.log_start_offset for tp, log in logs if log.log_start_offset > log.segments[0].base_offset}
+        )
+
+    def prepare_start_offsets(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
+        """What makes the log start offsets of some partitions durable, with the values of now: (work, failed) for each
+        directory that has one of them. ``work`` may run in any thread; what it raises belongs to ``failed``, which the
+        owner calls.
+        """
+        log_dirs = {self._dir_of[tp]: None for tp in topic_partitions if tp in self._dir_of}
+        return [(self._start_offsets_of(log_dir), partial(self._take_offline, log_dir)) for log_dir in log_dirs]
 
     def _run_on(self, log_dir: LogDir, work: Callable[[], None]) -> None:
         def done(error: OSError | None) -> None:
@@ -327,17 +360,14 @@ class LogManager:
         self._run_blocking(work, done)
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks that the last run left."""
-        found: dict[TopicPartition, int] = {}
-        for log_dir in self._live_dirs:
-            found.update(log_dir.read_high_watermarks())
-        return found
+        """The high watermarks that the last run left, as the start found them."""
+        return dict(self._high_watermarks)
 
     def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write ``replication-offset-checkpoint`` of all directories, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
             own = {tp: offset for tp, offset in offsets.items() if self._dir_of.get(tp) is log_dir}
-            self._run_on(log_dir, partial(log_dir.write_high_watermarks, own))
+            self._run_on(log_dir, log_dir.prepare_high_watermarks(own))
 
     def fail_directory(self, log: Log, error: OSError) -> None:
         """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""
@@ -362,10 +392,17 @@ class LogManager:
             self._on_directory_failure(Path(log_dir.path), error, lost)
 
     def shutdown(self, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+        """``shutdown_steps``, all of them here and now."""
+        for _ in self.shutdown_steps(broker_epoch, high_watermarks):
+            pass
+
+    def shutdown_steps(
+        self, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None
+    ) -> Iterator[None]:
         """Flush and close every log, write the checkpoints and the marker that spares the next start a recovery.
 
-        All of it here and now. A directory that fails is left without the marker. In the middle of a start nothing is
-        written: the next start begins where this one began.
+        From the first step on nothing else may be asked of this object. A directory that fails is left without the
+        marker. In the middle of a start nothing is written: the next start begins where this one began.
         """
         if not self._is_started:
             if self._start is not None:
@@ -373,7 +410,7 @@ class LogManager:
             self._close_dirs()
         for log_dir in list(self._live_dirs if self._is_started else ()):
             try:
-                self._shut_down_dir(log_dir, broker_epoch, high_watermarks)
+                yield from self._shut_down_dir_steps(log_dir, broker_epoch, high_watermarks)
             except OSError as error:
                 self._take_offline(log_dir, error)
         self._live_dirs = []
@@ -381,14 +418,15 @@ class LogManager:
         self._dir_of = {}
         self._dirty.clear()
 
-    def _shut_down_dir(
+    def _shut_down_dir_steps(
         self, log_dir: LogDir, broker_epoch: int, high_watermarks: Mapping[TopicPartition, int] | None
-    ) -> None:
-        close_logs([log for topic_partition, log in self._logs.items() if self._dir_of[topic_partition] is log_dir])
+    ) -> Iterator[None]:
+        logs = [log for topic_partition, log in self._logs.items() if self._dir_of[topic_partition] is log_dir]
+        yield from close_logs_steps(logs)
         self._checkpoint_of(log_dir)()
         if high_watermarks is not None:
-            log_dir.write_high_watermarks(
+            log_dir.prepare_high_watermarks(
                 {tp: offset for tp, offset in high_watermarks.items() if self._dir_of.get(tp) is log_dir}
-            )
+            )()
         log_dir.write_clean_shutdown(broker_epoch)
         log_dir.close()

@@ -7,14 +7,15 @@ them in between. Tests: tests/storage/test_recovery_helper.py.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from storage.file_pool import FilePool
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_dir import LogDir
-from storage.log_loader import Dropped, Scanner, load_log_steps
-from storage.recovery_helper import HelperPool
-from storage.recovery_work import ScanWork, Steps, Work
-from storage.types import TopicPartition
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.findings import Observe, ignore
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_dir import LogDir
+from kafka_zk.storage.log_loader import Dropped, Scanner, load_log_steps
+from kafka_zk.storage.recovery_helper import HelperPool
+from kafka_zk.storage.recovery_work import ScanWork, Steps, Work
+from kafka_zk.storage.types import TopicPartition
 
 HELPER_MIN_BYTES = 1 << 20
 """Work on fewer bytes is done here. Measured: a MiB takes 0.3 ms to scan in batches of 16 KB and 4 ms in batches of one
@@ -38,6 +39,7 @@ class Opening(NamedTuple):
     clock_ms: Callable[[], int]
     scan: Scanner
     helper_count: int  # per directory; 0: everything is done here
+    observe: Observe = ignore
 
 
 class _Loading:
@@ -138,8 +140,8 @@ class DirectoryOpening:
 
 def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, str]], how: Opening) -> DirectoryOpening:
     """Begin to open the logs of a directory, from where its checkpoints say."""
-    recovery_points = log_dir.read_recovery_points()
-    start_offsets = log_dir.read_log_start_offsets()
+    start_offsets = log_dir.read_log_start_offsets(how.observe)
+    recovery_points = log_dir.read_recovery_points(how.observe)
     clean = log_dir.had_clean_shutdown()
 
     def load(topic_partition: TopicPartition, directory: str) -> Steps[tuple[Log, Dropped | None]]:
@@ -153,6 +155,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
             log_start_offset=start_offsets.get(topic_partition, 0),
             clean_shutdown=clean,
             scan=how.scan,
+            observe=how.observe,
         )
 
     return DirectoryOpening(partitions, load, how.helper_count)

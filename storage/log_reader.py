@@ -7,10 +7,8 @@ reads along needs no index lookup and no header scan at its start. Tests: tests/
 from bisect import bisect_right
 from typing import NamedTuple
 
-from storage.record_batch import BatchHeader, decode_records, read_header
-from storage.segment import FileSlice, Segment
-from storage.types import TimestampOffset
-from storage.varint import as_long
+from kafka_zk.storage.segment import FileSlice, Segment
+from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
 
 _REMEMBERED_POSITIONS = 16
 
@@ -105,41 +103,42 @@ class LogReader:
         positions[next_offset] = (segment, end)
         return LogRead(FileSlice(segment, start, end - start), next_offset, False)
 
-    def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
-        """The first record at or after ``start_offset`` whose timestamp is at least ``timestamp_ms``."""
-        for segment in self._segments[self.slot_of(start_offset) :]:
-            if segment.max_timestamp_ms < timestamp_ms:
-                continue
-            found = self._search_segment(segment, timestamp_ms, start_offset)
-            if found is not None:
-                return found
+    def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> Search:
+        """The first record at or after ``start_offset`` whose timestamp is at least ``timestamp_ms``.
+
+        Segments may come and go while the search is suspended.
+        """
+        segment: Segment | None = self._segments[self.slot_of(start_offset)]
+        while segment is not None:
+            if segment.max_timestamp_ms >= timestamp_ms:
+                position = segment.position_for_timestamp(timestamp_ms, start_offset)
+                work = SearchWork(position, segment.size_bytes, timestamp_ms, start_offset)
+                found = yield from search_segment(segment, work)
+                if found is not None:
+                    return found
+            yield None
+            segment = self._segment_after(segment)
         return None
 
-    def _search_segment(self, segment: Segment, timestamp_ms: int, start_offset: int) -> TimestampOffset | None:
-        _, indexed_offset = segment.time_index.lookup(timestamp_ms)
-        position = segment.offset_index.lookup(max(indexed_offset, start_offset))
-        for span in segment.spans(position):
-            if span.last_offset < start_offset or span.magic != 2:
-                continue
-            header = segment.header_at(span.position)
-            if header.max_timestamp < timestamp_ms:
-                continue
-            for record in decode_records(segment.read(span.position, span.size_bytes)):
-                if as_long(record.timestamp_ms) >= timestamp_ms and record.offset >= start_offset:
-                    return TimestampOffset(record.timestamp_ms, record.offset, header.partition_leader_epoch)
-        return None
+    def _segment_after(self, segment: Segment) -> Segment | None:
+        slot = bisect_right(self._segments, segment.base_offset, key=_base_offset)
+        return self._segments[slot] if slot < len(self._segments) else None
 
-    def max_timestamp_offset(self) -> TimestampOffset | None:
+    def max_timestamp_offset(self) -> Search:
         """The first record with the largest timestamp of all."""
-        newest = max(self._segments, key=lambda segment: (segment.max_timestamp_ms, -segment.base_offset))
-        if newest.max_timestamp_ms < 0:
+        newest: Segment | None = None
+        segment: Segment | None = self._segments[0]
+        while segment is not None:
+            if newest is None or segment.max_timestamp_ms > newest.max_timestamp_ms:
+                newest = segment
+            yield None
+            segment = self._segment_after(segment)
+        if newest is None or newest.max_timestamp_ms < 0:
             return None
         span = newest.find(newest.max_timestamp_offset)
         if span is None:
             return None
-        data = newest.read(span.position, span.size_bytes)
-        header: BatchHeader = read_header(data)
-        for record in decode_records(data):
-            if record.timestamp_ms == header.max_timestamp:
-                return TimestampOffset(record.timestamp_ms, record.offset, header.partition_leader_epoch)
-        return None
+        largest_ms = newest.header_at(span.position).max_timestamp
+        return (
+            yield from search_segment(newest, SearchWork(span.position, span.position + span.size_bytes, largest_ms, 0))
+        )

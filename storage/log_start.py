@@ -6,11 +6,11 @@ Tests: tests/storage/test_log_manager.py, test_recovery_helper.py.
 from collections.abc import Callable, Generator, Mapping
 from typing import NamedTuple
 
-from storage.errors import InconsistentLogDir
-from storage.log_dir import LogDir
-from storage.log_loader import Dropped
-from storage.log_opening import DirectoryOpening, OpenedLog
-from storage.types import TopicPartition
+from kafka_zk.storage.errors import InconsistentLogDir
+from kafka_zk.storage.log_dir import LogDir
+from kafka_zk.storage.log_loader import Dropped
+from kafka_zk.storage.log_opening import DirectoryOpening, OpenedLog
+from kafka_zk.storage.types import TopicPartition
 
 HELPER_POLL_S = 0.01
 """How long to leave helpers alone before asking for their results again."""

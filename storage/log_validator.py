@@ -1,19 +1,21 @@
 """What a producer's batch must be like before a log takes it.
 
 ``validate_batch`` looks at the bytes (exactly one batch, magic, length, CRC), ``check_header`` at the header, and
-``conform`` takes the batch apart – only for topics that need it (see ``needs_records``).
+``conform`` takes the batch apart – only for topics that need it (see ``needs_records``), and as a stream.
 Source: LogValidator.java@3.9, UnifiedLog.analyzeAndValidateRecords@3.9. Tests: tests/storage/test_log.py.
 """
 
+from collections.abc import Iterator
 from struct import Struct
 
 from crc32c import crc32c
 
-from storage.compression import Compression
-from storage.config_table import LONG_MAX
-from storage.errors import CorruptRecord, InvalidRecord, InvalidTimestamp
-from storage.log_config import LogConfig
-from storage.record_batch import (
+from kafka_zk.storage.batch_writer import BatchWriter
+from kafka_zk.storage.compression import Compression
+from kafka_zk.storage.config_table import LONG_MAX
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, InvalidTimestamp
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     CRC_POSITION,
@@ -21,22 +23,31 @@ from storage.record_batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAX_CODEC,
+    MAX_UNCOMPRESSED_BYTES,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
-    Record,
-    RecordBatchBuilder,
-    decode_records,
+    Buffer,
     read_header,
 )
+from kafka_zk.storage.record_stream import batch_chunks, check_count, key_and_value, walk
 
 _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
 _LZ4_FAST_LEVEL = 9  # Kafka's default number stands for the fast compressor, all others for the high one
-_CODEC_NAMES = {"uncompressed": Compression.none}
+_CODECS = {**Compression.__members__, "uncompressed": Compression.none}
+
+
+class NotConformed(Exception):
+    """A batch that its log takes only after ``conform`` for its configuration."""
+
+    def __init__(self, header: BatchHeader, config: LogConfig) -> None:
+        super().__init__("the batch must be taken apart first")
+        self.header = header
+        self.config = config
 
 
 def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
@@ -94,48 +105,95 @@ def needs_records(config: LogConfig) -> bool:
     )
 
 
-def conform(
-    batch: bytearray | memoryview, header: BatchHeader, config: LogConfig, now_ms: int
-) -> tuple[bytearray | memoryview, BatchHeader]:
-    """Check every record and, for a topic with its own codec, compress anew; returns the batch to append.
-
-    Raises: InvalidRecord (no key in a compacted topic), InvalidTimestamp, CorruptRecord.
-    """
+def must_be_taken_apart(header: BatchHeader, config: LogConfig) -> bool:
+    """What ``conform`` sees in the header. Raises: InvalidTimestamp, InvalidRecord (too many records)."""
     if header.attributes & TIMESTAMP_TYPE_FLAG and config.message_timestamp_type == "CreateTime":
         raise InvalidTimestamp("a producer may not set LogAppendTime on its batch")
     if not needs_records(config):
-        return batch, header
-    records = list(decode_records(batch))
-    if config.is_compacted and any(record.key is None for record in records):
-        raise InvalidRecord("a compacted topic takes no record without a key")
-    if config.message_timestamp_type == "CreateTime":
-        check_timestamps(records, config, now_ms)
-    if config.compression_type == "producer":
-        return batch, header
-    target = _CODEC_NAMES.get(config.compression_type) or Compression.__members__.get(
-        config.compression_type, Compression.none
+        return False
+    check_count(header)
+    return True
+
+
+def conform(
+    batch: Buffer,
+    header: BatchHeader,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
+) -> Buffer:
+    """Check every record and, for a topic with its own codec, compress anew; returns the batch to append.
+
+    That is ``batch`` itself unless the codec is another one or, in a compressed batch, offset deltas do not count up:
+    as Kafka does, such a batch is built anew. Nothing is unpacked before the header was found to be good.
+    Raises: InvalidRecord (a count that differs from the header's, too many records, no key in a compacted topic),
+        InvalidTimestamp, CorruptRecord, RecordTooLarge (by ``max.message.bytes``).
+    """
+    if not must_be_taken_apart(header, config):
+        return batch
+    source = header.compression
+    target = source
+    if config.compression_type != "producer":
+        target = _CODECS[config.compression_type]
+
+    def run(writer: BatchWriter | None) -> bool:
+        return _check_records(batch_chunks(batch, header, max_uncompressed_bytes), header, config, now_ms, writer)
+
+    writer = None if target == source else _writer(header, config, target)
+    counts_up = run(writer)
+    if writer is None and source and not counts_up:
+        writer = _writer(header, config, target)
+        run(writer)
+    return batch if writer is None else writer.finish()
+
+
+def _check_records(
+    chunks: Iterator[bytes], header: BatchHeader, config: LogConfig, now_ms: int, writer: BatchWriter | None
+) -> bool:
+    """Check the records and give them to ``writer``; returns whether their offset deltas count up from 0."""
+    needs_key = config.is_compacted
+    has_bounds = config.message_timestamp_type == "CreateTime" and (
+        config.timestamp_before_max_ms != LONG_MAX or config.timestamp_after_max_ms != LONG_MAX
     )
-    if target == header.compression:
-        return batch, header
-    rebuilt = bytearray(rebuild(records, header, target, compression_level(config, target)))
-    return rebuilt, read_header(rebuilt)
+    append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
+    counts_up = True
+    for index, span in enumerate(walk(chunks, header.record_count)):
+        data, _, timestamp_delta, offset_delta, body, end = span
+        if key_and_value(data, body, end)[1] < 0 and needs_key:
+            raise InvalidRecord("a compacted topic takes no record without a key")
+        timestamp_ms = header.base_timestamp + timestamp_delta if append_time_ms is None else append_time_ms
+        if has_bounds:
+            _check_timestamp(timestamp_ms, config, now_ms, index)
+        if offset_delta != index:
+            counts_up = False
+        if writer is not None:
+            writer.add_found(timestamp_ms, span)
+    return counts_up
 
 
-def check_timestamps(records: list[Record], config: LogConfig, now_ms: int) -> None:
+def _check_timestamp(timestamp_ms: int, config: LogConfig, now_ms: int, index: int) -> None:
     """Raise InvalidTimestamp if a record lies outside the topic's bounds around the broker's clock."""
     before_ms, after_ms = config.timestamp_before_max_ms, config.timestamp_after_max_ms
-    for record in records:
-        timestamp_ms = record.timestamp_ms
-        if timestamp_ms == NO_TIMESTAMP:
-            continue
-        if now_ms - timestamp_ms > before_ms or timestamp_ms - now_ms > after_ms:
-            raise InvalidTimestamp(
-                f"timestamp {timestamp_ms} of the record at index {record.offset - records[0].offset} is outside "
-                f"[{now_ms} - {before_ms}, {now_ms} + {after_ms}]"
-            )
+    if timestamp_ms != NO_TIMESTAMP and (now_ms - timestamp_ms > before_ms or timestamp_ms - now_ms > after_ms):
+        raise InvalidTimestamp(
+            f"timestamp {timestamp_ms} of the record at index {index} is outside "
+            f"[{now_ms} - {before_ms}, {now_ms} + {after_ms}]"
+        )
 
 
-def compression_level(config: LogConfig, codec: Compression) -> int | None:
+def _writer(header: BatchHeader, config: LogConfig, codec: Compression) -> BatchWriter:
+    """For the same records in a batch of another codec, with the producer's identity kept."""
+    return BatchWriter(
+        codec,
+        _compression_level(config, codec),
+        max_size_bytes=config.max_message_bytes,
+        producer=(header.producer_id, header.producer_epoch, header.base_sequence),
+        attributes=header.attributes & TRANSACTIONAL_FLAG,
+    )
+
+
+def _compression_level(config: LogConfig, codec: Compression) -> int | None:
     """The level that a topic sets for a codec."""
     match codec:
         case Compression.gzip:
@@ -145,25 +203,3 @@ def compression_level(config: LogConfig, codec: Compression) -> int | None:
         case Compression.zstd:
             return config.compression_zstd_level
     return None
-
-
-def storable(timestamp_ms: int) -> int:
-    """A timestamp that goes into a batch that is built here. Raises: InvalidTimestamp."""
-    if not NO_TIMESTAMP <= timestamp_ms <= LONG_MAX:
-        raise InvalidTimestamp(f"timestamp {timestamp_ms} is neither {NO_TIMESTAMP} (none) nor in [0, {LONG_MAX}]")
-    return timestamp_ms
-
-
-def rebuild(records: list[Record], header: BatchHeader, codec: Compression, level: int | None) -> bytes:
-    """The same records in one batch of another codec, with the producer's identity kept."""
-    builder = RecordBatchBuilder(
-        codec,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        compression_level=level,
-        transactional=bool(header.attributes & TRANSACTIONAL_FLAG),
-    )
-    for record in records:
-        builder.append(storable(record.timestamp_ms), record.key, record.value, record.headers)
-    return builder.build()

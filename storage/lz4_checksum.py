@@ -5,7 +5,7 @@ mistake for ever: written wrong, because 0.8 clients check for it, and ignored o
 Source: KIP-57, KafkaLZ4BlockOutputStream.java@3.9. Tests: tests/storage/test_compression.py.
 """
 
-from storage.errors import CorruptRecord
+from kafka_zk.storage.errors import CorruptRecord
 
 _MAGIC_SIZE = 4
 _CONTENT_SIZE_FLAG = 0x08

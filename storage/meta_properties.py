@@ -4,11 +4,14 @@ Keys: ``version``, ``broker.id``, ``cluster.id``; a ``directory.id`` that a migr
 Source: MetaProperties.java@3.9. Tests: tests/storage/test_log_manager.py.
 """
 
+import re
 from typing import NamedTuple
 
-from storage.errors import InconsistentLogDir
-from storage.filenames import META_PROPERTIES
-from storage.files import read_file, write_atomically
+from kafka_zk.storage.errors import InconsistentLogDir
+from kafka_zk.storage.filenames import META_PROPERTIES
+from kafka_zk.storage.files import read_file, write_atomically
+
+_NUMBER = re.compile("-?[0-9]{1,10}")
 
 
 class MetaProperties(NamedTuple):
@@ -33,7 +36,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
     if properties.get("version") != "0":
         raise InconsistentLogDir(f"{path}: version {properties.get('version')}, a ZooKeeper-mode broker has version 0")
     broker_id = properties.get("broker.id")
-    if broker_id is not None and not broker_id.lstrip("-").isdigit():
+    if broker_id is not None and not _NUMBER.fullmatch(broker_id):
         raise InconsistentLogDir(f"{path}: broker.id={broker_id} is not a number")
     return MetaProperties(
         None if broker_id is None else int(broker_id), properties.get("cluster.id"), properties.get("directory.id")

@@ -15,7 +15,7 @@ from array import array
 from bisect import bisect_right
 from contextlib import suppress
 
-from storage.files import read_file, remove_file, write_all
+from kafka_zk.storage.files import read_file, remove_file, write_all
 
 ENTRY_SIZE = 8
 _POSITION_MASK = 0xFFFFFFFF
@@ -43,6 +43,17 @@ def serialize_offset_index(entries: "array[int]") -> bytes:
     swapped = entries[:]
     swapped.byteswap()
     return swapped.tobytes()
+
+
+def _read_edges(path: str) -> "array[int]":
+    """The first and the last entry of a file, which is read whole only if its end is padded with zeros."""
+    with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
+        end = os.fstat(file.fileno()).st_size // ENTRY_SIZE * ENTRY_SIZE
+        last = os.pread(file.fileno(), ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
+        if any(last):
+            return parse_offset_index(os.pread(file.fileno(), ENTRY_SIZE, 0) + last)
+        return parse_offset_index(read_file(path) or b"")
+    return array("Q")
 
 
 def _position_of(entry: int) -> int:
@@ -94,12 +105,20 @@ class OffsetIndex:
         assert 0 <= relative <= _MAX_RELATIVE_OFFSET and position <= _MAX_RELATIVE_OFFSET
         self.entries.append(relative << 32 | position)
 
-    def lookup(self, offset: int) -> int:
-        """Position of the last indexed batch whose last offset is at most ``offset``; 0 if there is none."""
-        entries = self.entries
+    def edges(self) -> list[tuple[int, int]]:
+        """(offset, position) of the first and the last entry, none without any. Entries that are not loaded stay so."""
+        entries = _read_edges(self.path) if self._entries is None else self._entries
+        return [(self.base_offset + (entry >> 32), entry & _POSITION_MASK) for entry in (*entries[:1], *entries[-1:])]
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        """(offset, position) of an entry."""
+        entry = self.entries[slot]
+        return self.base_offset + (entry >> 32), entry & _POSITION_MASK
+
+    def slot_of(self, offset: int) -> int:
+        """How many entries are of batches whose last offset is at most ``offset``."""
         relative = min(offset - self.base_offset, _MAX_RELATIVE_OFFSET)
-        slot = bisect_right(entries, relative << 32 | _POSITION_MASK) if relative >= 0 else 0
-        return entries[slot - 1] & _POSITION_MASK if slot else 0
+        return bisect_right(self.entries, relative << 32 | _POSITION_MASK) if relative >= 0 else 0
 
     def floor_position(self, position: int) -> int:
         """The largest indexed position that is at most ``position``; 0 if there is none."""

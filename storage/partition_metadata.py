@@ -4,25 +4,38 @@ Two lines, ``version: 0`` and ``topic_id: <22 characters, url-safe base64>``. So
 Tests: tests/storage/test_partition_files.py.
 """
 
-from storage.errors import InconsistentLogDir
-from storage.filenames import PARTITION_METADATA
-from storage.files import read_file, write_atomically
+import base64
+import re
+
+from kafka_zk.storage.errors import CorruptCheckpoint
+from kafka_zk.storage.filenames import PARTITION_METADATA
+from kafka_zk.storage.files import read_file, write_atomically
+
+_ID = re.compile("[A-Za-z0-9_-]{22}")
 
 
 def read_topic_id(directory: str) -> str | None:
-    """The topic id, None without a file (a topic from before Kafka 2.8) or with one that a power loss left empty.
+    """The topic id, None without a file (a topic from before Kafka 2.8).
 
-    Raises: InconsistentLogDir for any other content.
+    Raises: CorruptCheckpoint for any other content; a power loss may leave the file of a new partition empty.
     """
     path = f"{directory}/{PARTITION_METADATA}"
     data = read_file(path)
-    if not data or not data.strip(b"\0"):
+    if data is None:
         return None
     fields = dict(line.split(":", 1) for line in data.decode(errors="replace").splitlines() if ":" in line)
     topic_id = fields.get("topic_id", "").strip()
-    if fields.get("version", "").strip() != "0" or not topic_id:
-        raise InconsistentLogDir(f"{path}: expected version 0 and a topic id")
+    if fields.get("version", "").strip() != "0" or not _is_topic_id(topic_id):
+        raise CorruptCheckpoint(f"{path}: expected version 0 and a topic id")
     return topic_id
+
+
+def _is_topic_id(text: str) -> bool:
+    """Whether it is the one way to write 16 bytes that are not all zero."""
+    if not _ID.fullmatch(text):
+        return False
+    value = base64.urlsafe_b64decode(text + "==")
+    return any(value) and base64.urlsafe_b64encode(value).rstrip(b"=").decode() == text
 
 
 def write_topic_id(directory: str, topic_id: str) -> None:

@@ -6,17 +6,23 @@ Tests: tests/storage/test_producer_state.py.
 from collections.abc import Iterable
 from contextlib import suppress
 
-from storage.errors import CorruptRecord
-from storage.producer_state import ProducerState, parse_marker
-from storage.record_batch import CONTROL_FLAG, BatchHeader, check_crc, decode_records
-from storage.segment import Segment
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.producer_state import ProducerState, parse_marker
+from kafka_zk.storage.record_batch import CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, BatchHeader, check_crc
+from kafka_zk.storage.record_stream import batch_chunks, key_and_value, walk
+from kafka_zk.storage.segment import Segment
 
 
 def apply_marker(state: ProducerState, batch: bytes | bytearray | memoryview, header: BatchHeader) -> None:
     """Apply the transaction marker in a control batch; an empty one (compacted away) changes nothing."""
-    for record in decode_records(batch):
-        _, coordinator_epoch = parse_marker(record.key, record.value)
-        state.end_transaction(header, coordinator_epoch, record.timestamp_ms)
+    for data, _, timestamp_delta, _, body, end in walk(batch_chunks(batch, header), header.record_count):
+        key_start, key_size, value_start, value_size = key_and_value(data, body, end)
+        key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None
+        value = bytes(data[value_start : value_start + value_size]) if value_size >= 0 else None
+        _, coordinator_epoch = parse_marker(key, value)
+        append_time = header.attributes & TIMESTAMP_TYPE_FLAG
+        timestamp_ms = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
+        state.end_transaction(header, coordinator_epoch, timestamp_ms)
         return
 
 
@@ -25,7 +31,7 @@ def replay(state: ProducerState, segments: Iterable[Segment], start_offset: int,
     for segment in segments:
         if segment.base_offset >= end_offset:
             return
-        for span in segment.sound_spans(segment.offset_index.lookup(start_offset)):
+        for span in segment.sound_spans(segment.position_for(start_offset)):
             if span.last_offset < start_offset or span.magic != 2:
                 continue
             if span.base_offset >= end_offset:

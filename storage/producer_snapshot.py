@@ -11,10 +11,11 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from storage.errors import CorruptSnapshot
-from storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from storage.files import read_file, remove_file, write_atomically
-from storage.producer_state import MAX_SEQUENCE, NO_OFFSET, ProducerEntry, ProducerState
+from kafka_zk.storage.errors import CorruptSnapshot
+from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
+from kafka_zk.storage.files import read_file, write_atomically
+from kafka_zk.storage.findings import Observe, discard, ignore
+from kafka_zk.storage.producer_state import MAX_SEQUENCE, NO_OFFSET, ProducerEntry, ProducerState
 
 _VERSION = 1
 _HEADER = Struct(">hIi")
@@ -26,7 +27,7 @@ def encode_snapshot(producers: dict[int, ProducerEntry]) -> bytes:
     """The content of a snapshot file."""
     out = bytearray(_HEADER.pack(_VERSION, 0, len(producers)))
     for entry in producers.values():
-        _, last_sequence, first_offset, last_offset = entry.batches[-1] if entry.batches else (-1, -1, -1, -1)
+        _, last_sequence, first_offset, last_offset, _ = entry.batches[-1] if entry.batches else (-1,) * 5
         out += _ENTRY.pack(
             entry.producer_id,
             entry.producer_epoch,
@@ -60,7 +61,7 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset)
         if last_offset != NO_OFFSET:
             first_sequence = (last_sequence - delta) % (MAX_SEQUENCE + 1)
-            entry.batches.append((first_sequence, last_sequence, last_offset - delta, last_offset))
+            entry.batches.append((first_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms))
         entries.append(entry)
     return entries
 
@@ -83,14 +84,17 @@ def list_offsets(directory: str) -> list[int]:
     return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)
 
 
-def load_latest(directory: str, low: int, high: int, offsets: list[int]) -> tuple[list[ProducerEntry], int] | None:
-    """The newest readable snapshot with ``low < offset <= high``; damaged ones are deleted on the way."""
+def load_latest(
+    directory: str, low: int, high: int, offsets: list[int], observe: Observe = ignore
+) -> tuple[list[ProducerEntry], int] | None:
+    """The newest readable snapshot with ``low < offset <= high``; damaged ones are discarded on the way."""
     for offset in reversed(offsets):
         if not low < offset <= high:
             continue
         path = snapshot_path(directory, offset)
         try:
             return decode_snapshot(read_file(path) or b""), offset
-        except CorruptSnapshot:
-            remove_file(path)
+        except CorruptSnapshot as error:
+            meaning = "what it said of the producers is taken from the log and from an older snapshot, if there is one"
+            observe(discard(path, error, meaning))
     return None

@@ -11,8 +11,14 @@ Tests: tests/storage/test_producer_state.py.
 
 from struct import Struct
 
-from storage.errors import InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
-from storage.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader, last_sequence
+from kafka_zk.storage.errors import InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
+from kafka_zk.storage.record_batch import (
+    NO_PRODUCER_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    last_sequence,
+)
 
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = 0x7FFFFFFF
@@ -23,7 +29,8 @@ _CONTROL_VALUE = Struct(">hi")  # version, coordinator epoch
 ABORT_MARKER = 0
 COMMIT_MARKER = 1
 
-ProducedBatch = tuple[int, int, int, int]  # first sequence, last sequence, first offset, last offset
+ProducedBatch = tuple[int, int, int, int, int]
+"""First sequence, last sequence, first offset, last offset, largest timestamp in ms."""
 
 
 class ProducerEntry:
@@ -115,7 +122,9 @@ class ProducerState:
             entry.batches.clear()
         delta = header.last_offset_delta
         sequence = header.base_sequence
-        entry.batches.append((sequence, last_sequence(sequence, delta), base_offset, base_offset + delta))
+        entry.batches.append(
+            (sequence, last_sequence(sequence, delta), base_offset, base_offset + delta, max_timestamp_ms)
+        )
         if len(entry.batches) > REMEMBERED_BATCHES:
             del entry.batches[0]
         entry.last_timestamp_ms = max_timestamp_ms

@@ -34,9 +34,9 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from storage.compression import Compression, compress, decompress
-from storage.errors import CorruptRecord, InvalidRecord
-from storage.varint import encode_varint, read_varint
+from kafka_zk.storage.compression import Compression, compress, decompress
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.varint import encode_varint, read_varint
 
 Buffer = bytes | bytearray | memoryview
 
@@ -345,28 +345,45 @@ class RecordBatchBuilder:
         if self._compression:
             records = compress(self._compression, records, self._level)
         own_id, own_epoch, own_sequence = self._producer
-        batch = bytearray(HEADER_SIZE)
-        batch += records
-        _HEADER.pack_into(
-            batch,
-            0,
-            base_offset,
-            len(batch) - LOG_OVERHEAD,
-            partition_leader_epoch,
-            2,
-            0,
-            self._attributes,
-            self.count - 1,
-            self._base_timestamp,
-            self._max_timestamp,
-            own_id if producer_id is None else producer_id,
-            own_epoch if producer_epoch is None else producer_epoch,
-            own_sequence if base_sequence is None else base_sequence,
-            self.count,
+        return bytes(
+            assemble_batch(
+                records,
+                attributes=self._attributes,
+                record_count=self.count,
+                base_timestamp=self._base_timestamp,
+                max_timestamp=self._max_timestamp,
+                producer=(
+                    own_id if producer_id is None else producer_id,
+                    own_epoch if producer_epoch is None else producer_epoch,
+                    own_sequence if base_sequence is None else base_sequence,
+                ),
+                base_offset=base_offset,
+                partition_leader_epoch=partition_leader_epoch,
+            )
         )
-        with memoryview(batch) as view:
-            _CRC.pack_into(batch, CRC_POSITION, crc32c(view[CRC_START:]))
-        return bytes(batch)
+
+
+def assemble_batch(
+    records: Buffer,
+    *,
+    attributes: int,
+    record_count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer: tuple[int, int, int] = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE),
+    base_offset: int = 0,
+    partition_leader_epoch: int = -1,
+) -> bytearray:
+    """A batch around its records, compressed or not; ``producer`` is id, epoch and first sequence."""
+    batch = bytearray(HEADER_SIZE)
+    batch += records
+    _HEADER.pack_into(
+        batch, 0, base_offset, len(batch) - LOG_OVERHEAD, partition_leader_epoch, 2, 0, attributes,
+        record_count - 1, base_timestamp, max_timestamp, *producer, record_count,
+    )  # fmt: skip
+    with memoryview(batch) as view:
+        _CRC.pack_into(batch, CRC_POSITION, crc32c(view[CRC_START:]))
+    return batch
 
 
 _CRC = Struct(">I")

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from storage.files import read_file
-from storage.offset_index import parse_offset_index
-from storage.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MIN_BATCH_LENGTH
-from storage.time_index import NO_TIMESTAMP, valid_time_index
+from kafka_zk.storage.files import read_file
+from kafka_zk.storage.offset_index import parse_offset_index
+from kafka_zk.storage.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MIN_BATCH_LENGTH
+from kafka_zk.storage.time_index import NO_TIMESTAMP, valid_time_index
 
 _HEADER = Struct(">qiibIhiqq")  # up to max_timestamp
 _TIME_ENTRY = Struct(">qi")

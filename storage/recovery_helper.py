@@ -1,53 +1,30 @@
-"""Helper processes that do the work of a recovery: ``HelperPool`` in the broker, ``main`` in the helper.
+"""Helper processes that do the work of a recovery.
 
 Python for one log at a time keeps one core busy, and the broker's own interpreter must stay free to keep its ZooKeeper
-session. A helper is started with the first work, reads files only, and ends when its broker closes the pipe or dies.
-Tests: tests/storage/test_recovery_helper.py.
+session. A helper is started with the first work and reads files only. Tests: tests/storage/test_recovery_helper.py.
 """
 
-import os
 import signal
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator
-from multiprocessing.connection import Connection, Pipe, wait
-from pathlib import Path
+from multiprocessing.connection import wait
 from typing import Any
 
-from storage.recovery_work import Work
-
-_IMPORT_ROOT = str(Path(__file__).resolve().parents[1])
-_PROGRESS, _DONE, _FAILED = range(3)
+from kafka_zk.storage.helper_process import FAILED, PROGRESS, Helper
+from kafka_zk.storage.recovery_work import Work
 
 
-class _Helper:
-    """One process and what it is working on."""
+class _RecoveryHelper(Helper):
+    """A helper and what it is working on."""
 
     def __init__(self) -> None:
-        self.connection, theirs = Pipe()
-        path = os.pathsep.join(filter(None, (_IMPORT_ROOT, os.environ.get("PYTHONPATH"))))
-        try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": path},
-            )
-        finally:
-            theirs.close()
+        super().__init__()
         self.token: Any = None
         self.work: Work | None = None
 
-    def begin(self, token: Any, work: Work) -> None:
-        self.connection.send(work)
+    def take(self, token: Any, work: Work) -> None:
+        self.begin(work)
         self.token, self.work = token, work
-
-    def end(self) -> int:
-        """Kill it, which loses nothing; returns its exit code."""
-        self.connection.close()
-        self.process.kill()
-        return self.process.wait()
 
 
 class HelperPool:
@@ -58,7 +35,7 @@ class HelperPool:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._helpers: list[_Helper] = []
+        self._helpers: list[_RecoveryHelper] = []
         self._queue: deque[tuple[Any, Work]] = deque()
         self._left: list[Any] = []  # tokens of works that no process could be given
         self.scanned_bytes = 0
@@ -89,18 +66,20 @@ class HelperPool:
                 self._hand_out()
                 yield answer
 
-    def _receive(self, helper: _Helper) -> tuple[Any, Any] | None:
+    def _receive(self, helper: _RecoveryHelper) -> tuple[Any, Any] | None:
         try:
-            kind, content = helper.connection.recv()
+            kind, content = helper.receive()
         except (EOFError, ConnectionError):
             return self._lost(helper)
-        if kind == _PROGRESS:
+        if kind == PROGRESS:
             self.scanned_bytes += content
             return None
         token, helper.token, helper.work = helper.token, None, None
+        if kind == FAILED and not isinstance(content, OSError):
+            return token, None  # its owner meets it, too, and knows what it means
         return token, content
 
-    def _lost(self, helper: _Helper) -> tuple[Any, Any]:
+    def _lost(self, helper: _RecoveryHelper) -> tuple[Any, Any]:
         """A helper is gone. SIGBUS means that the disk refused a page; anything else is not the log's fault."""
         helper.connection.close()
         code = helper.process.wait()
@@ -117,9 +96,9 @@ class HelperPool:
             token, work = self._queue.popleft()
             try:
                 if idle is None:
-                    idle = _Helper()
+                    idle = _RecoveryHelper()
                     self._helpers.append(idle)
-                idle.begin(token, work)
+                idle.take(token, work)
             except OSError:  # no process to be had, or it died since its last work
                 self._left.append(token)
                 if idle is not None:
@@ -133,27 +112,3 @@ class HelperPool:
         self._helpers.clear()
         self._queue.clear()
         self._left.clear()
-
-
-def main(descriptor: int) -> None:
-    """The helper's life: work, answer, until the broker closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's to answer
-    connection: Connection = Connection(descriptor)
-
-    def report(size_bytes: int) -> None:
-        connection.send((_PROGRESS, size_bytes))
-
-    while True:
-        try:
-            work = connection.recv()
-            try:
-                answer = _DONE, work.run(report)
-            except OSError as error:
-                answer = _FAILED, error
-            connection.send(answer)
-        except (EOFError, ConnectionError):
-            return
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -8,12 +8,12 @@ nobody; whoever owns the log applies the result. Tests: tests/storage/test_recov
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
-from storage import producer_replay
-from storage.file_pool import FilePool
-from storage.log_config import LogConfig
-from storage.producer_state import ProducerEntry, ProducerState
-from storage.recovery import SegmentScan, scan_segment
-from storage.segment import open_segment
+from kafka_zk.storage import producer_replay
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.producer_state import ProducerEntry, ProducerState
+from kafka_zk.storage.recovery import SegmentScan, scan_segment
+from kafka_zk.storage.segment import open_segment
 
 Report = Callable[[int], None]
 """Told how many more bytes of a scan are done."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from storage.log_config import LogConfig
-from storage.segment import Segment
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.segment import Segment
 
 
 def count_deletable(

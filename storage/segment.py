@@ -8,10 +8,11 @@ Source: LogSegment.java@3.9. Tests: tests/storage/test_local_log.py.
 import os
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from storage.errors import CorruptRecord
-from storage.file_pool import FilePool
-from storage.filenames import (
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.filenames import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
@@ -19,14 +20,14 @@ from storage.filenames import (
     TRANSACTION_INDEX_SUFFIX,
     offset_file,
 )
-from storage.files import remove_file, sync_path, write_all
-from storage.log_config import LogConfig
-from storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
-from storage.offset_index import OffsetIndex
-from storage.record_batch import HEADER_SIZE, BatchHeader, read_header
-from storage.segment_scan import BatchSpan, find_boundary, find_offset, iter_spans, read_range
-from storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
-from storage.time_index import NO_TIMESTAMP, TimeIndex
+from kafka_zk.storage.files import remove_file, sync_path, write_all
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.offset_index import ENTRY_SIZE as OFFSET_ENTRY_SIZE
+from kafka_zk.storage.offset_index import OffsetIndex
+from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, read_header
+from kafka_zk.storage.segment_scan import BatchSpan, find_boundary, find_offset, is_indexed, iter_spans, read_range
+from kafka_zk.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
+from kafka_zk.storage.time_index import NO_TIMESTAMP, TimeIndex
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
@@ -244,12 +245,70 @@ class Segment:
 
     def find(self, offset: int) -> BatchSpan | None:
         """The first batch whose last offset is at least ``offset``, None beyond the segment's end."""
-        return find_offset(self.fileno(), offset, self.offset_index.lookup(offset), self.size_bytes)
+        index = self.offset_index
+        slot = index.slot_of(offset)
+        if slot:
+            indexed_offset, position = index.entry(slot - 1)
+            try:
+                return find_offset(self.fileno(), offset, position, self.size_bytes, indexed_offset)
+            except CorruptRecord:  # of the index, or of the log: then it comes again
+                slot -= 1
+        return find_offset(self.fileno(), offset, self._position_before(slot), self.size_bytes)
 
     def boundary(self, start: int, limit: int) -> tuple[int, int, int]:
         """The last batch boundary from ``start`` to ``limit``: (position, offset there, size of the batch there)."""
-        near = max(start, self.offset_index.floor_position(limit))
-        return find_boundary(self.fileno(), near, limit, self.size_bytes)
+        near = self.offset_index.floor_position(limit)
+        if near > start:
+            try:
+                return find_boundary(self.fileno(), near, limit, self.size_bytes)
+            except CorruptRecord:  # as in find
+                pass
+        return find_boundary(self.fileno(), start, limit, self.size_bytes)
+
+    def position_for(self, offset: int) -> int:
+        """Where to start reading to find ``offset``: a batch boundary before it, the nearest that the index knows."""
+        return self._position_before(self.offset_index.slot_of(offset))
+
+    def position_for_timestamp(self, timestamp_ms: int, start_offset: int) -> int:
+        """Where to start reading to find the first record from ``start_offset`` on that is as new as that."""
+        found_ms, offset = self.time_index.lookup(timestamp_ms)
+        if not self.is_indexed_timestamp(found_ms, offset):
+            offset = self.base_offset
+        return self.position_for(max(offset, start_offset))
+
+    def _position_before(self, slot: int) -> int:
+        """The position of the last of the first ``slot`` index entries that fits the log, or of one not far before it:
+        an index that was damaged may lead to nothing wrong."""
+        step = 1
+        while slot > 0:
+            indexed_offset, position = self.offset_index.entry(slot - 1)
+            if self.is_indexed_batch(position, indexed_offset):
+                return position
+            slot -= step
+            step *= 2
+        return 0
+
+    def is_indexed_batch(self, position: int, indexed_offset: int) -> bool:
+        """Whether an entry of the offset index leads to a batch that lies there."""
+        with suppress(CorruptRecord, StopIteration):
+            span = next(self.spans(position, chunk_bytes=HEADER_SIZE))
+            return span.base_offset >= self.base_offset and is_indexed(span, indexed_offset)
+        return False
+
+    def is_indexed_timestamp(self, timestamp_ms: int, offset: int) -> bool:
+        """Whether an entry of the time index has the timestamp of the batch that it names, as far as that can be read.
+
+        (-1, base offset) stands for an index without entries.
+        """
+        if timestamp_ms == NO_TIMESTAMP:
+            return offset == self.base_offset
+        try:
+            span = self.find(offset)
+            if span is None or not span.base_offset <= offset <= span.last_offset:
+                return False
+            return span.magic != 2 or self.header_at(span.position).max_timestamp == timestamp_ms
+        except CorruptRecord:
+            return True
 
     def next_offset(self) -> int:
         """The offset after the last whole batch; the base offset of an empty segment.
@@ -260,7 +319,7 @@ class Segment:
         last_entry = self.offset_index.last_entry
         for span in self.spans(last_entry[1]):
             next_offset = span.last_offset + 1
-            if span.position == last_entry[1] and last_entry[1] and span.last_offset != last_entry[0]:
+            if span.position == last_entry[1] and last_entry[1] and not is_indexed(span, last_entry[0]):
                 raise CorruptRecord(f"{self.path}: the last index entry does not fit the batch at {span.position}")
         if last_entry[1] and next_offset <= last_entry[0]:
             raise CorruptRecord(f"{self.path}: the last index entry points to position {last_entry[1]}, after the end")
@@ -293,11 +352,21 @@ class Segment:
         self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
         if not self.size_bytes:
             return
-        position = self.offset_index.lookup(self._max_timestamp_offset) if self._max_timestamp_ms >= 0 else 0
-        for span in self.spans(position):
+        if not self.is_indexed_timestamp(self._max_timestamp_ms, self._max_timestamp_offset):
+            self._max_timestamp_ms, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        for span in self.spans(self.position_for(self._max_timestamp_offset)):
             timestamp_ms = self.header_at(span.position).max_timestamp if span.magic == 2 else NO_TIMESTAMP
             if timestamp_ms > self._max_timestamp_ms:
                 self._max_timestamp_ms, self._max_timestamp_offset = timestamp_ms, span.last_offset
+
+    def newest_timestamp_at_end_ms(self) -> int:
+        """The largest timestamp of the batches from the last indexed one on, as far as they can be read; -1 without."""
+        newest_ms = NO_TIMESTAMP
+        with suppress(CorruptRecord):
+            for span in self.spans(self.position_for(self.base_offset + MAX_RELATIVE_OFFSET)):
+                if span.magic == 2:
+                    newest_ms = max(newest_ms, self.header_at(span.position).max_timestamp)
+        return newest_ms
 
     @property
     def first_timestamp_ms(self) -> int:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from storage.errors import CorruptRecord
-from storage.record_batch import HEADER_SIZE, LOG_OVERHEAD
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.record_batch import HEADER_SIZE, LOG_OVERHEAD
 
 _FRONT = Struct(">qi4xb6xi")  # base offset, batch length, (epoch), magic, (crc, attributes), last offset delta
 _FRONT_SIZE = 27
@@ -79,11 +79,33 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
         position += size_bytes
 
 
-def find_offset(descriptor: int, offset: int, position: int, end: int) -> BatchSpan | None:
-    """The first batch from ``position`` on whose last offset is at least ``offset``."""
+def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:
+    """Whether an index entry with this offset may lead to the batch: nothing behind the offset lies before the batch.
+
+    As a rule it is the batch's last offset; that of a later batch if Kafka appended both at once; behind damage, the
+    offset before the batch.
+    """
+    return span.base_offset <= indexed_offset + 1
+
+
+def find_offset(
+    descriptor: int, offset: int, position: int, end: int, indexed_offset: int | None = None
+) -> BatchSpan | None:
+    """The first batch from ``position`` on whose last offset is at least ``offset``.
+
+    Args:
+        indexed_offset: the offset of the index entry that ``position`` is from.
+    Raises: CorruptRecord, also where the entry does not fit the batch.
+    """
     for span in iter_spans(descriptor, position, end):
+        if indexed_offset is not None:
+            if not is_indexed(span, indexed_offset):
+                raise CorruptRecord(f"the index names position {position} for offset {indexed_offset}")
+            indexed_offset = None
         if span.last_offset >= offset:
             return span
+    if indexed_offset is not None:
+        raise CorruptRecord(f"the index names position {position}, after the end")
     return None
 
 

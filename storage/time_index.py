@@ -8,9 +8,10 @@ Source: TimeIndex.java@3.9. Tests: tests/storage/test_time_index.py.
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 
-from storage.files import read_file, remove_file, write_all
+from kafka_zk.storage.files import read_file, remove_file, write_all
 
 _ENTRY = Struct(">qi")
 ENTRY_SIZE = 12
@@ -32,6 +33,18 @@ def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
         yield timestamp_ms, base_offset + relative
 
 
+def _read_end(path: str) -> tuple[int, bytes]:
+    """How many valid entries a file has, and the last one. It is read whole only if its end is padded with zeros."""
+    with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
+        end = os.fstat(file.fileno()).st_size // ENTRY_SIZE * ENTRY_SIZE
+        last = os.pread(file.fileno(), ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
+        if last == _ZERO:
+            data = valid_time_index(read_file(path) or b"")
+            end, last = len(data), data[-ENTRY_SIZE:]
+        return end // ENTRY_SIZE, last
+    return 0, b""
+
+
 class TimeIndex:
     """The index of one segment. The file is opened for each use and never kept open.
 
@@ -50,10 +63,9 @@ class TimeIndex:
 
     def _load(self) -> None:
         if self._written_count < 0:
-            data = valid_time_index(read_file(self.path) or b"")
-            self._written_count = len(data) // ENTRY_SIZE
-            if data:
-                timestamp_ms, relative = _ENTRY.unpack_from(data, len(data) - ENTRY_SIZE)
+            self._written_count, last = _read_end(self.path)
+            if last:
+                timestamp_ms, relative = _ENTRY.unpack(last)
                 self._last = (timestamp_ms, self.base_offset + relative)
 
     @property

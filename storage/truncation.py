@@ -2,17 +2,21 @@
 
 from typing import TYPE_CHECKING
 
-from storage import producer_replay, producer_snapshot
-from storage.files import remove_file, sync_file, sync_path
-from storage.recovery_work import ReplayWork, Steps, run_here
+from kafka_zk.storage import producer_replay, producer_snapshot
+from kafka_zk.storage.errors import OffsetOutOfRange
+from kafka_zk.storage.files import remove_file, sync_file, sync_path
+from kafka_zk.storage.recovery_work import ReplayWork, Steps, run_here
 
 if TYPE_CHECKING:
-    from storage.local_log import LocalLog
+    from kafka_zk.storage.local_log import LocalLog
 
 
 def truncate_to(log: "LocalLog", offset: int, now_ms: int) -> bool:
     """See ``LocalLog.truncate_to``."""
+    _refuse_negative(log, offset)
     if offset >= log.log_end_offset:
+        # A leader that wrote nothing has its epoch begin at the log's end, where the next leader's may begin instead.
+        log.leader_epochs.truncate_from_end(log.log_end_offset)
         return False
     if offset < log.segments[0].base_offset:
         truncate_fully(log, offset, now_ms)
@@ -34,12 +38,18 @@ def truncate_to(log: "LocalLog", offset: int, now_ms: int) -> bool:
 
 def truncate_fully(log: "LocalLog", offset: int, now_ms: int) -> None:
     """See ``LocalLog.truncate_fully_and_start_at``."""
+    _refuse_negative(log, offset)
     log.drop_segments(list(log.segments), now_ms)
     log.begin_segment(offset, now_ms)
     sync_path(str(log.directory))
     log.log_start_offset = offset
     log.leader_epochs.clear()
     finish(log, offset)
+
+
+def _refuse_negative(log: "LocalLog", offset: int) -> None:
+    if offset < 0:
+        raise OffsetOutOfRange(f"{log.topic_partition} cannot be truncated to offset {offset}")
 
 
 def finish(log: "LocalLog", end_offset: int) -> None:
@@ -67,7 +77,7 @@ def reload_producers_steps(log: "LocalLog") -> Steps[None]:
             remove_file(producer_snapshot.snapshot_path(directory, offset))
     state = log.producers
     state.clear()
-    loaded = producer_snapshot.load_latest(directory, log.log_start_offset, log.log_end_offset, offsets)
+    loaded = producer_snapshot.load_latest(directory, log.log_start_offset, log.log_end_offset, offsets, log.observe)
     start_offset = log.log_start_offset
     if loaded is not None:
         state.load(*loaded)

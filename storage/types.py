@@ -17,12 +17,12 @@ class LogAppendInfo(NamedTuple):
     """What an append did.
 
     ``first_offset``/``last_offset`` are -1 when nothing was appended. A duplicate of an idempotent producer's batch
-    answers with the offsets of the first time (``duplicate`` is True) and writes nothing.
+    answers with the offsets and the timestamp of the first time (``duplicate`` is True) and writes nothing.
     """
 
     first_offset: int
     last_offset: int
-    log_append_time_ms: int  # -1 with CreateTime
+    log_append_time_ms: int  # -1 with CreateTime, unless it is a duplicate
     log_start_offset: int
     size_bytes: int
     duplicate: bool = False

@@ -1,6 +1,6 @@
 """Zigzag varints as Kafka's records use them: the sign in bit 0, seven bits a byte, the lowest first."""
 
-from storage.errors import InvalidRecord
+from kafka_zk.storage.errors import InvalidRecord
 
 _MAX_BYTES = 10  # a 64-bit value
 
@@ -29,7 +29,7 @@ def encode_varint(value: int) -> bytes:
     return _TABLE[value] if 0 <= value < _TABLE_SIZE else _encode(value)
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """Decode at ``position``; returns (value, position after it).
 
     Raises: InvalidRecord for more than 64 bits, IndexError at the end of the data.

@@ -6,6 +6,8 @@ as often. A round that fails says how to repeat it. Without the integration test
 and of the property tests a quarter of the examples.
 """
 
+import signal
+import threading
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 
@@ -32,7 +34,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seed", type=int, default=0, help="first seed of every campaign (default %(default)s)")
 
 
+def _let_children_hear_sighup() -> None:
+    """Under ``nohup`` SIGHUP is ignored, and processes inherit that. A handler survives SIGHUP too, but no ``exec``."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    _let_children_hear_sighup()
     fast = "not integration" in config.option.markexpr
     if config.option.rounds is None:
         config.option.rounds = FAST_ROUNDS if fast else DEFAULT_ROUNDS

@@ -9,9 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("storage", "registry", "rebalance", "kafka_zk", "spark_jobs", "examples")
-MODULE_LINES = 400
+MODULE_LINES = 600
 FUNCTION_LINES = 70
-TEST_MODULE_LINES = 400
+TEST_MODULE_LINES = 600
 
 # No "later": a thing is done, or an issue says that it is not.
 BANNED = re.compile(
@@ -51,6 +51,12 @@ def test_the_tests_that_docstrings_name_are_there() -> None:
     assert named and not [pair for pair in named if not (ROOT / pair[1]).exists()]
 
 
+def test_the_paths_that_architecture_names_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`((?:storage|registry|rebalance|kafka_zk|spark_jobs|docker|tests)/[\w/.]*)`", text)
+    assert named and not [path for path in named if not (ROOT / path).exists()]
+
+
 @pytest.mark.parametrize("path", [path for path in modules(*PACKAGES) if path.name == "__init__.py"], ids=name_of)
 def test_a_package_imports_nothing(path: Path) -> None:
     """Or an executor that needs one module would drag in the reactor."""
@@ -66,7 +72,7 @@ def test_a_test_module_is_readable(path: Path) -> None:
 @pytest.mark.parametrize("path", modules("tests"), ids=name_of)
 def test_unit_tests_do_not_sleep(path: Path) -> None:
     """Waiting for a condition of another process is for integration tests and their helpers."""
-    if path == Path(__file__) or {"integration", "peers", "containers", "bench"} & set(path.parts):
+    if path == Path(__file__) or {"integration", "peers", "containers", "bench", "attack"} & set(path.parts):
         return
     text = path.read_text()
     assert "time.sleep(" not in text or "pytest.mark.integration" in text

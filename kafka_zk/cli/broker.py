@@ -5,14 +5,21 @@ from pathlib import Path
 
 import click
 
+from kafka_zk.broker.log_file import LOG_FILE_BYTES, LOG_FILE_COUNT, LogFile
 from kafka_zk.cli.output import note
 from kafka_zk.cli.properties import KEY_VALUE, read_properties
 
 
-@click.command("broker", short_help="Run one broker of a server.properties file.")
+@click.command("broker", short_help="Run one broker from a server.properties file.")
 @click.argument("properties_file", metavar="SERVER.PROPERTIES", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--override", "overrides", type=KEY_VALUE, multiple=True, help="Set a key; may be given many times.")
-@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics there, under /metrics.")
+@click.option("--override", "overrides", type=KEY_VALUE, multiple=True, help="Set a key; may be repeated.")
+@click.option("--metrics-port", type=click.IntRange(1, 65535), help="Serve Prometheus metrics on it, at /metrics.")
+@click.option("--metrics-host", help="Address for the metrics; 0.0.0.0 for all.  [default: the first listener's]")
+@click.option(
+    "--log-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help=f"Log to this file instead of stderr; rotated, {LOG_FILE_COUNT} files of {LOG_FILE_BYTES >> 20} MB at most.",
+)
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
@@ -21,13 +28,15 @@ def command(
     properties_file: Path,
     overrides: tuple[tuple[str, str], ...],
     metrics_port: int | None,
+    metrics_host: str | None,
+    log_file: Path | None,
     log_level: str,
     log_format: str,
 ) -> None:
-    """Run one broker in the foreground until SIGINT or SIGTERM.
+    """Run one broker in the foreground until SIGINT, SIGTERM or SIGHUP (a closed terminal, unless under nohup).
 
-    The keys are those of Kafka's server.properties. An unknown key is warned about and ignored; a bad value stops the
-    start and says what is allowed. Logs go to stderr.
+    The keys are those of Kafka's server.properties. Unknown keys are ignored with a warning. An invalid value is an
+    error, which says what is allowed. Logs go to stderr.
 
     \b
     Example server.properties:
@@ -36,17 +45,20 @@ def command(
       log.dirs=/var/lib/kafka-zk
       zookeeper.connect=127.0.0.1:2181
     """
-    from kafka_zk.lean_imports import import_lean
-
-    import_lean()
-    from kafka_zk.config import KafkaConfig
+    if metrics_host is not None and metrics_port is None:
+        raise click.UsageError("--metrics-host needs --metrics-port")
+    log = LogFile(log_file) if log_file is not None else None
+    from kafka_zk.config.kafka_config import KafkaConfig
 
     config, warnings = KafkaConfig.from_properties(read_properties(properties_file), dict(overrides))
     for warning in warnings:
         note(f"warning: {warning}")
 
-    from kafka_zk import logs
-    from kafka_zk.server import run_broker
+    from kafka_zk.broker.lean_imports import import_lean
 
-    logs.configure(level=log_level, as_json=log_format == "json")
-    sys.exit(run_broker(config, metrics_port))
+    import_lean(tls_listeners=config.has_tls_listeners)
+    from kafka_zk.broker import logs
+    from kafka_zk.broker.server import run_broker
+
+    logs.configure(level=log_level, as_json=log_format == "json", log_file=log)
+    sys.exit(run_broker(config, metrics_port, metrics_host))

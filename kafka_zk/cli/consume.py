@@ -18,31 +18,31 @@ if TYPE_CHECKING:
     from kafka_zk.consumer.blocking_reader import BlockingReader
     from kafka_zk.consumer.records import ConsumerRecord
     from kafka_zk.consumer.starts import Start
-    from storage.types import TopicPartition
+    from kafka_zk.storage.types import TopicPartition
 
 POLL_MS = 500
 
 
-@click.command("consume", short_help="Read records of partitions, or as a member of a group.")
+@click.command("consume", short_help="Read records from partitions, or as a member of a group.")
 @click.option("--topic", "topics", multiple=True, help="May be repeated with --group.")
 @bootstrap_option
 @click.option("--partition", "numbers", type=click.IntRange(0), multiple=True, help="May be repeated; all by default.")
 @click.option("--offset", help="Start at: earliest, latest or an offset.  [default: latest]")
-@click.option("--from-beginning", is_flag=True, help="Start at the first record where no offset is committed.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record if no offset is committed.")
 @click.option(
     "--from-timestamp", help="Start at the first record of this time: ms since the epoch, or 2026-11-21T06:00Z."
 )
 @click.option("--max-messages", type=click.IntRange(1), help="Stop after this many.")
-@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when nothing came for so long.")
-@click.option("--exit-at-end", is_flag=True, help="Stop at the ends that the partitions have when it starts.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="Stop when no record arrives for this long.")
+@click.option("--exit-at-end", is_flag=True, help="Stop at the partitions' ends as of the start.")
 @click.option("--property", "properties", type=KEY_VALUE, multiple=True, help="What is printed, see below.")
 @click.option(
     "--consumer-property", "consumer_properties", type=KEY_VALUE, multiple=True, help="E.g. fetch.min.bytes=1."
 )
-@click.option("--group", help="Join this group through ZooKeeper, which shares partitions and keeps offsets.")
+@click.option("--group", help="Join this group, which shares partitions and keeps offsets in ZooKeeper.")
 @zookeeper_option("The group's ZooKeeper.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
 @click.option("--whitelist", "white_list", help="With --group: topics whose whole name matches this Java regex.")
-@click.option("--blacklist", "black_list", help="With --group: all topics but those.")
+@click.option("--blacklist", "black_list", help="With --group: all topics except these.")
 @click.option(
     "--trace", type=click.Path(path_type=Path), help="With --group: append its events to this file or directory."
 )
@@ -53,10 +53,10 @@ def command(group: str | None, properties: tuple[tuple[str, str], ...], as_json:
     --property takes the keys of Kafka's console consumer: print.key, print.timestamp, print.offset, print.partition,
     print.headers, print.value, key.separator, line.separator, headers.separator, null.literal.
 
-    With --group brokers are found through ZooKeeper, --consumer-property takes the keys of Kafka's old consumer
+    With --group, brokers are found through ZooKeeper; --consumer-property takes the keys of Kafka's old consumer
     (partition.assignment.strategy=range|roundrobin|sticky|cooperative, zookeeper.session.timeout.ms, group.instance.id
     …), and offsets are committed to ZooKeeper: every auto.commit.interval.ms, when a partition goes to another member,
-    and at the end. `kafka-zk watch` shows what the --trace of its members tells.
+    and at the end. `kafka-zk watch` shows what members write with --trace.
 
     \b
     kafka-zk consume --topic t --from-beginning --exit-at-end
@@ -92,7 +92,7 @@ def _in_group(
     alone = {"numbers": "--partition", "offset": "--offset", "from_timestamp": "--from-timestamp"}
     for name, option in {**alone, "exit_at_end": "--exit-at-end"}.items():
         if options.pop(name):
-            raise click.UsageError(f"{option} has no meaning with --group, which says where to start")
+            raise click.UsageError(f"{option} cannot be used with --group: the group's offsets say where to start")
     if sum((bool(topics), options["white_list"] is not None, options["black_list"] is not None)) != 1:
         raise click.UsageError("give one of --topic, --whitelist and --blacklist")
     return consume_in_group(
@@ -112,7 +112,7 @@ def _of_partitions(
     **others: Any,
 ) -> int:
     from kafka_zk.consumer.blocking_reader import BlockingReader
-    from storage.types import TopicPartition
+    from kafka_zk.storage.types import TopicPartition
 
     for name, option in (("white_list", "--whitelist"), ("black_list", "--blacklist"), ("trace", "--trace")):
         if others[name] is not None:
@@ -151,7 +151,7 @@ def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None)
     if offset is None or offset in ("earliest", "latest"):
         return offset or "latest"
     if not offset.isdigit():
-        raise click.UsageError(f"--offset {offset!r} is neither earliest nor latest nor an offset")
+        raise click.UsageError(f"--offset {offset!r} is not earliest, latest or an offset")
     return int(offset)
 
 

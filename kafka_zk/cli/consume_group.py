@@ -1,26 +1,25 @@
 """``kafka-zk consume --group``: the same output as ``consume``, as a member of a group in ZooKeeper."""
 
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.options import zookeeper_properties
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
-from kafka_zk.consumer.group_config import ZookeeperConsumerConfig
 from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.registry.counted_client import CountedClient
+from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.timeline.trace_file import TraceWriter
-from registry.counted_client import CountedClient
-from registry.kazoo_twisted import KazooTwistedClient
 
 if TYPE_CHECKING:
-    from registry.client import RegistryClient
+    from kafka_zk.registry.client import RegistryClient
 
 FLUSH_MS = 200
 """Output is flushed when nothing came for so long."""
@@ -47,7 +46,7 @@ def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], No
 
     What was written counts as processed. Raises: KafkaError, RegistryError, KeyboardInterrupt.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupt_at_the_end()
     given: dict[str, Any] = {
         **zookeeper_properties(),
         "group.id": options.group,
@@ -110,7 +109,3 @@ def _records(consumer: BlockingZookeeperConsumer, timeout_ms: int | None) -> Ite
         sys.stdout.buffer.flush()
         if timeout_ms is not None and (time.monotonic() - quiet_since_s) * 1000 >= timeout_ms:
             return
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

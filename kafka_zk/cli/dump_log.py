@@ -1,4 +1,4 @@
-"""``kafka-zk dump-log``: what lies in the files of a log directory."""
+"""``kafka-zk dump-log``: the contents of the files of a log directory."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,9 +14,9 @@ KNOWN_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 CHECKPOINT_SUFFIX = "-checkpoint"
 
 
-@click.command("dump-log", short_help="Show what lies in segment and index files.")
+@click.command("dump-log", short_help="Show the contents of segment and index files.")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
-@click.option("--files", help="As Kafka's tool names them: files between commas.")
+@click.option("--files", help="Comma-separated files, as for Kafka's tool.")
 @click.option("--deep-iteration", "records", is_flag=True, help="Also every record of each batch.")
 @click.option("--print-data-log", "data", is_flag=True, help="Also keys and values; implies --deep-iteration.")
 @click.option("--verify", is_flag=True, help="Check CRCs, offsets and indexes; exit code 1 if anything is wrong.")
@@ -24,13 +24,13 @@ CHECKPOINT_SUFFIX = "-checkpoint"
 def command(paths: tuple[Path, ...], files: str | None, records: bool, data: bool, verify: bool, as_json: bool) -> None:
     """Show segments (every field of each batch header), indexes, producer snapshots and checkpoints.
 
-    PATHS are files or folders, whose files are all shown. Fields are named as by kafka.tools.DumpLogSegments.
+    PATHS are files, or folders whose files are all shown. Fields have the names of kafka.tools.DumpLogSegments.
 
     \b
     kafka-zk dump-log ./cluster/broker-0/data/t-0
     kafka-zk dump-log --verify --json 00000000000000000000.log
     """
-    from storage.dump import dump_file
+    from kafka_zk.storage.dump import dump_file
 
     given = [*paths, *(Path(name) for name in (files or "").split(",") if name)]
     if not given:

@@ -14,15 +14,15 @@ _SENTENCES = frozenset(
     f"{module}.{name}"
     for module, names in {
         "kafka_zk.embedded.errors": ("EmbeddedError",),
-        "kafka_zk.config": ("ConfigError",),
+        "kafka_zk.config.kafka_config": ("InvalidBrokerConfig",),
         "kafka_zk.client.errors": ("KafkaError", "ConfigError"),
         "kafka_zk.demo.errors": ("DemoFailed",),
         "kafka_zk.lesson.errors": ("LessonFailed",),
         "kafka_zk.protocol.errors": ("ApiError", "ProtocolError"),
-        "rebalance.topic_filter": ("InvalidTopicFilter",),
-        "registry.errors": ("RegistryError",),
-        "spark_jobs.errors": ("SourceError",),
-        "storage.errors": ("StorageError",),
+        "kafka_zk.rebalance.topic_filter": ("InvalidTopicFilter",),
+        "kafka_zk.registry.errors": ("RegistryError",),
+        "kafka_zk.spark_jobs.errors": ("SourceError",),
+        "kafka_zk.storage.errors": ("StorageError",),
         "builtins": ("OSError",),
     }.items()
     for name in names

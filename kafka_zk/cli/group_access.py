@@ -9,16 +9,16 @@ from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.output import note
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
 from kafka_zk.client.errors import KafkaError
-from registry import groups as group_registry
-from registry.brokers import BrokerRegistry
-from registry.client import RegistryClient
-from registry.consumers import ConsumerRegistry
-from registry.kazoo_blocking import run_blocking
-from registry.offsets import OffsetRegistry
-from registry.owners import OwnerRegistry
-from registry.topics import TopicRegistry
-from registry.znodes.consumers import NO_OFFSET, consumer_of
-from storage.types import TopicPartition
+from kafka_zk.registry import groups as group_registry
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.owners import OwnerRegistry
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
+from kafka_zk.storage.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafka_zk.client.blocking_admin import BlockingAdmin
@@ -133,6 +133,6 @@ class GroupAccess:
             with self.admin() as admin:
                 listed = admin.list_offsets(dict.fromkeys(existing, LATEST))
         except (CommandFailed, KafkaError) as error:
-            note(f"Log end offsets are not known: {error}")
+            note(f"Log end offsets are unknown: {error}")
             return {}
         return {tp: found.offset for tp, found in listed.items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.output import note
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafka_zk.client.blocking_admin import BlockingAdmin
@@ -79,11 +79,11 @@ def _wished(tp: TopicPartition, current: Offsets, target: Target) -> int:
         return target.offset
     assert target.shift_by is not None
     if tp not in current:
-        raise CommandFailed(f"the offset of {tp} cannot be shifted: none is stored")
+        raise CommandFailed(f"the offset of {tp} cannot be shifted: the group has none")
     return current[tp] + target.shift_by
 
 
 def _within(tp: TopicPartition, wished: int, earliest: int, latest: int) -> int:
     if not earliest <= wished <= latest:
-        note(f"{tp}: offset {wished} is outside of the log, {earliest} to {latest}; the nearer end is taken.")
+        note(f"{tp}: offset {wished} is out of range, {earliest} to {latest}; the nearer end is used.")
     return max(earliest, min(wished, latest))

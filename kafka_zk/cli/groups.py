@@ -19,7 +19,7 @@ RESET_COLUMNS = ("group", "topic", "partition", "new-offset", "store")
 def command() -> None:
     """Show and change consumer groups that coordinate through ZooKeeper, and their offsets there.
 
-    Offsets are only changed while the group has no live members.
+    Offsets can be changed only while the group has no live members.
 
     \b
     kafka-zk groups list
@@ -48,7 +48,7 @@ def brokers(function: Callable[..., Any]) -> Callable[..., Any]:
 @command.command("list")
 @where
 def list_groups(zookeeper: str | None, as_json: bool) -> None:
-    """List all groups. One without members is empty: nothing but what it stored is left."""
+    """List all groups. A group without live members is Empty: only its offsets are left."""
     from kafka_zk.cli.group_access import group_access
 
     with group_access(zookeeper) as access:
@@ -62,7 +62,7 @@ def list_groups(zookeeper: str | None, as_json: bool) -> None:
 @brokers
 @where
 def describe(wanted: tuple[str, ...], bootstrap: str | None, zookeeper: str | None, as_json: bool) -> None:
-    """Show offsets, lag and owner of each partition, and members that own none."""
+    """Show offset, lag and owner of each partition, and members that own none."""
     from kafka_zk.cli.group_access import group_access
 
     with group_access(zookeeper, bootstrap) as access:
@@ -73,7 +73,7 @@ def describe(wanted: tuple[str, ...], bootstrap: str | None, zookeeper: str | No
 
 @command.command("delete")
 @groups_option("May be repeated.", required=True)
-@click.option("--topic", help="Remove only what the groups keep of this topic.")
+@click.option("--topic", help="Remove only what is stored for this topic.")
 @where
 def delete(wanted: tuple[str, ...], topic: str | None, zookeeper: str | None, as_json: bool) -> None:
     """Remove groups without live members, with their offsets."""
@@ -95,13 +95,13 @@ def delete(wanted: tuple[str, ...], topic: str | None, zookeeper: str | None, as
 @command.command("reset-offsets")
 @group_option()
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:P,P...]", help="May be repeated.")
-@click.option("--all-topics", is_flag=True, help="All partitions that the group has offsets of.")
+@click.option("--all-topics", is_flag=True, help="All partitions for which the group has offsets.")
 @click.option("--to-earliest", is_flag=True, help="To the first offset of each log.")
 @click.option("--to-latest", is_flag=True, help="To the end of each log.")
 @click.option("--to-datetime", help="To the first record at or after this time (ISO 8601, or ms since the epoch).")
-@click.option("--shift-by", type=int, help="By that many, forward or (negative) back.")
+@click.option("--shift-by", type=int, help="By this many, forward or (if negative) back.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done (the default).")
+@click.option("--dry-run", is_flag=True, help="Only show the new offsets (the default).")
 @click.option("--execute", is_flag=True, help="Do it.")
 @brokers
 @where
@@ -168,7 +168,7 @@ def export(wanted: tuple[str, ...], output_file: TextIO, zookeeper: str | None, 
 @click.option("--input-file", type=click.File("r"), default="-", help="stdin by default.")
 @where
 def import_offsets(input_file: TextIO, zookeeper: str | None, as_json: bool) -> None:
-    """Store the offsets of a file that export (or Kafka's ExportZkOffsets) has written."""
+    """Store the offsets from a file written by export (or Kafka's ExportZkOffsets)."""
     from kafka_zk.cli import offsets_file
     from kafka_zk.cli.group_access import group_access
 

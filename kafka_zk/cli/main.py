@@ -38,7 +38,7 @@ COMMANDS = {
     "groups": _Entry("groups", "Consumer groups in ZooKeeper: show, reset, remove, export, import."),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners."),
-    "extract": _Entry("spark_jobs.extract", "What is new of a topic into a folder by Spark, exactly once."),
+    "extract": _Entry("kafka_zk.spark_jobs.extract", "What is new of a topic into a folder by Spark, exactly once."),
     "lesson": _Entry("lesson", "How consumer groups work, step by step on a live cluster."),
     "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked."),
 }
@@ -70,7 +70,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="kafka-zk")
 def cli() -> None:
-    """Apache Kafka as it was with ZooKeeper, in Python: brokers, tools and a demo.
+    """Apache Kafka of the ZooKeeper era, in Python: brokers, tools and a demo.
 
     \b
     kafka-zk up                                      a cluster on 127.0.0.1:9092
@@ -81,7 +81,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command and exit: 0 done, 1 failed, 2 used wrongly, 130 interrupted. Never shows a traceback.
+    """Run a command and exit: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Never shows a traceback.
 
     With the environment variable KAFKA_ZK_DEBUG set, errors are raised instead.
     """
@@ -113,5 +113,5 @@ def run(arguments: list[str] | None = None) -> int:
             click.echo(f"Error: {known}", err=True)
             return 1
         text = f"{type(error).__name__}: {error}".splitlines()[0]
-        click.echo(f"Error: a fault of kafka-zk itself, {text} ({DEBUG_VARIABLE}=1 shows where)", err=True)
+        click.echo(f"Error: this is a bug in kafka-zk: {text} ({DEBUG_VARIABLE}=1 shows where)", err=True)
         return UNEXPECTED

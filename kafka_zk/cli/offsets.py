@@ -10,7 +10,7 @@ from kafka_zk.cli.options import bootstrap_option, json_option
 from kafka_zk.cli.output import print_rows
 
 if TYPE_CHECKING:
-    from storage.types import TopicPartition
+    from kafka_zk.storage.types import TopicPartition
 
 COLUMNS = ("topic", "partition", "earliest", "latest", "records")
 
@@ -18,11 +18,11 @@ COLUMNS = ("topic", "partition", "earliest", "latest", "records")
 @click.command("offsets", short_help="Show the first and last offsets of partitions, or those at a time.")
 @click.option("--topic", "wanted", multiple=True, help="May be repeated; all topics by default.")
 @click.option("--partition", "numbers", type=click.IntRange(0), multiple=True, help="May be repeated; all by default.")
-@click.option("--time", help="Also the first offset at or after: ms since the epoch, a time, or max-timestamp.")
+@click.option("--time", help="Also the first offset at or after this: ms since the epoch, a time, or max-timestamp.")
 @bootstrap_option
 @json_option
 def command(wanted: tuple[str, ...], numbers: tuple[int, ...], time: str | None, bootstrap: str, as_json: bool) -> None:
-    """Show for each partition the first offset, the next one to be written, and how many lie between.
+    """Show for each partition the first offset, the log end offset, and the number of offsets between.
 
     \b
     kafka-zk offsets --topic t
@@ -30,7 +30,7 @@ def command(wanted: tuple[str, ...], numbers: tuple[int, ...], time: str | None,
     """
     from kafka_zk.client.blocking_admin import BlockingAdmin
     from kafka_zk.client.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
-    from storage.types import TopicPartition
+    from kafka_zk.storage.types import TopicPartition
 
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         topics = admin.describe_topics(list(wanted) or None)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kafka_zk.cli.errors import CommandFailed
-from registry.znodes.consumers import is_znode_name, offset_path
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes.consumers import is_znode_name, offset_path
+from kafka_zk.storage.types import TopicPartition
 
 _LINE = re.compile(r"/consumers/([^/]+)/offsets/([^/]+)/([0-9]{1,10}):([0-9]{1,19})")
 
@@ -41,5 +41,5 @@ def parse(text: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
 def _parse(number: int, line: str) -> _Entry:
     matched = _LINE.fullmatch(line)
     if matched is None or not is_znode_name(matched[1]):
-        raise CommandFailed(f"line {number} is not like /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET: {line}")
+        raise CommandFailed(f"line {number} is not of the form /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET: {line}")
     return _Entry(matched[1], TopicPartition(matched[2], int(matched[3])), int(matched[4]))

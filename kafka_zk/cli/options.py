@@ -34,7 +34,7 @@ def groups_option(help_text: str, *, required: bool = False) -> Decorator:
 
 
 def _one_group(context: click.Context, parameter: click.Parameter, group: str) -> str:
-    from registry.znodes.consumers import is_znode_name
+    from kafka_zk.registry.znodes.consumers import is_znode_name
 
     if not is_znode_name(group):
         raise click.BadParameter(f"{group!r} cannot be the name of a group in ZooKeeper")
@@ -57,7 +57,7 @@ def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
         envvar="KAFKA_ZK_TLS_CONFIG_FILE",
         expose_value=False,
         callback=_remember_tls_config,
-        help="Properties that secure the connection to ZooKeeper: zookeeper.ssl.client.enable=true and so on.",
+        help="Properties file for a secure connection to ZooKeeper: zookeeper.ssl.client.enable=true and so on.",
     )
     return lambda command: servers(secured(command))
 

@@ -27,7 +27,7 @@ WATCHED_RECORDS = 10_000
 @click.option(
     "--file", "path", type=click.Path(path_type=Path, dir_okay=False), help="Read this file instead of stdin."
 )
-@click.option("--key-separator", help="A line is KEY, this, VALUE.  (as --property parse.key=true)")
+@click.option("--key-separator", help="Separates key and value in a line.  (implies parse.key=true)")
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, help="A header for every record; may be repeated.")
 @click.option("--partition", type=click.IntRange(0), help="Write to this partition.")
 @click.option("--acks", "--request-required-acks", "acks", type=click.Choice(["all", "-1", "1", "0"]), default="all")
@@ -57,10 +57,11 @@ def command(
     producer_properties: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Write one record per line of stdin or of a file, and tell where they went.
+    """Write one record per line of stdin or of a file, and print the offsets.
 
-    A key decides the partition as in Java's producer (murmur2). --property takes the keys of Kafka's console producer:
-    parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, headers.key.separator, null.marker.
+    The key decides the partition, as in Java's producer (murmur2). --property takes the keys of Kafka's console
+    producer: parse.key, key.separator, parse.headers, headers.delimiter, headers.separator, headers.key.separator,
+    null.marker.
 
     \b
     kafka-zk produce --topic t < lines.txt

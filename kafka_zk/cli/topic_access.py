@@ -109,7 +109,7 @@ class _BrokerTopics:
             raise
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
-        from kafka_zk import uuids
+        from kafka_zk.protocol import uuids
 
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
@@ -147,15 +147,15 @@ class _BrokerTopics:
 
 class _ZooKeeperTopics:
     def __init__(self, client: Any) -> None:
-        from registry.config import ConfigRegistry
-        from registry.topics import TopicRegistry
+        from kafka_zk.registry.config import ConfigRegistry
+        from kafka_zk.registry.topics import TopicRegistry
 
         self._client = client
         self._topics = TopicRegistry(client)
         self._configs = ConfigRegistry(client)
 
     def names(self) -> list[str]:
-        from registry.kazoo_blocking import run_blocking
+        from kafka_zk.registry.kazoo_blocking import run_blocking
 
         return run_blocking(self._topics.names())
 
@@ -167,14 +167,15 @@ class _ZooKeeperTopics:
         assignment: Assignment | None,
         configs: Mapping[str, str],
     ) -> None:
-        from kafka_zk import topic_creation, uuids
+        from kafka_zk.metadata import topic_creation
+        from kafka_zk.protocol import topic_names, uuids
         from kafka_zk.protocol.errors import ApiError
-        from registry.errors import NodeExists
-        from registry.kazoo_blocking import run_blocking
-        from storage.log_config import LogConfig
+        from kafka_zk.registry.errors import NodeExists
+        from kafka_zk.registry.kazoo_blocking import run_blocking
+        from kafka_zk.storage.log_config import LogConfig
 
         try:
-            topic_creation.check_name(name)
+            topic_names.check_name(name)
             topic_creation.check_collision(name, dict.fromkeys(self.names()))
             topic_creation.check_properties(dict(configs), LogConfig())
         except ApiError as error:
@@ -189,13 +190,13 @@ class _ZooKeeperTopics:
             raise TopicExists(f"topic {name} exists already") from None
 
     def _assign(self, partitions: int | None, replication_factor: int | None) -> Assignment:
-        from kafka_zk import replica_assignment
-        from registry.brokers import BrokerRegistry
-        from registry.kazoo_blocking import run_blocking
+        from kafka_zk.metadata import replica_assignment
+        from kafka_zk.registry.brokers import BrokerRegistry
+        from kafka_zk.registry.kazoo_blocking import run_blocking
 
         if partitions is None or replication_factor is None:
             raise CommandFailed(
-                "give --partitions and --replication-factor: ZooKeeper does not know the brokers' defaults"
+                "give --partitions and --replication-factor: with --zookeeper the brokers' defaults are unknown"
             )
         brokers = sorted(run_blocking(BrokerRegistry(self._client).live()))
         if replication_factor > len(brokers):
@@ -204,8 +205,8 @@ class _ZooKeeperTopics:
         return replica_assignment.assign(brokers, partitions, replication_factor, start, shift)
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
-        from registry.kazoo_blocking import run_blocking
-        from storage.types import TopicPartition
+        from kafka_zk.registry.kazoo_blocking import run_blocking
+        from kafka_zk.storage.types import TopicPartition
 
         assignments = run_blocking(self._topics.assignments(names))
         for name in names:
@@ -226,7 +227,7 @@ class _ZooKeeperTopics:
         return described
 
     def delete(self, names: Sequence[str]) -> None:
-        from registry.kazoo_blocking import run_blocking
+        from kafka_zk.registry.kazoo_blocking import run_blocking
 
         existing = set(self.names())
         for name in names:

@@ -25,7 +25,7 @@ INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 @click.group("topics", short_help="Create, list, describe and delete topics.")
 def command() -> None:
-    """Create, list, describe and delete topics, through a broker or (with --zookeeper) through ZooKeeper alone.
+    """Create, list, describe and delete topics, through a broker or (with --zookeeper) directly in ZooKeeper.
 
     \b
     kafka-zk topics create --topic t --partitions 4 --config retention.ms=3600000
@@ -45,8 +45,8 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--replication-factor", type=click.IntRange(1), help="The broker's default.replication.factor by default."
 )
-@click.option("--replica-assignment", help="Brokers by partition instead of counts, as 0,1,0 or 0:1,1:2.")
-@click.option("--config", "configs", type=KEY_VALUE, multiple=True, help="A topic's key, e.g. retention.ms=1000.")
+@click.option("--replica-assignment", help="Replicas of each partition, instead of counts: 0,1,0 or 0:1,1:2.")
+@click.option("--config", "configs", type=KEY_VALUE, multiple=True, help="A topic's setting, e.g. retention.ms=1000.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing when the topic exists.")
 @where
 def create(
@@ -62,7 +62,7 @@ def create(
 ) -> None:
     """Create a topic."""
     if replica_assignment and (partitions or replication_factor):
-        raise click.UsageError("--replica-assignment is instead of --partitions and --replication-factor")
+        raise click.UsageError("--replica-assignment excludes --partitions and --replication-factor")
     assignment = _parse_assignment(replica_assignment) if replica_assignment else None
     with _access(bootstrap, zookeeper) as topics:
         created = not (if_not_exists and topic in topics.names())
@@ -109,7 +109,7 @@ def describe(wanted: tuple[str, ...], bootstrap: str, zookeeper: str | None, as_
 
 @command.command("delete")
 @click.option("--topic", "wanted", multiple=True, required=True, help="May be repeated.")
-@click.option("--if-exists", is_flag=True, help="Do nothing about a topic that does not exist.")
+@click.option("--if-exists", is_flag=True, help="Do nothing when a topic does not exist.")
 @where
 def delete(wanted: tuple[str, ...], if_exists: bool, bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
     """Delete topics and their data."""
@@ -140,7 +140,7 @@ def _parse_assignment(text: str) -> Assignment:
             number: [int(broker) for broker in part.split(":")] for number, part in enumerate(text.strip().split(","))
         }
     except ValueError:
-        raise click.UsageError(f"--replica-assignment {text!r} is not like 0:1,1:2") from None
+        raise click.UsageError(f"--replica-assignment {text!r} is not of the form 0:1,1:2") from None
 
 
 def _print_description(topic: TopicDescription) -> None:

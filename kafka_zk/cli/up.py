@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kafka_zk.broker.signals import ending_signals
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import json_option, zookeeper_option, zookeeper_properties
 from kafka_zk.cli.output import note, print_json
@@ -30,7 +31,7 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
 
 
 class _Stop(BaseException):
-    """SIGINT or SIGTERM arrived."""
+    """SIGINT, SIGTERM or SIGHUP arrived."""
 
 
 class _Signals:
@@ -52,22 +53,22 @@ class _Signals:
 
 
 @click.command("up", short_help="Run a whole cluster in the foreground: ZooKeeper and brokers.")
-@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True, help="How many; their ids start at 0.")
+@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True, help="How many; ids start at 0.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=9092,
     show_default=True,
-    help="Of broker 0, the others follow; 0 takes free ones.",
+    help="Port of broker 0, the others follow; 0 chooses free ones.",
 )
 @click.option(
-    "--data", type=click.Path(path_type=Path, file_okay=False), help="Data directory; the same again continues."
+    "--data", type=click.Path(path_type=Path, file_okay=False), help="Data directory; a later start with it continues."
 )
 @zookeeper_option("Use this ZooKeeper instead of an embedded one.")
 @click.option(
     "--zookeeper-port",
     type=click.IntRange(1, 65535),
-    help=f"Of the embedded ZooKeeper.  [default: {ZOOKEEPER_PORT}, or a free one if that is taken]",
+    help=f"Port of the embedded ZooKeeper.  [default: {ZOOKEEPER_PORT}, or a free one if that is taken]",
 )
 @click.option("-o", "--override", "overrides", type=KEY_VALUE, multiple=True, help="A broker's key; may be repeated.")
 @json_option
@@ -80,11 +81,11 @@ def command(
     overrides: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
-    """Run a cluster in the foreground until SIGINT or SIGTERM: ZooKeeper and BROKERS processes.
+    """Run a cluster in the foreground until SIGINT, SIGTERM or SIGHUP: ZooKeeper and BROKERS processes.
 
-    Prints the pid of every process and, once all brokers are registered, the controller is known and requests are
-    served, one line "ready bootstrap=... zookeeper=...". Without --data everything lies in a temporary folder that is
-    removed at the end. A broker that ends by itself is told on stderr; the others go on.
+    Prints the pid of every process and, once all brokers are registered, the controller is known and all partitions
+    that can have a leader have one that serves, one line "ready bootstrap=... zookeeper=...". Without --data everything
+    is in a temporary folder, which is removed at the end. If a broker dies, stderr says so, and the others go on.
 
     \b
     kafka-zk up --brokers 1 --data ./cluster -o log.retention.hours=1
@@ -94,7 +95,7 @@ def command(
     from kafka_zk.embedded.ports import can_listen
 
     if port + brokers - 1 > 65535:
-        raise click.UsageError(f"{brokers} brokers from port {port} go beyond port 65535")
+        raise click.UsageError(f"{brokers} brokers from port {port} on exceed port 65535")
     properties = _checked({**zookeeper_properties(), **dict(overrides)})
     with _data_directory(data) as directory:
         cluster = EmbeddedCluster(
@@ -110,10 +111,10 @@ def command(
 
 def _checked(properties: dict[str, str]) -> dict[str, str]:
     """The overrides, refused here rather than in every broker's log when one is wrong."""
-    from kafka_zk.config import KafkaConfig
+    from kafka_zk.config.kafka_config import KafkaConfig
 
     if chosen := sorted(CHOSEN_BY_UP & properties.keys()):
-        raise click.UsageError(f"-o {chosen[0]}: up chooses it for each broker")
+        raise click.UsageError(f"-o {chosen[0]}: up sets it for each broker")
     _, warnings = KafkaConfig.from_properties({"zookeeper.connect": "127.0.0.1:2181"}, properties)
     for warning in warnings:
         note(f"warning: {warning}")
@@ -138,7 +139,7 @@ def _data_directory(data: Path | None) -> Iterator[Path]:
 
 def _run(cluster: "EmbeddedCluster", as_json: bool) -> None:
     signals = _Signals()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ending_signals():
         signal.signal(number, signals.handle)
     try:
         _start(cluster, as_json)

@@ -1,14 +1,13 @@
 """``kafka-zk watch``: a live timeline of a group's rebalances."""
 
 import json
-import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 
 import click
 
+from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.options import group_option, json_option, zookeeper_option
 
 POLL_MS = 100
@@ -20,10 +19,10 @@ POLL_MS = 100
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
-    help="The file or directory that the members write with consume --trace; it need not be there yet.",
+    help="The file or directory that members write with consume --trace; it need not exist yet.",
 )
-@click.option("--rebalances", type=click.IntRange(1), help="Stop after so many rebalances.")
-@click.option("--timeout-ms", type=click.IntRange(1), help="Stop after so long.")
+@click.option("--rebalances", type=click.IntRange(1), help="Stop after this many rebalances.")
+@click.option("--timeout-ms", type=click.IntRange(1), help="Stop after this time.")
 @json_option
 def command(
     group: str,
@@ -35,12 +34,12 @@ def command(
 ) -> None:
     """Print what happens in a group, as it happens, with seconds since the first line, and a summary per rebalance.
 
-    There are two kinds of lines. Those of the "observer" are what this command sees for itself: members, owners and
-    assignments in ZooKeeper, and its own watches on them. It sees every lasting change, but not what a member does
-    inside, and two changes between two reads are one to it. Everything else (a member's watches, why it rebalances,
-    when it stops and delivers, what it asks of ZooKeeper) only the member knows: start members with --trace, on this
-    machine or on a shared file system, and give the same path here. Summaries need traces of all members; times come
-    from the members' own clocks. A member that is not ours (a Scala consumer, say) writes no trace.
+    There are two kinds of lines. Those of the "observer" are what this command sees in ZooKeeper: members, owners,
+    assignments, and its own watches on them. It sees every lasting change; two changes between two reads look like one.
+    The rest only the members know: their watches, why they rebalance, when they stop and deliver, their requests to
+    ZooKeeper. Start members with --trace, on this machine or on a shared file system, and give the same path here.
+    Summaries need the traces of all members; times come from the members' own clocks. Members of other kinds (a Scala
+    consumer, say) write no trace.
 
     \b
     kafka-zk consume --group g --topic t --trace /tmp/g &
@@ -51,7 +50,7 @@ def command(
     from kafka_zk.timeline.timeline import Timeline
     from kafka_zk.timeline.trace_file import Traced, TraceFollower
 
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupt_at_the_end()
     timeline = Timeline(group)
     follower = TraceFollower(trace) if trace is not None else None
 
@@ -77,7 +76,3 @@ def command(
         finally:
             observer.close()
             show(None)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

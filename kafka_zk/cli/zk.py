@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import zookeeper_properties
-from kafka_zk.zookeeper_security import zookeeper_security
-from registry import connect_string
-from registry.client import ZnodeStat
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.security import Security
+from kafka_zk.registry import connect_string
+from kafka_zk.registry.client import ZnodeStat
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.security import Security
+from kafka_zk.security.zookeeper import zookeeper_security
 
 DEFAULT_ZOOKEEPER = "127.0.0.1:2181"
 CONNECT_TIMEOUT_MS = 5_000

@@ -12,16 +12,16 @@ from kafka_zk.cli.output import print_json
 @click.option("--depth", type=click.IntRange(0), help="Levels below PATH to show; all by default.")
 @json_option
 def command(path: str, zookeeper: str | None, depth: int | None, as_json: bool) -> None:
-    """Show the znodes below PATH with their data, and for ephemeral ones the session that owns them.
+    """Show the znodes below PATH with their data, and the sessions that own the ephemeral ones.
 
     \b
     kafka-zk znodes                           everything but ZooKeeper's own /zookeeper
     kafka-zk znodes /brokers/ids
     kafka-zk znodes --zookeeper zk1:2181/kafka --depth 1
     """
-    from kafka_zk import znode_tree
     from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
-    from registry.kazoo_blocking import run_blocking
+    from kafka_zk.registry import znode_tree
+    from kafka_zk.registry.kazoo_blocking import run_blocking
 
     if not path.startswith("/"):
         raise click.UsageError(f"PATH {path!r} does not start with /")

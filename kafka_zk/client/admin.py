@@ -19,7 +19,7 @@ from kafka_zk.network.client import connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4

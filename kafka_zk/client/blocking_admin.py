@@ -9,7 +9,7 @@ from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.list_offsets import ListedOffset
 from kafka_zk.client.metadata import ClusterMetadata, TopicMetadata
 from kafka_zk.client.reactor_thread import reactor_thread
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class BlockingAdmin:

@@ -15,7 +15,7 @@ from kafka_zk.client.waiting import Reactor, run, sleep
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 EARLIEST = -2
 LATEST = -1

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from kafka_zk.protocol.errors import ErrorCode
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 NO_TOPIC_ID = UUID(int=0)
 

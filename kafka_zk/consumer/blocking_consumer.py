@@ -10,14 +10,14 @@ from twisted.internet.threads import deferToThreadPool
 
 from kafka_zk.client.errors import ClientClosed, KafkaError
 from kafka_zk.client.reactor_thread import ReactorThread, reactor_thread
-from kafka_zk.consumer.group_config import ZookeeperConsumerConfig
 from kafka_zk.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
+from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
-from rebalance.events import Observe, ignore
-from storage.types import TopicPartition
+from kafka_zk.rebalance.events import Observe, ignore
+from kafka_zk.storage.types import TopicPartition
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 class BlockingStream:
     """The records of one stream, one by one, for one thread; ends when the consumer is closed, or (with
-    ``consumer.timeout.ms``) when nothing came for so long. Asking for a record says that the one before is processed.
+    ``consumer.timeout.ms``) when no record came for that long. Requesting a record marks the one before as processed.
 
     Raises: what ``Stream.poll`` raises.
     """
@@ -51,7 +51,7 @@ class BlockingStream:
                 raise StopIteration from None
 
     def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """As ``Stream.poll``; the hand-out is this thread's."""
+        """As ``Stream.poll``; the records are delivered to this thread."""
         handout = self._stream.handout
         handout.done()
         deadline_s = time.monotonic() + timeout_ms / 1000
@@ -64,7 +64,7 @@ class BlockingStream:
 
 
 class BlockingZookeeperConsumer:
-    """One member of a group for threads; what its methods promise and raise is what ``ZookeeperConsumer``'s do.
+    """One member of a group, for threads; its methods promise and raise the same as those of ``ZookeeperConsumer``.
 
     ::
 
@@ -121,11 +121,11 @@ class BlockingZookeeperConsumer:
         black_list: str | None = None,
         streams: int = 1,
     ) -> None:
-        """Say what to consume, once: topics, or all whose names (do not) match a Java regular expression."""
+        """Subscribe, once: to topics, or all whose names (do not) match a Java regular expression."""
         self._consumer.subscribe(topics, white_list=white_list, black_list=black_list, streams=streams)
 
     def start(self) -> None:
-        """Join the group, if that has not happened; reading does it too."""
+        """Join the group, if it has not yet; reading does so as well."""
         with self._joining:
             if not self._streams:
                 self._thread.call(self._consumer.start)
@@ -148,7 +148,7 @@ class BlockingZookeeperConsumer:
         return self._only_stream().poll(timeout_ms)
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Write the next offsets to consume: those given, or those behind everything that was handed out."""
+        """Write the next offsets to consume: those given, or those after all delivered records."""
         self._thread.call(self._consumer.commit, offsets)
 
     def assignment(self) -> list[TopicPartition]:
@@ -160,27 +160,27 @@ class BlockingZookeeperConsumer:
         return self._on_reactor(self._consumer.position, tp)
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark that the last answer told, -1 before the first one."""
+        """The high watermark in the last response, -1 before the first one."""
         return self._on_reactor(self._consumer.high_watermark, tp)
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Go on elsewhere in an owned partition; the next commit writes the new position."""
+        """Continue at another offset of an owned partition; the next commit writes the new position."""
         self._on_reactor(self._consumer.seek, tp, start)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Give out nothing more of these owned partitions until ``resume``, or until they change hands."""
+        """Deliver no more records of these owned partitions until ``resume``, or until they are reassigned."""
         self._on_reactor(self._consumer.pause, *partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with paused partitions."""
+        """Resume paused partitions."""
         self._on_reactor(self._consumer.resume, *partitions)
 
     # --- leaving ---
 
     def close(self) -> None:
-        """Leave the group: commit what was processed, give everything back; the iterators of all threads end.
+        """Leave the group: commit what was processed, release all partitions; the iterators of all threads end.
 
-        What this thread was handed out last does not count as processed, unless ``commit`` was called; leaving the
+        The last records delivered to this thread do not count as processed, unless ``commit`` was called; leaving the
         ``with`` block without an exception says that it is. Other threads are given ``rebalance.backoff.ms`` to come
         back for more. A second close does nothing.
         """

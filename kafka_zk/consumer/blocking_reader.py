@@ -11,11 +11,11 @@ from kafka_zk.consumer.config import ReaderConfig
 from kafka_zk.consumer.reader import Reader
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.starts import Start
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class BlockingReader:
-    """Reads partitions that you assign. Methods promise and raise what ``Reader``'s do; a context manager.
+    """Reads partitions that you assign. Methods promise and raise the same as those of ``Reader``; a context manager.
 
     Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
     """
@@ -38,7 +38,7 @@ class BlockingReader:
         return self._reader.assignment()
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Go on elsewhere in an assigned partition."""
+        """Continue at another offset of an assigned partition."""
 
         async def seek() -> None:
             self._reader.seek(tp, start)
@@ -46,7 +46,7 @@ class BlockingReader:
         self._thread.call(seek)
 
     def position(self, tp: TopicPartition) -> int:
-        """The offset of the next record that ``poll`` would give of this partition."""
+        """The offset of the next record of this partition that ``poll`` would return."""
         return self._thread.call(self._reader.position, tp)
 
     def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
@@ -73,7 +73,7 @@ class BlockingReader:
             yield from records
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark that the last answer told, -1 before the first one."""
+        """The high watermark in the last response, -1 before the first one."""
         return self._reader.high_watermark(tp)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

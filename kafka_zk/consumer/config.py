@@ -12,7 +12,7 @@ from kafka_zk.client.config import ClientConfig, option
 class ReaderConfig(ClientConfig):
     """Kafka's consumer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
-    ``auto_offset_reset`` says where to go on when an offset is not in the log (any more): ``earliest``, ``latest``, or
+    ``auto_offset_reset`` says where to continue when an offset is out of range: ``earliest``, ``latest``, or
     ``none``: raise. Raises: ConfigError naming the key and what is allowed.
     """
 

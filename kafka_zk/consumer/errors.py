@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from kafka_zk.client.errors import KafkaError
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class CommitRefused(KafkaError):

@@ -19,9 +19,9 @@ from kafka_zk.consumer.records import ConsumerRecord, decode_batch
 from kafka_zk.consumer.starts import RESETS, Start, parse_start
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
-from storage.errors import StorageError
-from storage.record_batch import Buffer, iter_batches
-from storage.types import TopicPartition
+from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.record_batch import Buffer, iter_batches
+from kafka_zk.storage.types import TopicPartition
 
 _STALE_METADATA = frozenset(
     {
@@ -94,7 +94,7 @@ class FetchState:
         self._add(parsed)
 
     def add(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """Read these partitions too, or from here if they are read already; raises ValueError for what is no start."""
+        """Read these partitions too, or from here if they are read already; raises ValueError for an invalid start."""
         self._add({tp: parse_start(tp, start) for tp, start in starts.items()})
 
     def _add(self, parsed: Mapping[TopicPartition, tuple[int | None, int | None]]) -> None:

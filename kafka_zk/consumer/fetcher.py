@@ -29,7 +29,7 @@ from kafka_zk.protocol.fetch_request import (
     FetchTopic,
     write_fetch_request,
 )
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 _PURPOSE = "fetch"

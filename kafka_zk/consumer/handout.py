@@ -1,7 +1,7 @@
-"""What the user of one stream was given and what he is done with: the place where delivery begins and ends.
+"""The records delivered to the user of one stream, and those the user is done with: where delivery begins and ends.
 
-Records lie here in the order of their hand-out: those that the user is *done* with (forgotten), those that he *holds*,
-and those that wait. He is done with what he holds when he asks for more. Taking a partition away (``withdraw``) and
+Records are here in the order of delivery: those that the user is *done* with (forgotten), those that they *hold*, and
+those that wait. Users are done with what they hold when they request more. Taking a partition away (``withdraw``) and
 handing out a record exclude each other by a lock, so that nothing is handed out from the withdrawal on, whichever
 thread the user runs in. Pure but for that lock. Tests: tests/kafka_zk/consumer/test_handout.py.
 """
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Collection
 
 from kafka_zk.consumer.records import ConsumerRecord
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class Handout:
@@ -18,7 +18,7 @@ class Handout:
 
     Args:
         may_act: asked before each hand-out; the lease on what is owned.
-        on_done: called, in the thread of the user, when he is done with records of which ``notify_done`` wants to know.
+        on_done: called, in the user's thread, when they are done with records of which ``notify_done`` wants to know.
     """
 
     def __init__(self, may_act: Callable[[], bool], on_done: Callable[[], None]) -> None:
@@ -35,7 +35,7 @@ class Handout:
     # --- for the user ---
 
     def done(self) -> None:
-        """The user asks for more: he is done with what he holds."""
+        """The user requests more, and so is done with what they hold."""
         with self._lock:
             notify = self._set_done()
         if notify:
@@ -129,7 +129,7 @@ class Handout:
             self._lost |= self._remove(partitions)
 
     def pass_over(self, partitions: Collection[TopicPartition]) -> None:
-        """The user goes on elsewhere in these: what lies here and what he holds of them does not count any more."""
+        """The user continues elsewhere in these: what is here and what they hold of them no longer counts."""
         with self._lock:
             self._remove(partitions)
 

@@ -7,7 +7,7 @@ from collections import deque
 
 from kafka_zk.client.errors import KafkaError
 from kafka_zk.consumer.records import ConsumerRecord
-from storage.record_batch import BatchHeader, Buffer
+from kafka_zk.storage.record_batch import BatchHeader, Buffer
 
 
 class PartitionFetch:

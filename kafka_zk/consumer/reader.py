@@ -20,15 +20,15 @@ from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.starts import Start
 from kafka_zk.network.client import connect
 from kafka_zk.protocol.errors import ErrorCode
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class Reader:
     """Reads partitions that you assign; all methods on the reactor's thread.
 
     ``Reader(reactor, bootstrap_servers="h:9092")`` takes Kafka's consumer keys with ``.`` as ``_``, or a ready
-    ReaderConfig. Records come in order within a partition, each offset once; leaders may move meanwhile. A partition's
-    log that was truncated behind the reader is noticed only when its position falls out of the log (auto.offset.reset).
+    ReaderConfig. Records come in order within a partition, each offset once; leaders may move meanwhile. A
+    truncation of a log is noticed only when the reader's position is out of range (auto.offset.reset).
 
     Raises: ConfigError naming the key and what is allowed.
     """
@@ -69,12 +69,12 @@ class Reader:
         return self._state.assignment
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Go on elsewhere in an assigned partition; what was fetched of it is dropped."""
+        """Continue at another offset of an assigned partition; its fetched records are dropped."""
         self._state.seek(tp, start)
         self._fetcher.pump()
 
     async def position(self, tp: TopicPartition) -> int:
-        """The offset of the next record that ``poll`` would give of this partition.
+        """The offset of the next record of this partition that ``poll`` would return.
 
         Raises: KafkaError when it is not assigned, or its start cannot be looked up within default.api.timeout.ms.
         """
@@ -92,8 +92,8 @@ class Reader:
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
 
-        Raises: BrokerError of a partition that cannot be read on (OFFSET_OUT_OF_RANGE without a reset, CORRUPT_MESSAGE,
-        authorization …) once what lies before it was given; KafkaTimeoutError when a topic does not exist.
+        Raises: BrokerError for a partition that cannot be read (OFFSET_OUT_OF_RANGE without a reset, CORRUPT_MESSAGE,
+        authorization …) once all records before were returned; KafkaTimeoutError when a topic does not exist.
         """
         self._check_open()
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
@@ -124,7 +124,7 @@ class Reader:
                 yield records
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark that the last answer told, -1 before the first one."""
+        """The high watermark in the last response, -1 before the first one."""
         return self._state.high_watermark(tp)
 
     # --- offsets and topics ---

@@ -1,8 +1,8 @@
-"""What an application may do around a change of its partitions; the names are those of Kafka's old consumer."""
+"""Callbacks around a change of a consumer's partitions; the names are those of Kafka's old consumer."""
 
 from collections.abc import Awaitable, Collection, Mapping
 
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class RebalanceListener:
@@ -12,7 +12,7 @@ class RebalanceListener:
     """
 
     def before_releasing_partitions(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """Nothing more is handed out of ``partitions``, and they are still owned: the last chance to ``commit``.
+        """No more records of ``partitions`` are delivered, but they are still owned: the last chance to ``commit``.
 
         They are released when this has returned (and what it returned has fired), at most ``rebalance.backoff.ms``
         after the call. Not called for partitions that were lost with the session: nothing can be done for them.

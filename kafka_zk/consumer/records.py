@@ -5,8 +5,8 @@ Pure. Tests: tests/kafka_zk/consumer/test_records.py.
 
 from typing import Any, NamedTuple
 
-from storage.record_batch import BatchHeader, Buffer, Header, check_crc, decode_records
-from storage.types import TopicPartition
+from kafka_zk.storage.record_batch import BatchHeader, Buffer, Header, check_crc, decode_records
+from kafka_zk.storage.types import TopicPartition
 
 
 class ConsumerRecord(NamedTuple):

@@ -6,7 +6,7 @@ Pure. Tests: tests/kafka_zk/consumer/test_fetch_state.py.
 from typing import NamedTuple
 
 from kafka_zk.client.list_offsets import EARLIEST, LATEST
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class Timestamp(NamedTuple):
@@ -23,7 +23,7 @@ RESETS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def parse_start(tp: TopicPartition, start: Start) -> tuple[int | None, int | None]:
-    """Return (offset, what to ask ListOffsets for): one of the two. Raises: ValueError for what is no start."""
+    """Return (offset, what to ask ListOffsets for): one of the two. Raises: ValueError for an invalid start."""
     if isinstance(start, Timestamp):
         if start.timestamp_ms < 0:
             raise ValueError(f"{tp}: a timestamp must not be negative, got {start.timestamp_ms}")

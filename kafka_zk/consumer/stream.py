@@ -1,6 +1,6 @@
 """One stream of a group's consumer: what Kafka calls a consumer thread. Its partitions are its own.
 
-The records of a stream go to one user at a time, who is done with what he was given when he asks for more.
+The records of a stream go to one user at a time, who is done with them when they request more.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +12,7 @@ from kafka_zk.consumer.fetcher import Fetcher
 from kafka_zk.consumer.handout import Handout
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.serialization.serdes import Deserializer
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 _LEASE_RECHECK_S = 0.05
 _LONG_MS = 3_600_000
@@ -25,7 +25,7 @@ class Stream:
         check: raises when there is nothing more to wait for (closed, failed).
         may_act: whether a record may be handed out now; asked in the user's thread too.
         held_back: called when there are records that may not be handed out.
-        asked: fired when the user, of whom the delivery waits, asked for more.
+        asked: fired when the user, for whom the delivery waits, has requested more.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Stream:
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
 
-        Says that the user is done with the records of the former call.
-        Raises: ClientClosed; BrokerError and NoOffsetForPartition of a partition that cannot be read (on), until a
-        ``seek``; RecordDeserializationError; RegistryError when the group has no place for this consumer.
+        Marks the records of the previous call as processed.
+        Raises: ClientClosed; BrokerError and NoOffsetForPartition of a partition that cannot be read, until a
+        ``seek``; RecordDeserializationError; RegistryError when this consumer cannot join the group.
         """
         self.handout.done()
         deadline_s = self._reactor.seconds() + timeout_ms / 1000

@@ -18,23 +18,23 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import ClientClosed, KafkaError, NoBrokersAvailable
 from kafka_zk.client.waiting import Reactor, run
-from kafka_zk.consumer.group_commits import GroupCommits
-from kafka_zk.consumer.group_config import ZookeeperConsumerConfig
-from kafka_zk.consumer.group_delivery import CallListener, GroupDelivery
 from kafka_zk.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
+from kafka_zk.consumer.zookeeper_commits import GroupCommits
+from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.consumer.zookeeper_delivery import CallListener, GroupDelivery
 from kafka_zk.network.client import connect
-from rebalance.driver import GroupDriver
-from rebalance.events import Observe, ignore
-from rebalance.topic_filter import normalized, topic_filter
-from registry.brokers import BrokerRegistry
-from registry.client import RegistryClient
-from registry.errors import RegistryError
-from registry.kazoo_twisted import KazooTwistedClient
-from registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
-from storage.types import TopicPartition
+from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.rebalance.events import Observe, ignore
+from kafka_zk.rebalance.topic_filter import normalized, topic_filter
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 
@@ -52,10 +52,10 @@ class ZookeeperConsumer:
     Takes the keys of Kafka's old consumer with ``.`` as ``_``, or a ready ZookeeperConsumerConfig. Records of a
     partition come in order. With ``auto.commit.enable`` (the default) the offsets of what was processed are committed
     every ``auto.commit.interval.ms`` and whenever a partition goes to another member; records count as processed when
-    the next ones are asked for, so each is delivered at least once. For at most once, ``commit()`` before processing.
+    the next ones are requested, so each is delivered at least once. For at most once, ``commit()`` before processing.
 
     Args:
-        listener: told before partitions are given back and before records of new ones come.
+        listener: called before partitions are released and before records of new ones come.
         observe: called with everything that happens in the group, see ``rebalance.events``.
     Raises: ConfigError naming the key and what is allowed.
     """
@@ -106,7 +106,7 @@ class ZookeeperConsumer:
         black_list: str | None = None,
         streams: int = 1,
     ) -> None:
-        """Say what to consume, once and before ``start``: topics, or all whose names (do not) match a Java regex.
+        """Subscribe, once and before ``start``: to topics, or all whose names (do not) match a Java regex.
 
         With several ``streams``, each is given partitions of its own.
         Raises: KafkaError when it is too late; InvalidTopicFilter; ValueError for anything but one of the three.
@@ -134,7 +134,7 @@ class ZookeeperConsumer:
         )
 
     async def start(self) -> None:
-        """Join the group; returns when registered. Partitions come as soon as the group has them for us.
+        """Join the group; returns when registered. Partitions come as soon as the group assigns some.
 
         Raises: ConnectionTimeout when ZooKeeper is not reached (it may be called again); FencedInstanceId or
         DuplicateConsumerId when another live member has the name (as every call from then on); KafkaError without a
@@ -162,7 +162,7 @@ class ZookeeperConsumer:
             may_act=lambda: self._driver is not None and self._driver.may_act(),
             held_back=lambda: driver.held_back(),
             check=self._check,
-            on_start=lambda tp, offset: commits.start_found(tp, offset),
+            on_start=lambda: commits.commit_starts(),
             on_resume=lambda: commits.commit_starts(),
             on_failed=self._failed,
             listener=self._listener,
@@ -204,7 +204,7 @@ class ZookeeperConsumer:
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
 
-        Joins the group at the first call. Says that the records of the former call are processed.
+        Joins the group at the first call. Marks the records of the previous call as processed.
         Raises: what ``Stream.poll`` and ``start`` raise; KafkaError with several streams (each has its own ``poll``).
         """
         if not self._started:
@@ -219,10 +219,10 @@ class ZookeeperConsumer:
             yield records
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Write the next offsets to consume: those given, or those behind everything that was handed out.
+        """Write the next offsets to consume: those given, or those after all delivered records.
 
-        Raises: CommitRefused naming partitions that this consumer does not own (any more), or is not certain to own
-        (the connection to ZooKeeper is in doubt: again later); the others are written.
+        Raises: CommitRefused naming partitions that this consumer does not own, no longer owns, or may not own (the
+        connection to ZooKeeper is suspended: try again later); the others are written.
         """
         _, commits = self._joined()
         await commits.commit(offsets)
@@ -236,27 +236,27 @@ class ZookeeperConsumer:
         return self._joined()[0].position(tp)
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark that the last answer told, -1 before the first one."""
+        """The high watermark in the last response, -1 before the first one."""
         return self._joined()[0].state.high_watermark(tp)
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Go on elsewhere in an owned partition; the next commit writes the new position."""
+        """Continue at another offset of an owned partition; the next commit writes the new position."""
         self._joined()[0].seek(tp, start)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Give out nothing more of these owned partitions until ``resume``, or until they change hands."""
+        """Deliver no more records of these owned partitions until ``resume``, or until they are reassigned."""
         self._joined()[0].pause(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Go on with paused partitions."""
+        """Resume paused partitions."""
         self._joined()[0].unpause(partitions)
 
     # --- leaving ---
 
     async def close(self) -> None:
-        """Leave the group: commit what was processed, give everything back. Calls that wait fail with ClientClosed.
+        """Leave the group: commit what was processed, release all partitions. Waiting calls fail with ClientClosed.
 
-        Records that were handed out last do not count as processed, unless ``commit`` was called; leaving the ``async
+        The records delivered last do not count as processed, unless ``commit`` was called; leaving the ``async
         with`` block without an exception says that they are. A second close does nothing.
         """
         for stream in self.streams:

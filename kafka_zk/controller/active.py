@@ -25,21 +25,25 @@ from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import ReplicaState
 from kafka_zk.controller.store import ControllerStore
 from kafka_zk.controller.topic_changes import TopicChanges
-from registry.brokers import BrokerRegistry
-from registry.client import RegistryClient
-from registry.controller import ControllerRegistry, Elected
-from registry.errors import InvalidZnode, RegistryError
-from registry.events import RegistryEvent
-from registry.features import read_features, write_operation
-from registry.session import Clock
-from registry.topics import TopicRegistry
-from registry.watches import ChildrenWatcher, Watcher
-from registry.znodes import isr
-from registry.znodes.feature import ENABLED, FinalizedFeatures
-from registry.znodes.topics import TopicAssignment
-from storage.types import TopicPartition
+from kafka_zk.network.periodic import Periodic
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.controller import ControllerRegistry, Elected
+from kafka_zk.registry.errors import InvalidZnode, RegistryError
+from kafka_zk.registry.events import RegistryEvent
+from kafka_zk.registry.features import read_features, write_operation
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.watches import ChildrenWatcher, Watcher
+from kafka_zk.registry.znodes import isr
+from kafka_zk.registry.znodes.feature import ENABLED, FinalizedFeatures
+from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.storage.types import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+RETRY_INTERVAL_S = 10
+"""How often partitions without a leader, which could have one, are tried again."""
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 
@@ -76,6 +80,7 @@ class ActiveController:
         self.store = ControllerStore(client, clock, registry, elected.epoch_zk_version)
         self.channels = Channels(clock, connect, self._answered, reporter.not_sent)
         self._client = client
+        self._retry = Periodic(clock, RETRY_INTERVAL_S * 1000, self._retry_due)
         self._put = put
         self._reporter = reporter
         self._observe = observe
@@ -111,6 +116,7 @@ class ActiveController:
 
     def end(self) -> None:
         """Nothing is watched, written or sent any more; whatever still runs fails with ControllerMoved."""
+        self._retry.stop()
         self.store.close()
         self.channels.close()
         for watcher in (*self._watchers, *self._assignment_watchers.values()):
@@ -180,11 +186,18 @@ class ActiveController:
             self._assignment_watchers.pop(topic).close()
         self._watch_assignments(topics)
 
+    def _retry_due(self) -> None:
+        """Nobody watches a partition's state: what was wrong with it may have been mended without an event."""
+        if partition_state.stuck(self.context):
+            self._put("election of what has no leader", self._changes.elect_stuck, once=True)
+
     # -- requests --
 
     def _send(self, effects: Iterable[Send]) -> None:
         self._batch.add(effects)
-        for broker_id, request in self._batch.flush():
+        requests, refused = self._batch.flush()
+        self._reporter.refused(refused, "a request")
+        for broker_id, request in requests:
             self.channels.send(broker_id, request)
 
     def _answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:

@@ -8,14 +8,14 @@ from kafka_zk.controller.context import Context, LiveBroker, Replica
 from kafka_zk.controller.control_requests import Answer
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import SendStopReplica, SendUpdateMetadata
-from kafka_zk.controller.partition_state import Strategy
+from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.reporter import Reporter
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from registry.znodes import isr
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes import isr
+from kafka_zk.storage.types import TopicPartition
 
 UNKNOWN_BROKER_EPOCH = -1
 
@@ -169,7 +169,7 @@ class BrokerChanges:
         ]
         led = [tp for tp in replicated if context.leadership[tp].leader == broker_id]
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker_id]
-        await self._changes.bring_online(led, Strategy.CONTROLLED_SHUTDOWN)
+        await self._changes.bring_online(led, ElectionStrategy.CONTROLLED_SHUTDOWN)
         self._changes.send([SendStopReplica(broker_id, tp) for tp in followed])
         await self._changes.replicas([Replica(tp, broker_id) for tp in followed], ReplicaState.OFFLINE)
         return context.partitions_led_by(broker_id)

@@ -15,8 +15,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
-from registry.session import Clock
-from registry.znodes.brokers import BrokerInfo
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 
@@ -24,7 +24,7 @@ _log = Logger()
 
 
 class Connection(Protocol):
-    """What a channel needs of a connection (``kafka_zk.network.client.KafkaConnection``)."""
+    """What a channel needs of a connection (``network.client.KafkaConnection``)."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -139,9 +139,13 @@ class BrokerChannel:
         return self._connection
 
     def _disconnect(self) -> None:
+        """Whatever comes of it, the next request goes over a new connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.disconnect()
+            try:
+                connection.disconnect()
+            except Exception:
+                _log.failure("the connection to broker {id} was not closed", id=self.info.broker_id)
 
 
 class Channels:

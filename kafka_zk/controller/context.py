@@ -16,10 +16,10 @@ from kafka_zk.controller.states import (
     PartitionState,
     ReplicaState,
 )
-from registry.znodes.brokers import BrokerInfo
-from registry.znodes.topics import PartitionState as LeadershipInfo
-from registry.znodes.topics import TopicAssignment
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes.brokers import BrokerInfo
+from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch as LeadershipInfo
+from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.storage.types import TopicPartition
 
 __all__ = ["Context", "LeadershipInfo", "LiveBroker", "Replica", "ReplicaAssignment", "assignments_of"]
 

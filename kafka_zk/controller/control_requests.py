@@ -16,13 +16,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
-from kafka_zk import uuids
 from kafka_zk.controller.context import LeadershipInfo, ReplicaAssignment
-from kafka_zk.protocol import codec
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.codec import Message
-from registry.znodes.brokers import BrokerInfo
-from storage.types import TopicPartition
+from kafka_zk.protocol.security_protocol import SECURITY_PROTOCOL_IDS
+from kafka_zk.registry.znodes.brokers import BrokerInfo
+from kafka_zk.registry.znodes.json_codec import INT8, INT32
+from kafka_zk.storage.types import TopicPartition
 
 VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.LEADER_AND_ISR: (2, 7),
@@ -30,8 +31,6 @@ VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.STOP_REPLICA: (1, 4),
 }
 """Lowest and highest version that is spoken of each."""
-
-SECURITY_PROTOCOL_IDS: Mapping[str, int] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 _LeaderAndIsr = codec.request(ApiKey.LEADER_AND_ISR)
 _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
@@ -270,6 +269,15 @@ class StopReplicaRequest:
             )
             for topic, partitions in by_topic(self.partitions)
         ]
+
+
+def can_be_sent(partition: TopicPartition, info: LeadershipInfo, assignment: ReplicaAssignment) -> bool:
+    """Whether each number fits into its field of every message; one that does not would keep all others back."""
+    numbers = (partition.partition, info.leader, info.leader_epoch, info.controller_epoch, info.zk_version)
+    return info.leader_recovery_state in INT8 and all(
+        number in INT32
+        for number in (*numbers, *info.isr, *assignment.replicas, *assignment.adding, *assignment.removing)
+    )
 
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest

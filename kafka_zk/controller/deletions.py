@@ -10,8 +10,8 @@ from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
 from kafka_zk.protocol.errors import ErrorCode
-from registry.znodes import admin
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes import admin
+from kafka_zk.storage.types import TopicPartition
 
 
 class Deletions:
@@ -80,7 +80,7 @@ class Deletions:
         ordered = await self._store.children(admin.DELETE_TOPICS)
         pointless = [topic for topic in ordered if not self._enabled or topic not in self._context.topics]
         if pointless:
-            self._reporter.info("orders to delete are ignored: %s", ", ".join(pointless))
+            self._reporter.info("%d orders to delete are ignored, the first: %.249s", len(pointless), pointless[0])
             await self._store.delete_all([admin.delete_topic_path(topic) for topic in pointless])
         return [topic for topic in ordered if topic not in set(pointless)]
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from kafka_zk.controller.context import LeadershipInfo
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 class CreateState(NamedTuple):

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from kafka_zk.controller.context import LeadershipInfo, Replica
 from kafka_zk.controller.effects import Refused
 from kafka_zk.controller.states import PartitionState, ReplicaState
-from registry.events import Event, RegistryEvent
-from storage.types import TopicPartition
+from kafka_zk.registry.events import Event, RegistryEvent
+from kafka_zk.storage.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ write is refused because another controller was elected, the reign ends at once 
     session LOST      the reign ends at once; the broker registers again and calls ``session_renewed``: elect
     ControllerMoved   the reign ends; whoever was elected later is the controller
     failover fails    the reign ends, /controller is deleted; after a pause elect
+    InvalidZnode      nobody can be elected: tried again after a pause, and when /controller_epoch changes
 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests/kafka_zk/controller/test_loop.py.
 """
@@ -29,12 +30,12 @@ from kafka_zk.controller.context import Context
 from kafka_zk.controller.events import Observe, ignore
 from kafka_zk.controller.reporter import Reporter
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from registry.client import RegistryClient, SessionState
-from registry.controller import ControllerRegistry, ControllerWatcher, Elected
-from registry.errors import ConnectionLoss, ControllerMoved, RegistryError, SessionLost
-from registry.session import Clock
-from registry.znodes.controller import CONTROLLER
-from storage.types import TopicPartition
+from kafka_zk.registry.client import RegistryClient, SessionState
+from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
+from kafka_zk.registry.errors import ConnectionLoss, ControllerMoved, InvalidZnode, RegistryError, SessionLost
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
+from kafka_zk.storage.types import TopicPartition
 
 __all__ = ["Controller", "ControllerConfig"]
 
@@ -62,6 +63,7 @@ class Controller:
     Args:
         client: its session must hold the broker's registration.
         connect: opens a connection to a broker (``KafkaConnection``), negotiated versions included.
+        known_epoch: the greatest controller epoch that this broker has heard of.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Controller:
         config: ControllerConfig,
         connect: Connect,
         observe: Observe = ignore,
+        known_epoch: Callable[[], int] = lambda: 0,
     ) -> None:
         self.broker_id = broker_id
         self.controller_id = -1
@@ -81,6 +84,7 @@ class Controller:
         self._config = config
         self._connect = connect
         self._observe = observe
+        self._known_epoch = known_epoch
         self._actor = f"controller-{broker_id}"
         self._reporter = Reporter(self._actor, observe)
         self._registry = ControllerRegistry(client, observe, self._actor)
@@ -93,6 +97,7 @@ class Controller:
         self._remove_session_listener: Callable[[], None] = lambda: None
         self._registered = False
         self._resting = False
+        self._election_fault = ""
         self._stopped = False
 
     # -- questions --
@@ -251,6 +256,22 @@ class Controller:
         self._put_once(_Event("election", self._elect, None))
 
     async def _elect(self) -> None:
+        """As ``_stand``, again and again while a znode keeps everybody from being elected."""
+        try:
+            await self._stand()
+        except InvalidZnode as error:
+            if str(error) != self._election_fault:
+                logger.error("[%s] no controller can be elected: %s", self._actor, error)
+            self._election_fault = str(error)
+            self._clock.callLater(ELECTION_BACKOFF_S, self._put_election)
+            await self._answer(lambda: self._client.exists(CONTROLLER_EPOCH, self._epoch_changed))
+        else:
+            self._election_fault = ""
+
+    def _epoch_changed(self, _: object) -> None:
+        self._put_election()
+
+    async def _stand(self) -> None:
         """See who claims to be the controller; resign if it is another one, try to be elected if it is nobody."""
         claim = await self._answer(self._registry.current)
         self._set_controller_id(-1 if claim is None else claim)
@@ -258,7 +279,7 @@ class Controller:
             self._end_reign(f"{CONTROLLER} names {'nobody' if claim is None else f'broker {claim}'}")
         may_stand = self._registered and not self._resting and not self._stopped
         if self._reign is None and may_stand and claim in (None, self.broker_id):
-            outcome = await self._answer(lambda: self._registry.elect(self.broker_id))
+            outcome = await self._answer(lambda: self._registry.elect(self.broker_id, self._known_epoch()))
             if isinstance(outcome, Elected):
                 await self._begin_reign(outcome)
             else:

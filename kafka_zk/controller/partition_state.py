@@ -21,13 +21,14 @@ from kafka_zk.controller.context import Context, LeadershipInfo
 from kafka_zk.controller.effects import CreateState, Refused, SendLeaderAndIsr, WriteState
 from kafka_zk.controller.election import Elected
 from kafka_zk.controller.states import PartitionState
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes.json_codec import INT32
+from kafka_zk.storage.types import TopicPartition
 
 RECOVERED = 0
 RECOVERING = 1  # the leader was elected uncleanly and has to recover first (KIP-704)
 
 
-class Strategy(enum.Enum):
+class ElectionStrategy(enum.Enum):
     """Why a leader is elected."""
 
     OFFLINE = "offline"
@@ -74,7 +75,7 @@ def create_leadership(
 
 def elect(
     context: Context,
-    strategy: Strategy,
+    strategy: ElectionStrategy,
     current: Mapping[TopicPartition, LeadershipInfo | None],
     unclean_topics: Collection[str] = (),
 ) -> tuple[list[WriteState], list[Refused]]:
@@ -89,9 +90,9 @@ def elect(
     refused: list[Refused] = []
     for tp, info in current.items():
         if info is None:
-            refused.append(Refused(tp, "it has no state znode"))
-        elif info.controller_epoch > context.epoch:
-            refused.append(Refused(tp, f"controller epoch {info.controller_epoch} wrote it already"))
+            refused.append(Refused(tp, "it has no state znode that can be understood"))
+        elif (reason := why_final(context, info)) is not None:
+            refused.append(Refused(tp, reason))
         else:
             elected, recipients = _elect_one(context, strategy, tp, info, tp.topic in unclean_topics)
             if elected is None:
@@ -99,6 +100,15 @@ def elect(
             else:
                 writes.append(WriteState(tp, _next(context, info, elected), recipients))
     return writes, refused
+
+
+def why_final(context: Context, info: LeadershipInfo) -> str | None:
+    """Why this controller cannot write a state after this one; None: it can."""
+    if info.controller_epoch > context.epoch:
+        return f"controller epoch {info.controller_epoch} wrote it already"
+    if info.leader_epoch + 1 not in INT32:
+        return f"its leader epoch {info.leader_epoch} is the last there is"
+    return None
 
 
 def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]) -> list[str]:
@@ -123,6 +133,17 @@ def established(context: Context, write: CreateState | WriteState, zk_version: i
     return SendLeaderAndIsr(write.recipients, tp)
 
 
+def adopt(context: Context, partition: TopicPartition, info: LeadershipInfo) -> None:
+    """A New partition has a state in ZooKeeper already: it is Offline, and to be elected a leader."""
+    move(context, (partition,), PartitionState.OFFLINE)
+    context.leadership[partition] = info
+
+
+def stuck(context: Context) -> list[TopicPartition]:
+    """Those that wait for a leader though a replica is there that could lead: what keeps them from it may be mended."""
+    return [tp for tp in electable(context) if _has_candidate(context, tp)]
+
+
 def electable(context: Context, partitions: Iterable[TopicPartition] | None = None) -> list[TopicPartition]:
     """Those (of all) that wait for a leader: New or Offline, and not of a topic to delete."""
     waiting = (PartitionState.NEW, PartitionState.OFFLINE)
@@ -132,21 +153,26 @@ def electable(context: Context, partitions: Iterable[TopicPartition] | None = No
     ]
 
 
+def _has_candidate(context: Context, tp: TopicPartition) -> bool:
+    info = context.leadership.get(tp)
+    return any(info is None or broker_id in info.isr for broker_id in context.live_replicas(tp))
+
+
 def _elect_one(
-    context: Context, strategy: Strategy, tp: TopicPartition, info: LeadershipInfo, unclean_allowed: bool
+    context: Context, strategy: ElectionStrategy, tp: TopicPartition, info: LeadershipInfo, unclean_allowed: bool
 ) -> tuple[Elected | None, tuple[int, ...]]:
     """Who leads, and who is told."""
     assignment = context.assignment(tp)
     live = context.live_replicas(tp)
     match strategy:
-        case Strategy.OFFLINE | Strategy.OFFLINE_UNCLEAN:
-            unclean_allowed = unclean_allowed or strategy is Strategy.OFFLINE_UNCLEAN
+        case ElectionStrategy.OFFLINE | ElectionStrategy.OFFLINE_UNCLEAN:
+            unclean_allowed = unclean_allowed or strategy is ElectionStrategy.OFFLINE_UNCLEAN
             return election.offline(assignment.replicas, info.isr, live, unclean_allowed), live
-        case Strategy.REASSIGN:
+        case ElectionStrategy.REASSIGN:
             return election.reassign(assignment.target, info.isr, live), assignment.target
-        case Strategy.PREFERRED:
+        case ElectionStrategy.PREFERRED:
             return election.preferred(assignment.replicas, info.isr, live), assignment.replicas
-        case Strategy.CONTROLLED_SHUTDOWN:
+        case ElectionStrategy.CONTROLLED_SHUTDOWN:
             reachable = context.live_replicas(tp, or_shutting_down=True)
             elected = election.controlled_shutdown(assignment.replicas, info.isr, reachable, context.shutting_down)
             return elected, reachable

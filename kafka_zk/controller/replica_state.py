@@ -26,8 +26,9 @@ from kafka_zk.controller.effects import (
     SendUpdateMetadata,
     WriteState,
 )
+from kafka_zk.controller.partition_state import why_final
 from kafka_zk.controller.states import ReplicaState
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 
 def initialize(context: Context) -> tuple[list[Replica], list[Replica]]:
@@ -99,11 +100,11 @@ def remove_from_isr(
         others = tuple(replica for replica in context.replicas(tp) if replica != broker_id)
         if info is None:
             if tp.topic not in context.topics_to_delete:
-                refused.append(Refused(tp, "it has no state znode"))
-        elif info.controller_epoch > context.epoch:
-            refused.append(Refused(tp, f"controller epoch {info.controller_epoch} wrote it already"))
-        elif broker_id not in info.isr:
+                refused.append(Refused(tp, "it has no state znode that can be understood"))
+        elif broker_id not in info.isr and info.controller_epoch <= context.epoch:
             unchanged.append(WriteState(tp, info, others))
+        elif (reason := why_final(context, info)) is not None:
+            refused.append(Refused(tp, reason))
         else:
             writes.append(WriteState(tp, _without(context, broker_id, info), others))
     return writes, unchanged, refused

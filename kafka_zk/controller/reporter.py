@@ -9,11 +9,11 @@ from kafka_zk.controller.context import LeadershipInfo, Replica
 from kafka_zk.controller.control_requests import Answer, ControlRequest
 from kafka_zk.controller.effects import Refused
 from kafka_zk.controller.events import ControllerEvent, Observe
-from kafka_zk.controller.partition_state import Strategy
+from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.protocol.errors import ErrorCode
-from registry.events import wall_clock_ms
-from storage.types import TopicPartition
+from kafka_zk.registry.events import wall_clock_ms
+from kafka_zk.storage.types import TopicPartition
 
 logger = logging.getLogger("kafka_zk.controller")
 
@@ -30,6 +30,7 @@ class Reporter:
         self._now_ms = now_ms
         self._known_errors: dict[tuple[int, str, TopicPartition | None], int] = {}
         self._unreachable: set[int] = set()
+        self._refused: dict[tuple[TopicPartition, str], str] = {}  # partition and target -> the reason that was told
         self.cause = ""
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
@@ -40,6 +41,8 @@ class Reporter:
         logger.info(f"[{self._actor}] {text}", *arguments)
 
     def partitions_moved(self, partitions: Collection[TopicPartition], state: PartitionState) -> None:
+        for tp in partitions:
+            self._refused.pop((tp, state.value), None)
         if partitions:
             self.event(events.PartitionsMoved, tuple(partitions), state)
 
@@ -47,21 +50,25 @@ class Reporter:
         if replicas:
             self.event(events.ReplicasMoved, tuple(replicas), state)
 
-    def leaders_elected(self, leadership: Mapping[TopicPartition, LeadershipInfo], strategy: Strategy) -> None:
+    def leaders_elected(self, leadership: Mapping[TopicPartition, LeadershipInfo], strategy: ElectionStrategy) -> None:
+        for tp in leadership:
+            self._refused.pop((tp, PartitionState.ONLINE.value), None)
         if leadership:
             self.event(events.LeadersElected, tuple(leadership.items()))
             self.info("elected leaders (%s): %s", strategy.value, _named(leadership))
 
     def refused(self, refused: Collection[Refused], target: str) -> None:
-        if refused:
-            self.event(events.ChangesRefused, tuple(refused))
-            first = next(iter(refused))
+        """What is tried again and refused for the same reason is told once."""
+        new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
+        if new:
+            self._refused.update({(entry.partition, target): entry.reason for entry in new})
+            self.event(events.ChangesRefused, tuple(new))
             logger.warning(
                 "[%s] cannot go to %s: %s, because %s",
                 self._actor,
                 target,
-                _named([entry.partition for entry in refused]),
-                first.reason,
+                _named([entry.partition for entry in new]),
+                new[0].reason,
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:

@@ -23,10 +23,11 @@ from kafka_zk.controller.control_requests import (
     StopPartition,
     StopReplicaRequest,
     UpdateMetadataRequest,
+    can_be_sent,
     whole_topics,
 )
-from kafka_zk.controller.effects import Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
-from storage.types import TopicPartition
+from kafka_zk.controller.effects import Refused, Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
+from kafka_zk.storage.types import TopicPartition
 
 
 class RequestBatch:
@@ -44,6 +45,7 @@ class RequestBatch:
         self._stop_replica: dict[int, dict[TopicPartition, bool]] = {}  # broker -> partition -> delete
         self._update_brokers: set[int] = set()
         self._update_partitions: dict[TopicPartition, None] = {}
+        self._refused: list[Refused] = []
 
     def add(self, effects: Iterable[Send]) -> None:
         """A partition that is new, or to be deleted, for one of several effects stays so."""
@@ -60,8 +62,11 @@ class RequestBatch:
                 case SendUpdateMetadata(brokers, tps):
                     self._add_update(brokers, tps)
 
-    def flush(self) -> list[tuple[int, ControlRequest]]:
-        """The requests; nothing is collected any more. Brokers that are not registered get none."""
+    def flush(self) -> tuple[list[tuple[int, ControlRequest]], list[Refused]]:
+        """The requests, and what was left out of them as it cannot be sent; nothing is collected any more.
+
+        Brokers that are not registered get none.
+        """
         requests: list[tuple[int, ControlRequest]] = [
             *(
                 (broker_id, request)
@@ -75,7 +80,8 @@ class RequestBatch:
         self._stop_replica.clear()
         self._update_brokers.clear()
         self._update_partitions.clear()
-        return requests
+        refused, self._refused = self._refused, []
+        return requests, refused
 
     def _add_update(self, broker_ids: Iterable[int] | None, partitions: Iterable[TopicPartition]) -> None:
         self._update_brokers.update(self._context.brokers if broker_ids is None else broker_ids)
@@ -90,7 +96,7 @@ class RequestBatch:
     def _leader_and_isr_requests(self, broker_id: int) -> Iterator[LeaderAndIsrRequest]:
         context = self._context
         is_new = self._leader_and_isr[broker_id]
-        everything = list(is_new)
+        everything = self._sendable(is_new)
         for first in range(0, len(everything), PARTITIONS_AT_ONCE):
             portion = everything[first : first + PARTITIONS_AT_ONCE]
             partitions = {
@@ -103,7 +109,7 @@ class RequestBatch:
 
     def _update_metadata_requests(self) -> list[tuple[int, ControlRequest]]:
         leadership = self._context.leadership
-        portions = list(whole_topics(tp for tp in self._update_partitions if tp in leadership))
+        portions = list(whole_topics(self._sendable(tp for tp in self._update_partitions if tp in leadership)))
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
         updates = [
             ClusterUpdate(
@@ -116,6 +122,16 @@ class RequestBatch:
             for update in updates
             for broker_id in self._registered(self._update_brokers)
         ]
+
+    def _sendable(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        context = self._context
+        sendable: list[TopicPartition] = []
+        for tp in partitions:
+            if can_be_sent(tp, context.leadership[tp], context.assignment(tp)):
+                sendable.append(tp)
+            else:
+                self._refused.append(Refused(tp, f"it cannot be told to a broker: {context.leadership[tp]}"))
+        return sendable
 
     def _metadata(self, tp: TopicPartition, info: LeadershipInfo) -> PartitionMetadata:
         context = self._context

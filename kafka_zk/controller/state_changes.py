@@ -12,14 +12,14 @@ from kafka_zk.controller import partition_state, replica_state
 from kafka_zk.controller.context import Context, LeadershipInfo, Replica
 from kafka_zk.controller.control_requests import by_topic
 from kafka_zk.controller.effects import CreateState, Refused, Send, SendLeaderAndIsr, WriteState
-from kafka_zk.controller.partition_state import Strategy
+from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.reporter import Reporter
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
-from registry.client import Create, Operation, SetData, ZnodeStat
-from registry.errors import BadVersion, RegistryError
-from registry.znodes import topics
-from storage.types import TopicPartition
+from kafka_zk.registry.client import Create, Operation, SetData, ZnodeStat
+from kafka_zk.registry.errors import BadVersion, NodeExists, RegistryError
+from kafka_zk.registry.znodes import topics
+from kafka_zk.storage.types import TopicPartition
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
 
@@ -58,7 +58,7 @@ class StateChanges:
         self._reporter.partitions_moved(legal, target)
 
     async def bring_online(
-        self, partitions: Sequence[TopicPartition], strategy: Strategy
+        self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy
     ) -> dict[TopicPartition, LeadershipInfo]:
         """New partitions get their first leader, others one by ``strategy``. Returns the new leadership."""
         legal, illegal = self._context.split_legal_partitions(partitions, PartitionState.ONLINE)
@@ -73,7 +73,11 @@ class StateChanges:
 
     async def elect_waiting(self) -> dict[TopicPartition, LeadershipInfo]:
         """Try again for all partitions without a live leader."""
-        return await self.bring_online(partition_state.electable(self._context), Strategy.OFFLINE)
+        return await self.bring_online(partition_state.electable(self._context), ElectionStrategy.OFFLINE)
+
+    async def elect_stuck(self) -> None:
+        """Try again for the partitions that have no leader though one could be elected."""
+        await self.bring_online(partition_state.stuck(self._context), ElectionStrategy.OFFLINE)
 
     async def replicas(self, replicas: Sequence[Replica], target: ReplicaState) -> None:
         """To any state."""
@@ -97,14 +101,29 @@ class StateChanges:
             zip((operation.path for operation in operations), await self._store.write(operations), strict=True)
         )
         sends = []
+        present = []
         for create in creates:
             outcome = outcomes[topics.state_path(create.partition.topic, create.partition.partition)]
-            if isinstance(outcome, RegistryError):
+            if isinstance(outcome, NodeExists):
+                present.append(create.partition)
+            elif isinstance(outcome, RegistryError):
                 refused.append(Refused(create.partition, repr(outcome)))
             else:
                 sends.append(partition_state.established(self._context, create, zk_version=0))
         self._reporter.refused(refused, PartitionState.ONLINE.value)
-        return sends
+        return [*sends, *await self._elect_present(present)]
+
+    async def _elect_present(self, partitions: Sequence[TopicPartition]) -> list[SendLeaderAndIsr]:
+        """Partitions that seemed new, as their topic or state could not be understood when this reign began."""
+        states = await self._store.states(partitions)
+        unknown = [tp for tp, info in states.items() if info is None]
+        self._reporter.refused(
+            [Refused(tp, "its state znode cannot be understood") for tp in unknown], PartitionState.ONLINE.value
+        )
+        known = {tp: info for tp, info in states.items() if info is not None}
+        for tp, info in known.items():
+            partition_state.adopt(self._context, tp, info)
+        return await self._elect(list(known), ElectionStrategy.OFFLINE)
 
     def _create_operations(self, creates: Iterable[CreateState]) -> list[Operation]:
         """All in one pipeline: per topic the parent (if no partition has been made), per partition two znodes."""
@@ -118,12 +137,12 @@ class StateChanges:
                 operations.append(Create(topics.state_path(topic, tp.partition), topics.encode_state(infos[tp])))
         return operations
 
-    async def _elect(self, partitions: Sequence[TopicPartition], strategy: Strategy) -> list[SendLeaderAndIsr]:
+    async def _elect(self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy) -> list[SendLeaderAndIsr]:
         sends: list[SendLeaderAndIsr] = []
         remaining = list(partitions)
         while remaining:
             current = await self._store.states(remaining)
-            unclean = await self._unclean_topics(current) if strategy is Strategy.OFFLINE else ()
+            unclean = await self._unclean_topics(current) if strategy is ElectionStrategy.OFFLINE else ()
             writes, refused = partition_state.elect(self._context, strategy, current, unclean)
             written, remaining, failed = await self._write_states(writes)
             sends.extend(partition_state.established(self._context, w, w.info.zk_version) for w in written)

@@ -14,34 +14,40 @@ from typing import NamedTuple, TypeVar
 from twisted.internet.defer import Deferred
 
 from kafka_zk.controller.context import LeadershipInfo, LiveBroker
-from registry.brokers import BrokerRegistry
-from registry.client import Create, Delete, Operation, RegistryClient, SessionState, SetData, ZnodeStat
-from registry.controller import ControllerRegistry
-from registry.errors import (
+from kafka_zk.protocol.topic_names import is_legal_name
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import Create, Delete, Operation, RegistryClient, SessionState, SetData, ZnodeStat
+from kafka_zk.registry.controller import ControllerRegistry
+from kafka_zk.registry.errors import (
     BadVersion,
     ConnectionLoss,
     ControllerMoved,
     InvalidZnode,
     NodeExists,
     NoNode,
+    NotEmpty,
     RegistryError,
     SessionLost,
 )
-from registry.pipeline import found, results
-from registry.session import Clock
-from registry.znodes import admin, config, controller, isr, topics
-from registry.znodes.topics import TopicAssignment
-from storage.types import TopicPartition
+from kafka_zk.registry.faults import ZnodeFaults
+from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.znodes import admin, config, isr, topics
+from kafka_zk.registry.znodes.config import EntityConfig
+from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.storage.types import TopicPartition
 
 T = TypeVar("T")
 Result = str | ZnodeStat | None
 
 logger = logging.getLogger(__name__)
 
-PIPELINE_WIDTH = 2000
-"""How many reads are under way at once: enough to be fast, few enough to keep heartbeats and watches flowing."""
+PIPELINE_WIDTH = 500
+"""How many reads are under way at once: enough to be fast, few enough to keep heartbeats and watches flowing, and the
+reactor turning: each costs a tenth of a millisecond and more to send."""
 
 PAUSE_AFTER_LOSS_S = 0.05
+SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
@@ -63,6 +69,7 @@ class ControllerStore:
         self._epoch_zk_version = epoch_zk_version
         self._session_id = client.session_id
         self._waiting: list[Deferred[None]] = []
+        self._faults = ZnodeFaults(lambda fault: logger.error("ignored: %s", fault))
         self._closed = False
         self._remove_listener = client.add_session_listener(self._session_changed)
 
@@ -108,12 +115,21 @@ class ControllerStore:
         answers = await self.repeated(lambda: found(self._client.children(path) for path in paths))
         return {path: [] if answer is None else answer[0] for path, answer in zip(paths, answers, strict=True)}
 
+    async def topic_names(self) -> set[str]:
+        """All topics but those whose names no broker and no client could take."""
+        names = set(await self.children(topics.TOPICS))
+        illegal = {name for name in names if not is_legal_name(name)}
+        for name in illegal:
+            self._faults.found(topics.topic_path(name)[:SHOWN_PATH_CHARACTERS], ["a topic cannot have this name"])
+        return names - illegal
+
     async def topics(self, names: Sequence[str]) -> dict[str, StoredTopic]:
         """Those of the topics that exist; one whose znode cannot be understood counts as a topic without partitions."""
         stored: dict[str, StoredTopic] = {}
-        for name, answer in zip(names, await self.get_all([topics.topic_path(n) for n in names]), strict=True):
+        paths = [topics.topic_path(name) for name in names]
+        for name, path, answer in zip(names, paths, await self.get_all(paths), strict=True):
             if answer is not None:
-                assignment = _understood(partial(topics.decode_assignment, name, answer[0]))
+                assignment = self._understood(path, partial(topics.decode_assignment, name, answer[0]))
                 stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version)
         return stored
 
@@ -121,9 +137,11 @@ class ControllerStore:
         """The state of each partition with its znode's version; None where there is none that can be understood."""
         paths = [topics.state_path(tp.topic, tp.partition) for tp in partitions]
         states: dict[TopicPartition, LeadershipInfo | None] = {}
-        for tp, answer in zip(partitions, await self.get_all(paths), strict=True):
+        for tp, path, answer in zip(partitions, paths, await self.get_all(paths), strict=True):
             states[tp] = (
-                None if answer is None else _understood(partial(topics.decode_state, *tp, answer[0], answer[1].version))
+                None
+                if answer is None
+                else self._understood(path, partial(topics.decode_state, *tp, answer[0], answer[1].version))
             )
         return states
 
@@ -131,16 +149,19 @@ class ControllerStore:
         paths = [config.entity_path("topics", name) for name in names]
         configs: dict[str, dict[str, str]] = {}
         for name, path, answer in zip(names, paths, await self.get_all(paths), strict=True):
-            configs[name] = (answer and _understood(partial(config.decode, path, answer[0]))) or {}
+            stored = None if answer is None else self._understood(path, partial(config.decode, path, answer[0]))
+            configs[name] = {} if stored is None else stored.values
         return configs
 
     async def log_dir_events(self, paths: Sequence[str]) -> set[int]:
         """The brokers that lost a log directory, by the notifications at these paths."""
         told = [
-            _understood(partial(isr.decode_log_dir_event, path, answer[0]))
+            self._understood(path, partial(isr.decode_log_dir_event, path, answer[0]))
             for path, answer in zip(paths, await self.get_all(paths), strict=True)
             if answer is not None
         ]
+        for path in paths:
+            self._faults.forget(path)
         return {broker_id for broker_id in told if broker_id is not None}
 
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
@@ -156,14 +177,27 @@ class ControllerStore:
 
     # -- writing --
 
-    async def write(self, operations: Sequence[Operation]) -> list[Result | RegistryError]:
-        """Each operation by itself, in order, many to a multi: its result or the refusal."""
+    async def write(
+        self, operations: Sequence[Operation], czxids: Mapping[str, int] | None = None
+    ) -> list[Result | RegistryError]:
+        """Each operation by itself, in order, many to a multi: its result or the refusal.
+
+        Args:
+            czxids: which znode a path to delete means. One that was made anew under its name is not deleted when a
+                deletion is repeated whose answer was lost.
+        """
         await self.ready()
         outcomes = await self._registry.fenced_writes(self._epoch_zk_version, operations)
         lost = [index for index, outcome in enumerate(outcomes) if isinstance(outcome, ConnectionLoss)]
         while lost:
             await self._pause()
+            deleted = await self._deleted_already([operations[index] for index in lost], czxids or {})
+            outcomes[:] = [
+                None if isinstance(outcome, ConnectionLoss) and operation in deleted else outcome
+                for operation, outcome in zip(operations, outcomes, strict=True)
+            ]
             await self.ready()
+            lost = [index for index in lost if isinstance(outcomes[index], ConnectionLoss)]
             again = [operations[index] for index in lost]
             repeated = await self._registry.fenced_writes(self._epoch_zk_version, again)
             for index, outcome in zip(lost, await self._resolved(again, repeated), strict=True):
@@ -174,9 +208,9 @@ class ControllerStore:
                 raise outcome
         return outcomes
 
-    async def delete_all(self, paths: Iterable[str]) -> None:
-        """Delete znodes in the given order; those that are gone already do no harm."""
-        for outcome in await self.write([Delete(path) for path in paths]):
+    async def delete_all(self, paths: Iterable[str], czxids: Mapping[str, int] | None = None) -> None:
+        """Delete znodes in the given order; those that are gone already do no harm. ``czxids``: see ``write``."""
+        for outcome in await self.write([Delete(path) for path in paths], czxids):
             if isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
                 raise outcome
 
@@ -187,6 +221,11 @@ class ControllerStore:
         """
         operations: list[Operation] = []
         topic_at: dict[str, int] = {}  # where among the operations the topic's own znode is
+        czxids = await self._czxids(
+            path
+            for topic in partitions
+            for path in (topics.topic_path(topic), config.entity_path("topics", topic), admin.delete_topic_path(topic))
+        )
         for topic, numbers in partitions.items():
             for number in numbers:
                 operations.append(Delete(topics.state_path(topic, number)))
@@ -195,11 +234,11 @@ class ControllerStore:
             operations.append(Delete(config.entity_path("topics", topic)))
             topic_at[topic] = len(operations)
             operations.append(Delete(topics.topic_path(topic)))
-        outcomes = await self.write(operations)
+        outcomes = await self.write(operations, czxids)
         for topic, index in topic_at.items():
-            if isinstance(outcomes[index], RegistryError):  # there was more below it than this controller made
-                await self.delete_all(await self._tree(topics.topic_path(topic)))
-        await self.delete_all(admin.delete_topic_path(topic) for topic in partitions)
+            if isinstance(outcomes[index], NotEmpty):  # there was more below it than this controller made
+                await self.delete_all(await self._tree(topics.topic_path(topic)), czxids)
+        await self.delete_all((admin.delete_topic_path(topic) for topic in partitions), czxids)
 
     async def _tree(self, path: str) -> list[str]:
         """A znode and everything below it, leaves first; one round trip per level."""
@@ -211,6 +250,33 @@ class ControllerStore:
         return paths[::-1]
 
     # -- inside --
+
+    async def _czxids(self, paths: Iterable[str]) -> dict[str, int]:
+        """Of those of the znodes that are there."""
+        wanted = list(paths)
+        answers = await self.get_all(wanted)
+        return {path: answer[1].czxid for path, answer in zip(wanted, answers, strict=True) if answer is not None}
+
+    async def _deleted_already(self, operations: Sequence[Operation], czxids: Mapping[str, int]) -> set[Operation]:
+        """Those of the operations whose znode was deleted: it is gone, or another one is in its place."""
+        deletions = [operation for operation in operations if isinstance(operation, Delete)]
+        present = await self._czxids(deletion.path for deletion in deletions)
+        return {
+            deletion
+            for deletion in deletions
+            if deletion.path not in present
+            or czxids.get(deletion.path, present[deletion.path]) != present[deletion.path]
+        }
+
+    def _understood(self, path: str, decode: Callable[[], T]) -> T | None:
+        """None, and an ERROR, for what cannot be understood; entries that are left out have one, too."""
+        try:
+            understood = decode()
+        except InvalidZnode as error:
+            self._faults.found(path, [str(error)])
+            return None
+        self._faults.found(path, understood.faults if isinstance(understood, TopicAssignment | EntityConfig) else ())
+        return understood
 
     async def _resolved(
         self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
@@ -230,9 +296,9 @@ class ControllerStore:
         return resolved
 
     async def _renew_lease(self) -> None:
-        """Any answer renews it; if none comes, the state of the session changes."""
+        """The leader's answer renews it; if none comes, the state of the session changes."""
         try:
-            await results([self._client.exists(controller.CONTROLLER)])
+            await self._client.sync()
         except ConnectionLoss:
             await self._pause()
 
@@ -260,16 +326,8 @@ def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None
     """Whether ``present`` is what the operation leaves behind when it succeeds."""
     match operation:
         case Create(_, data):
-            return present is not None and (present[0] or b"") == data
+            return present is not None and present[0] == data
         case SetData(_, data, version):
             return present is not None and present[0] == data and version in (-1, present[1].version - 1)
         case _:
             return present is None
-
-
-def _understood(decode: Callable[[], T]) -> T | None:
-    try:
-        return decode()
-    except InvalidZnode as error:
-        logger.error("a znode is ignored: %s", error)
-        return None

@@ -5,19 +5,19 @@ The znodes are the truth and watches only hints: each event reads again and comp
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafka_zk import uuids
 from kafka_zk.controller.context import Context, ReplicaAssignment, assignments_of
 from kafka_zk.controller.control_requests import whole_topics
-from kafka_zk.controller.partition_state import Strategy
+from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.reporter import Reporter
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore, StoredTopic
-from registry.client import Operation, SetData
-from registry.errors import BadVersion, NoNode, RegistryError
-from registry.znodes import topics as znodes
-from registry.znodes.topics import TopicAssignment
-from storage.types import TopicPartition
+from kafka_zk.protocol import uuids
+from kafka_zk.registry.client import Operation, SetData
+from kafka_zk.registry.errors import BadVersion, NoNode, RegistryError
+from kafka_zk.registry.znodes import topics as znodes
+from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.storage.types import TopicPartition
 
 
 class TopicChanges:
@@ -32,7 +32,7 @@ class TopicChanges:
     async def load(self) -> None:
         """At failover: all topics, their assignments, ids and leadership."""
         context = self._context
-        context.topics = set(await self._store.children(znodes.TOPICS))
+        context.topics = await self._store.topic_names()
         await self._adopt(await self._read(sorted(context.topics)))
         states = await self._store.states(context.partitions())
         context.leadership = {tp: info for tp, info in states.items() if info is not None}
@@ -40,7 +40,7 @@ class TopicChanges:
     async def names_changed(self) -> tuple[list[str], list[str]]:
         """``/brokers/topics`` changed. Returns the topics that came, and those that went."""
         context = self._context
-        names = set(await self._store.children(znodes.TOPICS))
+        names = await self._store.topic_names()
         added, removed = sorted(names - context.topics), sorted(context.topics - names)
         for topic in removed:
             context.remove_topic(topic)
@@ -75,7 +75,9 @@ class TopicChanges:
         if assignment is None or topic not in self._context.topics:
             return False
         known = self._context.assignments.get(topic, {})
-        return assignment.topic_id is None or not assignment.partitions.keys() <= known.keys()
+        return (
+            assignment.topic_id is None or bool(assignment.faults) or not assignment.partitions.keys() <= known.keys()
+        )
 
     async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
         """Topics as stored, with ids: one that is missing is written back if it is known, else a new one is."""
@@ -127,7 +129,7 @@ class TopicChanges:
             replicas = self._context.replicas_of(portion)
             self._changes.partitions(portion, PartitionState.NEW)
             await self._changes.replicas(replicas, ReplicaState.NEW)
-            await self._changes.bring_online(portion, Strategy.OFFLINE)
+            await self._changes.bring_online(portion, ElectionStrategy.OFFLINE)
             await self._changes.replicas(replicas, ReplicaState.ONLINE)
 
     def _stored_form(self, topic: str, known: Mapping[int, ReplicaAssignment]) -> TopicAssignment:

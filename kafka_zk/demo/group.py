@@ -7,16 +7,16 @@ from pathlib import Path
 
 from kafka_zk.demo.errors import DemoFailed
 from kafka_zk.embedded.process import ChildProcess, python_command
+from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.znodes.consumers import consumer_of
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.events import OwnersGone, OwnersSeen
 from kafka_zk.timeline.group_observer import GroupObserver
 from kafka_zk.timeline.rebalances import GroupRebalance
 from kafka_zk.timeline.timeline import Timeline
 from kafka_zk.timeline.trace_file import Traced, TraceFollower
-from rebalance.events import GroupEvent
-from registry.events import Reread, WatchArmed, WatchFired
-from registry.kazoo_blocking import KazooBlockingClient
-from registry.znodes.consumers import consumer_of
-from storage.types import TopicPartition
 
 GROUP = "counters"
 SESSION_TIMEOUT_MS = 4_000  # the shortest that ZooKeeper grants with its default tick

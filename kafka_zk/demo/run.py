@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from kafka_zk import znode_tree
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.client.errors import KafkaTimeoutError
 from kafka_zk.consumer.blocking_reader import BlockingReader
@@ -18,11 +17,12 @@ from kafka_zk.demo.group import GROUP, SESSION_TIMEOUT_MS, DemoGroup
 from kafka_zk.demo.lake import DemoLake
 from kafka_zk.demo.show import Show
 from kafka_zk.demo.tally import Tally
+from kafka_zk.embedded.spark_packages import obstacle
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.future import RecordFuture
-from kafka_zk.spark_extra import obstacle
-from registry.kazoo_blocking import KazooBlockingClient
-from storage.types import TopicPartition
+from kafka_zk.registry import znode_tree
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.storage.types import TopicPartition
 
 TOPIC = "flights"
 PARTITIONS = 8
@@ -129,7 +129,7 @@ class Demo:
     # --- step 3
 
     def _read_back(self, total: int) -> dict[int, Tally]:
-        self._show.step(3, "Everything back: count, totals per carrier, order within each carrier")
+        self._show.step(3, "Everything read back: count, totals per carrier, order within each carrier")
         by_partition = {partition: Tally() for partition in range(PARTITIONS)}
         started_s = time.monotonic()
         with (
@@ -177,7 +177,7 @@ class Demo:
     # --- step 4
 
     def _show_whereabouts(self) -> None:
-        self._show.step(4, "Where it all lies")
+        self._show.step(4, "Where it is stored")
         with KazooBlockingClient(self._cluster.zookeeper) as client:
             nodes = whereabouts.shown_znodes(client)
         for name, data, owner in znode_tree.lines(nodes):
@@ -207,16 +207,16 @@ class Demo:
     # --- step 5
 
     def _show_group(self) -> None:
-        self._show.step(5, "A group of consumers, coordinated by nothing but znodes and watches")
+        self._show.step(5, "A consumer group, coordinated by znodes and watches alone")
         group = DemoGroup(self._data_dir, self._cluster.zookeeper, TOPIC, PARTITIONS, self._show.fact)
         with group.watched():
             self._show.fact("three consumers start: anna, ben and cleo")
             group.join("anna", "ben", "cleo")
             self._show.fact("dora joins")
             group.join("dora")
-            self._show.fact(f"ben is killed: his session, and his claims, last up to {SESSION_TIMEOUT_MS} ms longer")
+            self._show.fact(f"ben is killed: his session, and so his claims, last up to {SESSION_TIMEOUT_MS} ms longer")
             group.kill("ben")
-        self._show.fact(f"with `kafka-zk watch --group {GROUP} --trace …` you follow a group like this yourself")
+        self._show.fact(f"with `kafka-zk watch --group {GROUP} --trace …` you can follow any group like this")
         self._report["rebalances"] = [
             {
                 "duration_ms": each.duration_ms,
@@ -231,7 +231,7 @@ class Demo:
     # --- step 6
 
     def _show_extraction(self, sent: Tally) -> None:
-        self._show.step(6, "Into Parquet files by Spark, exactly once; its place is kept in ZooKeeper")
+        self._show.step(6, "Into Parquet files with Spark, exactly once; the offsets are kept in ZooKeeper")
         if told := obstacle():
             self._show.fact(f"left out: {told}")
             self._report["extractions"] = []
@@ -241,7 +241,7 @@ class Demo:
         first = self._extract(lake, sent)
         self._show.fact(f"the files hold as many flights of each of the {len(sent.counts)} carriers as the input")
         more = self._produce_more()
-        self._show.fact(f"{more.count:,} more flights are written, and the same command is run again")
+        self._show.fact(f"{more.count:,} more flights are written, and the same command runs again")
         second = self._extract(lake, more)
         self._show.fact(f"these are exactly the new ones; {lake.folder} holds both ranges")
         self._report["extractions"] = [first, second]
@@ -309,7 +309,7 @@ class Demo:
         self._show.fact("")
         if self._keep:
             self._show.fact(
-                f"the cluster goes on: bootstrap={self._cluster.bootstrap} zookeeper={self._cluster.zookeeper}"
+                f"the cluster keeps running: bootstrap={self._cluster.bootstrap} zookeeper={self._cluster.zookeeper}"
             )
             self._show.fact(f"kill {self._cluster.pid} stops it; its data are in {self._data_dir}")
         else:

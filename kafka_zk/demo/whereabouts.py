@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kafka_zk import znode_tree
-from kafka_zk.znode_tree import Znode
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry import znode_tree
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.znode_tree import Znode
 
 SHOWN = ("/brokers", "/cluster", "/config/topics", "/controller", "/controller_epoch")
 

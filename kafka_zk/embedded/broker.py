@@ -13,7 +13,8 @@ class BrokerProcess:
     """One broker process on 127.0.0.1; start, stop, kill, pause and start again as often as you like.
 
     Args:
-        folder: ``server.properties``, ``broker.log`` and the log directory ``data`` lie here.
+        folder: ``server.properties``, ``broker.log`` (and ``broker.log.1`` …, once it was full) and the log directory
+            ``data`` lie here.
         properties: Kafka's keys; they win over id, listener, log directory and ZooKeeper that are filled in here.
     """
 
@@ -32,8 +33,9 @@ class BrokerProcess:
             "zookeeper.connect": zookeeper_connect,
             **properties,
         }
-        command, environ = python_command("broker", self.properties_file)
-        self.process = ChildProcess(f"broker {broker_id}", command, self.folder / "broker.log", environ)
+        log = self.folder / "broker.log"
+        command, environ = python_command("broker", self.properties_file, "--log-file", log)
+        self.process = ChildProcess(f"broker {broker_id}", command, log, environ)
 
     @property
     def pid(self) -> int:

@@ -4,7 +4,7 @@
     DIR/broker-0/    server.properties, broker.log, data/ (the log directory)
     DIR/.lock        held while the cluster runs
 
-The same directory again continues where it stopped.
+A later start with the same directory continues where it stopped.
 """
 
 import fcntl
@@ -15,12 +15,16 @@ from typing import IO, Self
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
+from kafka_zk.embedded.leadership import LeadershipCheck
 from kafka_zk.embedded.ports import can_listen, free_ports
 from kafka_zk.embedded.process import POLL_INTERVAL_S
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.registry.errors import RegistryError
 
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30
+LEADERS_INTERVAL_S = 0.1
+NAMED_COUNT = 5
 SESSION_TIMEOUT_MS = 6_000  # Kafka's 18 s make a crashed broker's restart wait; one machine needs no such patience
 
 
@@ -28,9 +32,9 @@ class EmbeddedCluster:
     """Broker processes with ids from 0, on an embedded ZooKeeper or on a given one.
 
     Args:
-        data_dir: made if absent; see the module's docstring.
+        data_dir: created if absent; see the module's docstring.
         broker_count: how many brokers.
-        port: of broker 0, the others follow; 0 takes free ones.
+        port: the port of broker 0, the others follow; 0 chooses free ones.
         zookeeper: an external connection string, or an ``EmbeddedZooKeeper`` (started if need be, and stopped with the
             cluster only if it was started here); None makes one in ``data_dir``.
         properties: Kafka's keys for every broker.
@@ -133,13 +137,33 @@ class EmbeddedCluster:
     def wait_ready(
         self, timeout_s: float = START_TIMEOUT_S, on_registered: Callable[[BrokerProcess], None] | None = None
     ) -> None:
-        """Wait until every running broker serves, knows all the running ones and knows the controller.
+        """Wait until every running broker serves, knows all the running ones and the controller, and each partition
+        that one of them can lead has a leader that answers.
 
         Args:
             on_registered: called once for each broker, when the first of the others or itself knows it.
-        Raises: ProcessFailed when a broker ends meanwhile or the time is over.
+        Raises: ProcessFailed when a broker ends meanwhile, or on a timeout.
         """
+        deadline = time.monotonic() + timeout_s
         wait_ready(self.brokers, timeout_s, on_registered)
+        self._wait_for_leaders(deadline)
+
+    def _wait_for_leaders(self, deadline: float) -> None:
+        running = [broker for broker in self.brokers if broker.process.exit_code is None]
+        try:
+            check = LeadershipCheck(self.zookeeper_connect, self._properties)
+        except RegistryError as error:
+            raise ProcessFailed(f"whether all partitions have leaders cannot be seen: {error}") from error
+        try:
+            while (missing := check.missing({broker.broker_id: broker.port for broker in running})) != set():
+                for broker in running:
+                    broker.process.check_alive()
+                if time.monotonic() > deadline:
+                    named = "the partitions" if missing is None else ", ".join(map(str, sorted(missing)[:NAMED_COUNT]))
+                    raise ProcessFailed(f"{named} had no leader that answers in time{running[0].process.last_words()}")
+                time.sleep(LEADERS_INTERVAL_S)
+        finally:
+            check.close()
 
     def restart_broker(self, broker_id: int) -> None:
         """Start a broker that ended, on its port and data, and wait until all know it."""
@@ -207,7 +231,7 @@ def wait_ready(
     timeout_s: float = START_TIMEOUT_S,
     on_registered: Callable[[BrokerProcess], None] | None = None,
 ) -> None:
-    """``EmbeddedCluster.wait_ready`` for any brokers."""
+    """As ``EmbeddedCluster.wait_ready``, for any brokers, but without the leaders of partitions."""
     waiting = [broker for broker in brokers if broker.process.exit_code is None]
     expected = {broker.broker_id for broker in waiting}
     seen: set[int] = set()

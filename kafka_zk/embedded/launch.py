@@ -23,7 +23,7 @@ def main() -> None:
         if os.getppid() != parent_pid:  # it died before the call above
             sys.exit(1)
     try:
-        os.execv(command[0], command)
+        os.execvp(command[0], command)
     except OSError as error:
         sys.exit(f"cannot run {command[0]}: {error.strerror}")
 

@@ -42,6 +42,7 @@ class ChildProcess:
         self._outlives_parent = outlives_parent
         self._process: subprocess.Popen[bytes] | None = None
         self._log_position = 0
+        self._log_inode = 0
         self._asked_to_end = False
 
     @property
@@ -65,11 +66,11 @@ class ChildProcess:
         assert not self.alive, f"{self.name} is running"
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         self._asked_to_end = False
-        tie = [] if self._outlives_parent else [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid())]
+        command = self.command if self._outlives_parent else tied(self.command)
         with self.log_file.open("ab") as log:
-            self._log_position = log.tell()
+            self._log_position, self._log_inode = log.tell(), os.fstat(log.fileno()).st_ino
             self._process = subprocess.Popen(
-                [*tie, *self.command],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -134,9 +135,11 @@ class ChildProcess:
         self._signal(signal.SIGCONT)
 
     def output(self) -> str:
-        """What it wrote since the last start."""
+        """What it wrote since the last start; if it has rotated its log meanwhile, what is in the newest file."""
         with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
-            log.seek(self._log_position)
+            file = os.fstat(log.fileno())
+            rotated = file.st_ino != self._log_inode or file.st_size < self._log_position
+            log.seek(0 if rotated else self._log_position)
             return log.read().decode(errors="replace")
         return ""
 
@@ -150,6 +153,11 @@ class ChildProcess:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)  # does nothing once it has ended
+
+
+def tied(command: Sequence[str]) -> list[str]:
+    """``command`` as a child that dies with this process (see ``launch.py``); its pid is that of the command."""
+    return [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *command]
 
 
 def describe_exit(code: int | None) -> str:

@@ -37,6 +37,7 @@ def zookeeper_command(
         f"-Xmx{max_heap_mb}m",
         *QUICK_START,
         f"-Dlog4j2.configurationFile={LOG4J2_FILE}",
+        "-Dzookeeper.admin.enableServer=false",  # its jars are not here; zoo.cfg may still ask for it
         f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
         *([f"-Djava.security.auth.login.config={jaas_file}"] if jaas_file else []),
         "-cp",
@@ -52,7 +53,7 @@ def zoo_cfg_text(settings: Mapping[str, object]) -> str:
 
 
 class EmbeddedZooKeeper:
-    """One ZooKeeper server in a data directory; the same directory again continues.
+    """One ZooKeeper server in a data directory; a later start with the same directory continues.
 
     Args:
         data_dir: everything of it: ``zoo.cfg``, ``zookeeper.log`` and the folder ``data``.
@@ -88,7 +89,7 @@ class EmbeddedZooKeeper:
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """Kafka's keys that a broker or a tool needs to be let in."""
+        """Kafka's keys with which a broker or a tool connects."""
         return self._security.client_properties if self._security else {}
 
     @property
@@ -177,7 +178,7 @@ class EmbeddedZooKeeper:
         self.process.resume()
 
     def restart(self) -> None:
-        """Stop it and start it again on the same port and data; sessions that are not over go on."""
+        """Stop it and start it again on the same port and data; sessions that have not expired continue."""
         self.stop()
         self.start()
 

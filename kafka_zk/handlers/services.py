@@ -4,20 +4,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from twisted.internet.interfaces import IReactorTime
-
-from kafka_zk.authorizer import Authorizer
-from kafka_zk.config import KafkaConfig
-from kafka_zk.dynamic_config import DynamicBrokerConfig
-from kafka_zk.fetch_session import FetchSessions
-from kafka_zk.metadata_cache import MetadataCache
-from kafka_zk.producer_ids import ProducerIdManager
-from kafka_zk.purgatory import Purgatory
+from kafka_zk.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.replica.batch_helpers import BatchHelpers
+from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.manager import ReplicaManager
-from registry.config import ConfigRegistry
-from registry.offsets import OffsetRegistry
-from registry.topics import TopicRegistry
-from storage.types import TopicPartition
+from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.security.authorizer import Authorizer
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.producer_ids import ProducerIdManager
 
 
 class ControllerRole(Protocol):
@@ -43,7 +43,7 @@ class Services:
     broker_id: int
     cluster_id: str
     config: KafkaConfig
-    clock: IReactorTime
+    clock: Clock
     authorizer: Authorizer
     metadata: MetadataCache
     replicas: ReplicaManager
@@ -57,4 +57,5 @@ class Services:
     broker_epoch: Callable[[], int]
     dynamic_config: DynamicBrokerConfig
     group_offsets: Callable[[str], OffsetRegistry]
+    batch_helpers: BatchHelpers
     refused_joins: dict[tuple[str, str | None, str], None] = field(default_factory=dict)

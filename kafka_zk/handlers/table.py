@@ -7,34 +7,23 @@ a message, or the bytes of its body.
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from kafka_zk.handlers import (
-    alter_configs,
-    controlled_shutdown,
-    create_partitions,
-    create_topics,
+from kafka_zk.handlers.api_versions import ApiVersionsHandler
+from kafka_zk.handlers.configs import alter_configs, describe_configs, incremental_alter_configs
+from kafka_zk.handlers.data import (
     delete_records,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
     describe_log_dirs,
     describe_producers,
     fetch,
-    find_coordinator,
-    group_membership,
-    incremental_alter_configs,
     init_producer_id,
-    leader_and_isr,
     list_offsets,
-    metadata,
-    offset_commit,
-    offset_fetch,
     offset_for_leader_epoch,
     produce,
-    stop_replica,
-    update_metadata,
 )
-from kafka_zk.handlers.api_versions import ApiVersionsHandler
+from kafka_zk.handlers.groups import find_coordinator, group_membership, offset_commit, offset_fetch
+from kafka_zk.handlers.inter_broker import controlled_shutdown, leader_and_isr, stop_replica, update_metadata
+from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.topics import create_partitions, create_topics, delete_topics, describe_cluster, metadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
@@ -101,8 +90,15 @@ class Dispatcher:
         return self._answer(context, header, body)
 
     async def _answer(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
-        request = codec.decode_request(header.api_key, header.api_version, body)
+        if len(body) <= LARGE_BODY_BYTES:
+            request = codec.decode_request(header.api_key, header.api_version, body)
+        else:
+            steps = codec.decode_request_in_steps(header.api_key, header.api_version, body)
+            request = await coded_in_turns(self._services.clock, context, steps)
         response = await MESSAGE_HANDLERS[header.api_key](self._services, context, header, request)
         if isinstance(response, bytes):
             return [response_header(header.api_key, header.api_version, header.correlation_id), response]
+        if codec.is_large_response(header.api_key, header.api_version, response):
+            encoding = codec.encode_response_in_steps(*header[:3], response)
+            return [await coded_in_turns(self._services.clock, context, encoding)]
         return [codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)]

@@ -26,8 +26,8 @@ def idle_member(room: Classroom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(1, "Five consumers, four partitions")
     teacher.say(
-        "Each consumer of a group makes an ephemeral znode under /consumers/<group>/ids and watches that list. "
-        "Nothing else tells it that others come and go."
+        "Each consumer of a group creates an ephemeral znode under /consumers/<group>/ids and watches that list. "
+        "This is how it learns that others join and leave."
     )
     room.topic("lesson", 4)
     group = room.group("class", "lesson", 4, "cooperative")
@@ -39,10 +39,10 @@ def idle_member(room: Classroom) -> dict[str, Any]:
     (idle,) = [member for member in group.living if not member.owned]
     teacher.say(
         f"{idle.name} is idle: a partition has one owner in a group, or its order would be lost. A fifth consumer is "
-        "a spare, no help; more parallelism needs more partitions."
+        "only a spare; more parallelism needs more partitions."
     )
     leaver = next(member for member in group.living if member.owned)
-    teacher.say(f"{leaver.name} leaves. Its owner znodes go, and the spare is spare no more.")
+    teacher.say(f"{leaver.name} leaves. Its owner znodes go, and the spare takes over.")
     room.leave(group, leaver)
     _tell(room, group)
     _shares(room, group)
@@ -56,7 +56,7 @@ def two_groups(room: Classroom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(2, "Two groups on one topic")
     teacher.say(
-        "A group is a name with offsets. Two groups know nothing of each other: each has its own ids, owners and "
+        "A group is a name with offsets. Two groups do not know each other: each has its own ids, owners and "
         "offsets under /consumers, so each gets every record."
     )
     room.topic("news", 2)
@@ -85,10 +85,10 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(3, "The same kill, eager and cooperative")
     teacher.say(
-        "Two groups of three read the same topic. One is eager (range): at any change all members stop and give back "
-        "everything. The other is cooperative: only what moves stops. Now ben is killed in both at once. (Here his "
-        "session ends at once; in real life ZooKeeper first waits for the session timeout, 6 s by default.) Watches "
-        "do not wait in this chapter, since the clock counts."
+        "Two groups of three read the same topic. One is eager (range): at any change all members stop and release "
+        "everything. The other is cooperative: only partitions that move stop. Now ben is killed in both. (Here his "
+        "session expires at once; otherwise ZooKeeper waits for the session timeout, 6 s by default.) Watches "
+        "are not held back in this chapter, since it measures time."
     )
     room.gate.closed = False
     room.topic("input", LAG_PARTITIONS)
@@ -130,8 +130,8 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
         )
     twice = " and ".join(str(report[name]["delivered_twice"]) for name in groups)
     teacher.say(
-        "Both lost nothing; the difference is who had to wait. What ben had been given since his last commit came "
-        f"again, to others ({twice} records): that is what `at least once` means."
+        "Both lost nothing; the difference is who had to wait. Records that ben had read since his last commit were "
+        f"delivered again, to others ({twice} records): that is what `at least once` means."
     )
     room.gate.closed = True
     return report
@@ -200,7 +200,7 @@ def _firsts(group: Group) -> dict[tuple[int, int], float]:
 
 def _wait(room: Classroom, done: Callable[[], bool], what: str) -> None:
     if not room.gate.open_until(done, time.monotonic() + PATIENCE_S):
-        raise LessonFailed(f"waited {PATIENCE_S} s for {what}")
+        raise LessonFailed(f"waited {PATIENCE_S} s in vain for {what}")
 
 
 def _tell(room: Classroom, group: Group) -> None:

@@ -13,8 +13,8 @@ from kafka_zk.lesson.errors import LessonFailed
 from kafka_zk.lesson.gate import Gate
 from kafka_zk.lesson.member import LessonMember
 from kafka_zk.lesson.teacher import Teacher
+from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
 from kafka_zk.timeline.timeline import Timeline
-from registry.events import Reread, WatchArmed, WatchFired
 
 PATIENCE_S = 60
 _TICK_TIME_MS = 500

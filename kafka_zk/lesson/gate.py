@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
 
-from registry.client import EventType, RegistryClient, Watch, WatchedEvent, ZnodeStat
-from registry.counted_client import CountedClient
+from kafka_zk.registry.client import EventType, RegistryClient, Watch, WatchedEvent, ZnodeStat
+from kafka_zk.registry.counted_client import CountedClient
 
 _STEP_S = 0.05
 

@@ -8,11 +8,11 @@ from kafka_zk.client.reactor_thread import ReactorThread
 from kafka_zk.client.waiting import run
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.lesson.gate import Gate, GatedClient
+from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.trace_file import Traced
-from rebalance.events import GroupEvent
-from registry.client import RegistryClient
-from registry.kazoo_twisted import KazooTwistedClient
-from storage.types import TopicPartition
 
 _COMMIT_INTERVAL_MS = 250  # Kafka's default is a minute: a killed member's last minute would be delivered twice
 

@@ -9,8 +9,8 @@ from kafka_zk.lesson.gate import Fire
 
 _WIDTH = 100
 _MEANINGS = {
-    "ids": "somebody joined or went; it will read who is there and set the watch again",
-    "assignment": "the leader wrote who shall own what; it will read that and set the watch again",
+    "ids": "a member joined or left; it will read the list and set the watch again",
+    "assignment": "the leader wrote a new assignment; it will read it and set the watch again",
     "owners": "a partition that it waits for is free; it will claim it",
     "topics": "the topic changed; it will read its partitions and set the watch again",
 }

@@ -14,9 +14,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.metrics.watchdog import Watchdog
 from kafka_zk.protocol.api_keys import ApiKey
-from registry.client import SessionState
-from storage.types import TopicPartition
+from kafka_zk.registry.client import SessionState
+from kafka_zk.storage.types import TopicPartition
 
 _SESSION_STATES = {
     SessionState.CONNECTED: "CONNECTED",
@@ -26,10 +27,11 @@ _SESSION_STATES = {
 
 
 class BrokerCollector(Collector):
-    """Metrics of one broker; made when it has started."""
+    """Metrics of one broker; made when it has started. ``watchdog``: of the process that it runs in, if it has one."""
 
-    def __init__(self, broker: Any, client: Any, stats: RequestStats) -> None:
+    def __init__(self, broker: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
         self._services = broker.services
+        self._watchdog = watchdog
         self._client = client
         self._stats = stats
         self._end_offsets = {tp: log.log_end_offset for tp, log in self._logs()}
@@ -44,6 +46,7 @@ class BrokerCollector(Collector):
         yield from self._requests()
         yield from self._sizes()
         yield from self._zookeeper()
+        yield from self._reactor()
 
     def _logs(self) -> list[tuple[TopicPartition, Any]]:
         partitions = self._services.replicas.partitions
@@ -123,6 +126,14 @@ class BrokerCollector(Collector):
         yield _counter(name + "zookeeperexpires", "Sessions that expired.", changes[SessionState.LOST])
         yield _counter(name + "zookeeperdisconnects", "Connections lost.", changes[SessionState.SUSPENDED])
         yield _counter(name + "zookeepersyncconnects", "Connections made again.", changes[SessionState.CONNECTED])
+
+    def _reactor(self) -> Iterator[Metric]:
+        """Kafka has no like of it: there a request holds up one of many threads."""
+        if self._watchdog is not None:
+            count, seconds = self._watchdog.long_turn_count, self._watchdog.long_turns_s
+            name = "kafka_zk_reactor_longturn"
+            yield _counter(name + "s", "Turns of a second or longer: all clients waited.", count)
+            yield _counter(name + "seconds", "How long these turns took together.", seconds)
 
 
 def _counter(name: str, text: str, value: float) -> Metric:

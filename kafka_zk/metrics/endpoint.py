@@ -13,6 +13,7 @@ from twisted.web.server import Site
 
 from kafka_zk.metrics.collector import BrokerCollector
 from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.metrics.watchdog import Watchdog
 
 
 class _Metrics(Resource):
@@ -29,10 +30,21 @@ class _Metrics(Resource):
         return text
 
 
-def listen(reactor: Any, broker: Any, client: Any, stats: RequestStats, port: int, host: str = "") -> int:
-    """Serve the metrics of a started broker; returns the port. Raises twisted's CannotListenError."""
+def listen(
+    reactor: Any,
+    broker: Any,
+    client: Any,
+    stats: RequestStats,
+    port: int,
+    host: str,
+    watchdog: Watchdog | None = None,
+) -> int:
+    """Serve the metrics of a started broker on ``host`` ("" for all addresses); returns the port.
+
+    Raises: twisted's CannotListenError.
+    """
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(broker, client, stats))
+    registry.register(BrokerCollector(broker, client, stats, watchdog))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)

@@ -25,6 +25,7 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.request import correlation_id_of, request_header, response_body_position
+from kafka_zk.registry.session import Clock
 
 REQUEST_TIMEOUT_S = 30.0
 MAX_RESPONSE_SIZE_BYTES = 0x7FFFFFFF
@@ -52,7 +53,7 @@ class KafkaConnection(TwistedProtocol):
         on_disconnect: called once with the reason, a Failure, when the connection is over.
     """
 
-    def __init__(self, clock: Any, client_id: str | None, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(self, clock: Clock, client_id: str | None, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         self.client_id = client_id
         self.versions: dict[int, tuple[int, int]] = {}
         self.on_disconnect: Callable[[Failure], None] | None = None
@@ -227,7 +228,10 @@ class KafkaConnection(TwistedProtocol):
         for one in waiting.values():
             one.answer.errback(self.lost)
         if self.on_disconnect is not None:
-            self.on_disconnect(self.lost)
+            try:
+                self.on_disconnect(self.lost)
+            except Exception:
+                _log.failure("nobody took note of the end of a connection")
         disconnected, self._disconnected = self._disconnected, []
         for done in disconnected:
             done.callback(None)

@@ -2,7 +2,8 @@
 
 A frame that is complete while its forerunner is being answered waits, and the connection stops reading: never more than
 one frame in work, those that came in one read, and one being collected. An answer that fills the outgoing queue stops
-reading likewise, until the peer has taken half of it. A request is a coroutine, stepped by hand: if its handler never
+reading likewise, until the peer has taken half of it; so does a frame for which the broker has no memory, until it has
+(``memory_pool``). A request is a coroutine, stepped by hand: if its handler never
 waits, it is answered before ``dataReceived`` returns and no Deferred is made.
 
 A connection is in its handshake until that hands over a context; after it every request goes to ``dispatch``. What the
@@ -21,14 +22,16 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.network.copying_writer import CopyingFrameWriter
+from kafka_zk.network.memory_pool import FREE_BYTES, UNBOUNDED, MemoryPool
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.api_versions import unsupported_version_response
-from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.errors import ClientGone, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header
+from kafka_zk.registry.session import Clock
 
 Response = list[Part] | None
 """The parts of an answer, header included, size prefix not; None for none (acks=0)."""
@@ -42,7 +45,13 @@ ResponseHook = Callable[[RequestContext, RequestHeader, Response], int]
 REQUESTS_PER_TURN = 64
 """After so many small requests that came in one read, other connections have their turn."""
 
+BETWEEN_BROKERS = frozenset(
+    (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
+)
+"""Requests that brokers need to get through when clients have used up the memory."""
+
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
+_NO_FRAME = -1
 _log = Logger()  # not a class's: its events would hold on to the connection
 
 
@@ -69,9 +78,11 @@ class ConnectionSettings:
         handshake: makes the handshake of a new connection; None for none.
         on_response: see ``ResponseHook``.
         read_ahead: see ``ReadAhead``; None sends slices as they are.
+        memory: what all requests of the broker may hold.
+        between_brokers: whether only brokers connect to this listener: they may use the reserve.
     """
 
-    clock: Any
+    clock: Clock
     listener_name: str
     dispatch: Dispatch
     security_protocol: str = "PLAINTEXT"
@@ -81,6 +92,8 @@ class ConnectionSettings:
     handshake: Callable[[], Handshake] | None = None
     on_response: ResponseHook | None = None
     read_ahead: ReadAhead | None = None
+    memory: MemoryPool = UNBOUNDED
+    between_brokers: bool = False
 
 
 class BrokerConnection(TwistedProtocol):
@@ -92,7 +105,8 @@ class BrokerConnection(TwistedProtocol):
         self._versions: Any = settings.versions  # looked up by plain numbers, which equal the members of ApiKey
         self._on_lost = on_lost
         self._number = number
-        self._decoder = FrameDecoder(settings.max_request_size_bytes)
+        self._memory = settings.memory.account(of_broker=settings.between_brokers)
+        self._decoder = FrameDecoder(settings.max_request_size_bytes, self._memory)
         self._frames: deque[memoryview] = deque()
         self._handshake = settings.handshake() if settings.handshake is not None else None
         self._busy = False  # a request is being answered
@@ -100,9 +114,12 @@ class BrokerConnection(TwistedProtocol):
         self._muted = False  # throttled
         self._full = False  # the peer does not take its answers
         self._reading = True
+        self._waits_for_memory = False
         self._closing = False
+        self._lost = False
         self.active = True
-        """Set by what is received and by a full queue that empties; whoever closes idle connections resets it."""
+        """Set by what is received and by a full queue that empties, reset by ``got_on``."""
+        self._received_bytes = _NO_FRAME  # of the frame that was being collected when ``got_on`` was called
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
@@ -111,11 +128,17 @@ class BrokerConnection(TwistedProtocol):
         number = f"{host.host}:{host.port}-{peer.host}:{peer.port}-{self._number}"
         settings = self._settings
         self.context = RequestContext(
-            settings.listener_name, settings.security_protocol, settings.principal, peer.host, peer.port, number
+            settings.listener_name,
+            settings.security_protocol,
+            settings.principal,
+            peer.host,
+            peer.port,
+            number,
+            self._memory,
         )
         self._writer: Any = transport
         if hasattr(transport, "write_frame"):
-            transport.receive_into(self._decoder, self.received)
+            transport.receive_into(self._decoder, self.received, settings.memory)
         else:
             self._writer = CopyingFrameWriter(transport)
 
@@ -124,20 +147,89 @@ class BrokerConnection(TwistedProtocol):
         """Whether a request is being answered."""
         return self._busy
 
+    def got_on(self, least_bytes: int) -> bool:
+        """Whether it was heard of since the last call: a frame began, or ``least_bytes`` came of the one that is being
+        collected."""
+        decoder = self._decoder
+        received_bytes = decoder.buffered_size_bytes if decoder.missing is not None else _NO_FRAME
+        came_bytes = received_bytes - self._received_bytes
+        has_begun = self._received_bytes == _NO_FRAME
+        self._received_bytes = received_bytes
+        is_slow = self.is_stalled and not has_begun and 0 <= came_bytes < least_bytes
+        got_on = self._busy or (self.active and not is_slow)
+        self.active = False
+        return got_on
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the rest of a request is all that is missing for it to be handled."""
+        return self._decoder.missing is not None and self._reading and not self._busy
+
+    def give_up_request(self, waited_s: float) -> None:
+        """Close the connection: the request that is being collected does not come."""
+        decoder = self._decoder
+        _log.warn(
+            "{connection} closed: {received} of the {size} bytes of a request came, then nothing for {waited_s:g} s",
+            connection=self._name,
+            received=decoder.buffered_size_bytes,
+            size=decoder.size_bytes,
+            waited_s=waited_s,
+        )
+        self.abort()
+
     def received(self, count: int) -> None:
         """``count`` bytes were received into the frame that is being collected."""
         self.active = True
-        frame = self._decoder.filled(count)
+        try:
+            frame = self._decoder.filled(count)
+        except ProtocolError as error:
+            self._refuse(error)
+            return
         if frame is not None:
             self._frames.append(frame)
             self._handle_waiting()
+        elif self._decoder.needed_bytes:
+            self._wait_for_memory()
 
     def dataReceived(self, data: bytes | memoryview) -> None:
+        if self._closing:
+            return
         self.active = True
         try:
             self._frames.extend(self._decoder.feed(data))
         except ProtocolError as error:
             self._handle_waiting()
+            self._refuse(error)
+            return
+        self._handle_waiting()
+        if self._busy or self._decoder.missing is not None or self._frames:
+            self._count(len(data))
+
+    def _count(self, size_bytes: int) -> None:
+        """So much was received, and not all of it is done with."""
+        if (self._busy or self._frames) and size_bytes > FREE_BYTES:  # what came together is kept together
+            self._memory.take(size_bytes)
+        if self._decoder.needed_bytes:
+            self._wait_for_memory()
+
+    def _wait_for_memory(self) -> None:
+        """Read no further until the frame that is being collected gets the memory for its next step. The requests
+        before it come first: they hold some, and give it back."""
+        if self._reading:
+            self._reading = False
+            self._transport.pauseProducing()
+        if self._busy or self._frames or self._waits_for_memory:
+            return
+        self._waits_for_memory = True
+        api_key = int.from_bytes(self._decoder.beginning(2), "big")
+        self._memory.of_broker = self._settings.between_brokers or api_key in BETWEEN_BROKERS
+        self._memory.when_taken(self._decoder.needed_bytes, self._got_memory, self._decoder.size_bytes)
+
+    def _got_memory(self) -> None:
+        self._waits_for_memory = False
+        try:
+            self._decoder.grow()
+        except ProtocolError as error:
             self._refuse(error)
         else:
             self._handle_waiting()
@@ -158,9 +250,8 @@ class BrokerConnection(TwistedProtocol):
             if self._closing or self._busy or self._muted or self._full:
                 break
             if not frames:
-                if not self._reading:
-                    self._reading = True
-                    self._transport.resumeProducing()
+                if self._memory.size_bytes or not self._reading:
+                    self._go_on_reading()
                 return
             self._handle(frames.popleft())
         else:
@@ -169,6 +260,17 @@ class BrokerConnection(TwistedProtocol):
         if frames and self._reading:
             self._reading = False
             self._transport.pauseProducing()
+
+    def _go_on_reading(self) -> None:
+        """Everything is answered: what it held is free."""
+        if self._memory.size_bytes != self._decoder.counted_bytes:
+            self._memory.settle(self._decoder.counted_bytes)
+        if not self._reading:
+            if self._decoder.needed_bytes:
+                self._wait_for_memory()
+            elif not self._closing:
+                self._reading = True
+                self._transport.resumeProducing()
 
     def _handle(self, frame: memoryview) -> None:
         """Answer the request in ``frame``, at once or later."""
@@ -214,6 +316,8 @@ class BrokerConnection(TwistedProtocol):
             self._respond(header, end.value)
         except ProtocolError as error:
             self._refuse(error)
+        except ClientGone:
+            self._close()
         except Exception:
             _log.failure("{connection}: API {api_key} failed", connection=self._name, api_key=header.api_key)
             self._close()
@@ -224,6 +328,8 @@ class BrokerConnection(TwistedProtocol):
     def _resume(self, result: object, coroutine: Coroutine[Any, Any, Response], header: RequestHeader) -> None:
         self._step(coroutine, header, result.value if isinstance(result, Failure) else None)
         self._handle_waiting()
+        if self._lost and self._awaited is None:
+            self._memory.close()
 
     def _failed(self, failure: Failure) -> None:
         """Something went wrong outside of the handler, as in ``on_response``: nobody else would hear of it."""
@@ -304,9 +410,12 @@ class BrokerConnection(TwistedProtocol):
             self._close()
 
     def _close(self) -> None:
+        if self._closing:
+            return
         self._closing = True
         self._busy = False  # or a peer that takes nothing more would never be idle
         self._frames.clear()
+        self._decoder.close()
         if isinstance(self._writer, CopyingFrameWriter):
             self._writer.finish()
         self._transport.loseConnection()
@@ -320,14 +429,20 @@ class BrokerConnection(TwistedProtocol):
         """End the connection now."""
         self._closing = True
         self._frames.clear()
+        self._decoder.close()
         self._transport.abortConnection()
 
     def connectionLost(self, reason: Any = None) -> None:
         """A request that is being answered goes on; its answer is dropped. One that only waits for something to tell
-        (it awaits something with ``abandon``) is told to wait no longer: a client that is gone must not be kept."""
-        self._closing = True
+        (it awaits something with ``abandon``) is told to wait no longer: a client that is gone must not be kept.
+
+        Frames are freed here, not when the collector finds this connection."""
+        self._closing = self._lost = True
         self._frames.clear()
+        self._decoder.close()
         abandon = getattr(self._awaited, "abandon", None)
         if abandon is not None:
             abandon()
+        if self._awaited is None:
+            self._memory.close()
         self._on_lost(self)

@@ -3,6 +3,7 @@
 It is bound first and accepts later: a broker binds its ports, registers itself under them, and serves when it is ready.
 """
 
+import math
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,15 @@ _log = Logger()
 
 IDLE_CHECKS = 10
 """An idle connection is found after its time and at most a tenth of it."""
+
+STALLED_S = 10.0
+"""A request of which nothing more came for this long will not come: its connection is closed, as others may need the
+memory of what has arrived. It is noticed after this time and at most half of it."""
+
+STALLED_CHECKS = 2
+
+SLOW_BYTES_PER_S = 64 * 1024
+"""While others wait for memory, a request that comes more slowly counts as one that does not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +78,14 @@ class Listener:
         self._quotas = quotas
         self._port: FramePort | None = None
         self._number = 0
-        self._idle_check: Any = None
-        self._idle_checks: dict[BrokerConnection, int] = {}
+        self._check: Any = None
+        self._check_interval_s = STALLED_S / STALLED_CHECKS
+        self._idle_checks = 0  # after so many checks without a sign a connection is idle; 0 for never
+        if settings.max_idle_ms > 0:
+            self._check_interval_s = min(self._check_interval_s, settings.max_idle_ms / IDLE_CHECKS / 1000)
+            self._idle_checks = math.ceil(settings.max_idle_ms / 1000 / self._check_interval_s)
+        self._stalled_checks = math.ceil(STALLED_S / self._check_interval_s)
+        self._quiet_checks: dict[BrokerConnection, int] = {}
         self._all_closed: Deferred[None] | None = None
 
     @property
@@ -79,7 +95,7 @@ class Listener:
     @property
     def connections(self) -> list[BrokerConnection]:
         """The connections that are open."""
-        return list(self._idle_checks)
+        return list(self._quiet_checks)
 
     @property
     def port(self) -> int:
@@ -107,10 +123,17 @@ class Listener:
         """From now on connections are taken."""
         assert self._port is not None, "not bound"
         self._port.start_accepting()
-        self._schedule_idle_check()
+        self._schedule_check()
 
     def _accept_limit(self) -> int:
         available = self._quotas.available()
+        if available == 0 and self._quotas.lacks_descriptors():
+            _log.warn(
+                "{listener}: {count} connections are open, no more are accepted: the process may not open more files"
+                " (ulimit -n), and the logs need some",
+                listener=self.name,
+                count=self._quotas.count,
+            )
         if available == 0 and self._port is not None:
             self._quotas.when_available(self._port.start_accepting)
         return available
@@ -126,38 +149,40 @@ class Listener:
         connection = _ListenerConnection(self._connection_settings, self._number, self._lost)
         connection.host = host
         connection.socket_settings = self._settings
-        self._idle_checks[connection] = 0
+        self._quiet_checks[connection] = 0
         return connection
 
     def _lost(self, connection: BrokerConnection) -> None:
         assert isinstance(connection, _ListenerConnection)
-        del self._idle_checks[connection]
+        del self._quiet_checks[connection]
         self._quotas.closed(connection.host)
-        if not self._idle_checks and self._all_closed is not None:
+        if not self._quiet_checks and self._all_closed is not None:
             closed, self._all_closed = self._all_closed, None
             closed.callback(None)
 
-    def _schedule_idle_check(self) -> None:
-        if self._settings.max_idle_ms > 0:
-            every_s = self._settings.max_idle_ms / IDLE_CHECKS / 1000
-            self._idle_check = self._reactor.callLater(every_s, self._close_idle)
+    def _schedule_check(self) -> None:
+        """One check after the other: a process that stood still for a minute has not seen twelve of them."""
+        self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
-    def _close_idle(self) -> None:
-        """Count, for each connection, the checks since it was last heard of; a busy one is not idle."""
-        for connection, checks in list(self._idle_checks.items()):
-            if connection.active or connection.is_busy:
-                connection.active = False
-                self._idle_checks[connection] = 0
-            elif checks >= IDLE_CHECKS:
+    def _look_for_quiet_connections(self) -> None:
+        """Count, for each connection, the checks since it last got on; a busy one always does."""
+        is_waited_for = self._connection_settings.memory.is_waited_for
+        least_bytes = int(SLOW_BYTES_PER_S * self._check_interval_s) if is_waited_for else 1
+        for connection, checks in list(self._quiet_checks.items()):
+            if connection.got_on(least_bytes):
+                self._quiet_checks[connection] = 0
+                continue
+            self._quiet_checks[connection] = checks + 1
+            if checks + 1 >= self._stalled_checks and connection.is_stalled:
+                connection.give_up_request(STALLED_S)
+            elif checks >= self._idle_checks > 0:
                 connection.abort()
-            else:
-                self._idle_checks[connection] = checks + 1
-        self._schedule_idle_check()
+        self._schedule_check()
 
     def stop_accepting(self) -> "Deferred[None]":
         """Close the port; connections stay. The Deferred fires when it is closed."""
-        if self._idle_check is not None and self._idle_check.active():
-            self._idle_check.cancel()
+        if self._check is not None and self._check.active():
+            self._check.cancel()
         if self._port is None:
             return succeed(None)
         port, self._port = self._port, None
@@ -167,7 +192,7 @@ class Listener:
     async def stop(self, timeout_s: float = 5.0) -> None:
         """Close the port and all connections, with what is queued on them; after ``timeout_s`` without."""
         await self.stop_accepting()
-        if not self._idle_checks:
+        if not self._quiet_checks:
             return
         all_closed: Deferred[None] = Deferred()
         self._all_closed = all_closed

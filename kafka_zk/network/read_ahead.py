@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.protocol.fetch import FileSlice, Part
+from kafka_zk.protocol.fetch import Part, Slice
 
 RunInThread = Callable[[Callable[[], None]], "Deferred[None]"]
 
@@ -49,7 +49,7 @@ class ReadAhead:
         return deferred
 
 
-def is_in_page_cache(file_slice: FileSlice) -> bool:
+def is_in_page_cache(file_slice: Slice) -> bool:
     """Whether the probed pages of the slice can be read without waiting for the disk."""
     page = bytearray(1)
     end = file_slice.position + file_slice.size_bytes

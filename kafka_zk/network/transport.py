@@ -22,7 +22,8 @@ from weakref import WeakKeyDictionary
 
 from twisted.internet import main, tcp
 
-from kafka_zk.protocol.fetch import FileSlice, Part
+from kafka_zk.network.memory_pool import UNBOUNDED, MemoryPool
+from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
 
 QUEUE_FULL_BYTES = 256 * 1024
@@ -74,7 +75,7 @@ class _SliceInQueue:
 
     __slots__ = ("file_slice", "position", "remaining_bytes")
 
-    def __init__(self, file_slice: FileSlice) -> None:
+    def __init__(self, file_slice: Slice) -> None:
         self.file_slice = file_slice
         self.position = file_slice.position
         self.remaining_bytes = file_slice.size_bytes
@@ -106,14 +107,19 @@ class FrameTransport(_Base):
     _queue: deque[memoryview | _SliceInQueue]
     _buffer: memoryview
     _decoder: FrameDecoder | None = None
-    _received_frame_part: Callable[[int], None]
+    _pool: MemoryPool
+    _received_frame_part: Callable[[int], None] | None
 
-    def receive_into(self, decoder: FrameDecoder, received: Callable[[int], None]) -> None:
+    def receive_into(
+        self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool = UNBOUNDED
+    ) -> None:
         """From now on receive the rest of a big frame where ``decoder`` collects it, and tell ``received`` how much.
-        Everything else is given to the protocol as a view that is good until ``dataReceived`` returns."""
+        Everything else is given to the protocol as a view that is good until ``dataReceived`` returns; ``pool`` says
+        how much at once."""
         self._decoder = decoder
         self._buffer = _receive_buffer(self.reactor)
         self._received_frame_part = received
+        self._pool = pool
 
     def write_frame(self, parts: Sequence[Part]) -> None:
         """Queue one frame: its size and then ``parts``, in order; send what the socket takes at once.
@@ -301,7 +307,7 @@ class FrameTransport(_Base):
             if target is not None:
                 return self._receive_into(target)
         try:
-            count = self.socket.recv_into(self._buffer)
+            count = self.socket.recv_into(self._buffer, self._pool.receive_bytes)
         except BlockingIOError:
             return None
         except OSError:
@@ -309,7 +315,9 @@ class FrameTransport(_Base):
         if count == 0:
             return main.CONNECTION_DONE
         self.protocol.dataReceived(self._buffer[:count])  # type: ignore[call-arg,misc]
-        if count == RECEIVE_BUFFER_BYTES and not self._aborting:  # there is more, and maybe it is of one big frame
+        if (
+            count == RECEIVE_BUFFER_BYTES and self._decoder is not None and not self._aborting
+        ):  # there is more, and maybe it is of one big frame
             target = self._rest_of_big_frame(self._decoder)
             if target is not None:
                 return self._receive_into(target)
@@ -329,15 +337,19 @@ class FrameTransport(_Base):
             return main.CONNECTION_LOST
         if count == 0:
             return main.CONNECTION_DONE
+        assert self._received_frame_part is not None
         self._received_frame_part(count)
         return None
 
     def connectionLost(self, reason: Any) -> None:
-        """Give back the slices, then as Twisted does."""
+        """Give back the slices, then as Twisted does. What refers to the protocol goes, or the collector would have to
+        find both."""
         _release(self._queue)
         self._queue.clear()
         self.queued_size_bytes = 0
         self.on_drained = None
+        self._received_frame_part = None
+        self._decoder = None
         super().connectionLost(reason)
 
 

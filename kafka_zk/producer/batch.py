@@ -11,8 +11,8 @@ from crc32c import crc32c
 
 from kafka_zk.client.errors import BrokerError, KafkaError
 from kafka_zk.protocol.errors import ErrorCode
-from storage.record_batch import Header, RecordBatchBuilder
-from storage.types import TopicPartition
+from kafka_zk.storage.record_batch import Header, RecordBatchBuilder
+from kafka_zk.storage.types import TopicPartition
 
 NO_SEQUENCE = -1
 NO_PRODUCER_ID = -1

@@ -13,15 +13,15 @@ from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.intake import Missing
 from kafka_zk.producer.producer import Producer
-from storage.record_batch import Header
+from kafka_zk.storage.record_batch import Header
 
 
 class BlockingProducer:
     """Sends records in batches from any number of threads.
 
     ``send`` puts the record into its batch and returns a future at once; it waits only for a topic's first metadata
-    and when ``buffer.memory`` is full. What counts as delivered is what its future, or ``flush``, says. As a context
-    manager it delivers everything on leaving, or gives up at once when left by an exception.
+    and when ``buffer.memory`` is full. Its future, or ``flush``, tells whether it was delivered. As a context
+    manager it delivers everything at the end of the block, or gives up at once after an exception.
 
     Takes Kafka's keys with ``.`` as ``_`` (``bootstrap_servers="h:9092", linger_ms=5``), or a ready ProducerConfig.
 
@@ -63,7 +63,7 @@ class BlockingProducer:
         return taken
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until each record sent before has its outcome, good or bad. Raises: KafkaTimeoutError."""
+        """Wait until each record sent before is acknowledged or has failed. Raises: KafkaTimeoutError."""
         self._thread.call(self._producer.flush, timeout_s=timeout_s)
 
     def partitions_for(self, topic: str) -> TopicMetadata:

@@ -11,7 +11,7 @@ from kafka_zk.producer.idempotence import Idempotence
 from kafka_zk.producer.record_accumulator import RecordAccumulator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from storage.record_batch import decode_records
+from kafka_zk.storage.record_batch import decode_records
 
 STALE_METADATA = frozenset(
     {

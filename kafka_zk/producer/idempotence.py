@@ -14,7 +14,7 @@ Tests: tests/kafka_zk/producer/test_producer_core.py.
 
 from kafka_zk.producer.batch import NO_PRODUCER_ID, ProducerBatch, increment_sequence
 from kafka_zk.protocol.errors import ErrorCode
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 _NONE_ACKED = -1
 _EPOCH_MAX = 32_767

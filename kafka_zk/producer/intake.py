@@ -15,7 +15,7 @@ from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.partitioners import make_partitioner
 from kafka_zk.producer.record_accumulator import RecordAccumulator
 from kafka_zk.protocol.errors import ErrorCode
-from storage.record_batch import Header
+from kafka_zk.storage.record_batch import Header
 
 
 class Missing(Enum):

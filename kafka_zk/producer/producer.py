@@ -19,7 +19,7 @@ from kafka_zk.producer.intake import Missing, RecordIntake
 from kafka_zk.producer.record_accumulator import RecordAccumulator
 from kafka_zk.producer.sender import Sender
 from kafka_zk.protocol.errors import ErrorCode
-from storage.record_batch import Header
+from kafka_zk.storage.record_batch import Header
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
 
@@ -53,11 +53,11 @@ class Producer:
     flight). ``Producer(reactor, bootstrap_servers="h:9092", linger_ms=5)`` takes Kafka's keys with ``.`` as ``_``;
     or give a ready ProducerConfig.
 
-    Three ways to send, by what they promise:
+    Three ways to send, by their guarantees:
 
-    - ``send`` answers each record with a Deferred and waits for metadata and room (``max.block.ms``);
-    - ``send_nowait`` takes a record at once or raises; its future costs next to nothing;
-    - ``send_all`` takes an iterable, keeps to ``buffer.memory`` and to the reactor's patience, and answers once.
+    - ``send`` returns a Deferred for each record and waits for metadata and room (``max.block.ms``);
+    - ``send_nowait`` accepts a record at once or raises; its future costs next to nothing;
+    - ``send_all`` takes an iterable, respects ``buffer.memory``, yields to the reactor, and returns once.
 
     Raises: ConfigError naming the key and what is allowed.
     """
@@ -98,7 +98,7 @@ class Producer:
         """Send one record; the Deferred tells where it was written, once the broker has acknowledged it.
 
         Records of a topic that wait here for metadata or room keep their order. Fails with KafkaTimeoutError or
-        BufferExhausted after ``max.block.ms``, with KafkaError for what the broker or the checks refuse.
+        BufferExhausted after ``max.block.ms``, with KafkaError for what the broker or a check refuses.
         """
         if self._closing:
             return fail(ClientClosed("the producer was closed"))
@@ -157,7 +157,7 @@ class Producer:
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
         """Send every record of an iterable, wait for all acknowledgements, and return how many there were.
 
-        Waits as long as it takes for room: what bounds it is ``delivery.timeout.ms`` of the batches in its way.
+        Waits for room without a limit of its own: ``delivery.timeout.ms`` bounds the batches before it.
 
         Raises: the first KafkaError that a record met; records after a refused batch may have been written.
         """
@@ -185,7 +185,7 @@ class Producer:
         return count
 
     async def flush(self) -> None:
-        """Send everything at once and wait until each record taken before has its outcome, good or bad."""
+        """Send everything now and wait until each record accepted before is acknowledged or has failed."""
         while self._waiting:
             await self._room.wait()
         batches = self.accumulator.begin_flush()
@@ -201,7 +201,7 @@ class Producer:
         return await self._cluster.topic(topic, self.config.max_block_ms)
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Refuse new records, deliver those taken, stop.
+        """Refuse new records, deliver those accepted, stop.
 
         Delivery may take ``timeout_s``; None: as long as ``delivery.timeout.ms`` allows. What is not delivered by then
         fails with ClientClosed. A second close does nothing.

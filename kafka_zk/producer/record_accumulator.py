@@ -18,8 +18,8 @@ from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.future import RecordFuture
 from kafka_zk.protocol.errors import ErrorCode
-from storage.record_batch import HEADER_SIZE, Header
-from storage.types import TopicPartition
+from kafka_zk.storage.record_batch import HEADER_SIZE, Header
+from kafka_zk.storage.types import TopicPartition
 
 _RECORD_OVERHEAD_BYTES = 36  # length, attributes, deltas, key and value length, header count at their longest
 _HEADER_OVERHEAD_BYTES = 10  # the two lengths of a header at their longest

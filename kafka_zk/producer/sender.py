@@ -30,7 +30,7 @@ from kafka_zk.protocol.produce import (
     read_produce_response,
     write_produce_request,
 )
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 _PURPOSE = "produce"

@@ -10,7 +10,9 @@ default of an array field is one list shared by all messages.
 """
 
 import importlib
+import sys
 import types
+from collections.abc import Generator
 from functools import cache
 from typing import Any
 
@@ -22,7 +24,9 @@ from kafka_zk.protocol.api_keys import ApiKey, is_flexible
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer
 from kafka_zk.protocol.request import request_header, response_header
-from kafka_zk.protocol.schema_reader import Reader, compile_reader
+from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
+from kafka_zk.protocol.schema_reader import Allowance, Reader, StepReader, compile_reader, compile_step_reader
+from kafka_zk.protocol.schema_writer import Arrays, arrays_of, is_large, write_in_steps
 
 Message = Any
 """An instance of one of kafka-python's message classes, or of ours in the same style."""
@@ -69,8 +73,23 @@ def response(api_key: int) -> Any:
 
 
 def decode_request(api_key: int, version: int, body: Buffer) -> Message:
-    """The request in ``body`` (the frame without its header). Raises ProtocolError."""
-    return _decode(api_key, "request", version, body)
+    """The request in ``body`` (the frame without its header). Raises ProtocolError, also if it has more elements than
+    such a request can need."""
+    return _decode(api_key, "request", version, body, max_elements(api_key))
+
+
+def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generator[int, None, Message]:
+    """The same for a large body: yields the bytes of memory that are needed next, before they are used, and 0 now and
+    then. Raises ProtocolError."""
+    if len(body) > MAX_BODY_BYTES:
+        raise ProtocolError(f"a request of API {api_key} with {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
+    reader = _step_reader(api_key, version)
+    try:
+        message, _ = yield from reader(body, 0, Allowance(max_elements(api_key)))
+    except MALFORMED as error:
+        raise _malformed("request", api_key, version, error) from error
+    message._header = message._min_version = message._max_version = None
+    return message
 
 
 def decode_response(api_key: int, version: int, body: Buffer) -> Message:
@@ -80,7 +99,7 @@ def decode_response(api_key: int, version: int, body: Buffer) -> Message:
     """
     if api_key == ApiKey.API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
         version = 0
-    return _decode(api_key, "response", version, body)
+    return _decode(api_key, "response", version, body, sys.maxsize)
 
 
 def encode_request(
@@ -105,19 +124,53 @@ def encode_body(message: Message, api_key: int, version: int) -> bytearray:
     return body
 
 
-@cache
-def _reader(api_key: int, kind: str, version: int) -> Reader:
+def is_large_response(api_key: int, version: int, message: Message) -> bool:
+    """Whether it should be encoded in steps, so that nobody waits for the whole."""
+    return is_large(_response_arrays(api_key, version), message)
+
+
+def encode_response_in_steps(
+    api_key: int, version: int, correlation_id: int, message: Message
+) -> Generator[int, None, bytes | bytearray]:
+    """The same bytes as ``encode_response`` gives; yields now and then how many have become of the message since."""
+    flexible = is_flexible(api_key, version)
+    out = EncodeBuffer(64 * 1024)
+    yield from write_in_steps(message._struct, message, version, flexible, out)
+    body: bytearray = out.result()
+    return response_header(api_key, version, correlation_id) + body
+
+
+def _message_class(api_key: int, kind: str, version: int) -> Any:
     message_class = _CLASSES.get((api_key, kind))
     if message_class is None or not 0 <= version <= message_class.max_version:
         raise ProtocolError(f"API {api_key} has no {kind} of version {version}")
-    return compile_reader(message_class, version, is_flexible(api_key, version))
+    return message_class
 
 
-def _decode(api_key: int, kind: str, version: int, body: Buffer) -> Message:
+@cache
+def _reader(api_key: int, kind: str, version: int) -> Reader:
+    return compile_reader(_message_class(api_key, kind, version), version, is_flexible(api_key, version))
+
+
+@cache
+def _step_reader(api_key: int, version: int) -> StepReader:
+    return compile_step_reader(_message_class(api_key, "request", version), version, is_flexible(api_key, version))
+
+
+@cache
+def _response_arrays(api_key: int, version: int) -> Arrays:
+    return arrays_of(_message_class(api_key, "response", version)._struct, version)
+
+
+def _malformed(kind: str, api_key: int, version: int, error: Exception) -> ProtocolError:
+    return ProtocolError(f"a malformed {kind} of API {api_key} version {version}: {error}")
+
+
+def _decode(api_key: int, kind: str, version: int, body: Buffer, element_count: int) -> Message:
     reader = _reader(api_key, kind, version)
     try:
-        message, _ = reader(body, 0)
+        message, _ = reader(body, 0, Allowance(element_count))
     except MALFORMED as error:
-        raise ProtocolError(f"a malformed {kind} of API {api_key} version {version}: {error}") from error
+        raise _malformed(kind, api_key, version, error) from error
     message._header = message._min_version = message._max_version = None
     return message

@@ -1,4 +1,4 @@
-"""Kafka's error codes, and the two errors of this package.
+"""Kafka's error codes, and the errors of this package.
 
 The numbers live here and nowhere else. Source: Errors.java@3.9.
 """
@@ -191,6 +191,10 @@ _RETRIABLE = frozenset(
 
 class ProtocolError(Exception):
     """The peer broke the wire: its connection is closed, nothing else is touched."""
+
+
+class ClientGone(Exception):
+    """The connection of the request is over: what is done for it, and only for it, stops here."""
 
 
 class ApiError(Exception):

@@ -44,7 +44,7 @@ _ABORTED = struct.Struct(">qq")
 _EPOCH_END = struct.Struct(">iq")
 
 
-class FileSlice(Protocol):
+class Slice(Protocol):
     """A range of a segment file, as storage gives it (``storage/segment.py``); who holds it calls ``release`` once."""
 
     @property
@@ -64,7 +64,7 @@ class FileSlice(Protocol):
     def release(self) -> None: ...
 
 
-Part = bytes | bytearray | memoryview | FileSlice
+Part = bytes | bytearray | memoryview | Slice
 """A piece of an answer as the network sends it."""
 
 

@@ -8,11 +8,13 @@ int32, ``current_leader_epoch`` int32 (9+), ``fetch_offset`` int64, ``last_fetch
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.leader_hint import tagged_fields
+from kafka_zk.protocol.memory import OBJECT_BYTES
 from kafka_zk.protocol.primitives import (
     MALFORMED,
     length,
@@ -23,8 +25,10 @@ from kafka_zk.protocol.primitives import (
     string,
     tagged_field_spans,
 )
+from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
 
 FLEXIBLE_SINCE = 12
+_MAX_ELEMENTS = max_elements(ApiKey.FETCH)
 TOPIC_IDS_SINCE = 13
 
 _TAG_CLUSTER_ID = 0
@@ -109,7 +113,43 @@ def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
         raise ProtocolError(f"a malformed Fetch request of version {version}: {error}") from error
 
 
-def _read_request(version: int, body: memoryview) -> FetchRequest:
+def read_fetch_request_in_steps(version: int, body: memoryview) -> Generator[int, None, FetchRequest]:
+    """The same for a request with many partitions: yields the bytes of memory that are needed next, before they are
+    used, and 0 now and then. Raises ProtocolError."""
+    if len(body) > MAX_BODY_BYTES:
+        raise ProtocolError(f"a Fetch request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
+    flexible = version >= FLEXIBLE_SINCE
+    try:
+        topic_count, position = read_count(body, _HEADS[version].size, flexible)
+        elements_left = _MAX_ELEMENTS - topic_count
+        topics = []
+        for _ in range(topic_count):
+            topic, topic_id, position = _read_topic_name(version, body, position)
+            count, position = read_count(body, position, flexible)
+            elements_left = _count(elements_left, count)
+            yield count * OBJECT_BYTES
+            partitions: list[FetchPartition] = []
+            while len(partitions) < count:
+                read, position = _read_partitions(version, body, position, min(count - len(partitions), 100))
+                partitions += read
+                yield 0
+            if flexible:
+                position = skip_tagged_fields(body, position)
+            topics.append(FetchTopic(topic, topic_id, partitions))
+        return _read_request(version, body, (topics, position))
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed Fetch request of version {version}: {error}") from error
+
+
+def _count(left: int, count: int) -> int:
+    """How many elements a request may still have after ``count`` more. Raises ProtocolError."""
+    if count > left:
+        raise ProtocolError(f"more than {_MAX_ELEMENTS} topics and partitions")
+    return left - count
+
+
+def _read_request(version: int, body: memoryview, read: tuple[list[FetchTopic], int] | None = None) -> FetchRequest:
+    """``read``: the topics and the position after them, if somebody has read them."""
     flexible = version >= FLEXIBLE_SINCE
     head = _HEADS[version]
     numbers = head.unpack_from(body)
@@ -117,11 +157,14 @@ def _read_request(version: int, body: memoryview) -> FetchRequest:
     max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch = (
         numbers + (0, 0, 0x7FFFFFFF, 0, 0, -1)[len(numbers) :]
     )
-    count, position = read_count(body, head.size, flexible)
-    topics = []
-    for _ in range(count):
-        topic, position = _read_topic(version, body, position)
-        topics.append(topic)
+    if read is None:
+        count, position = read_count(body, head.size, flexible)
+        topics = []
+        for _ in range(count):
+            topic, position = _read_topic(version, body, position)
+            topics.append(topic)
+    else:
+        topics, position = read
     forgotten: list[ForgottenTopic] = []
     rack_id = ""
     if version >= 7:
@@ -163,10 +206,18 @@ def _read_topic_name(version: int, body: memoryview, position: int) -> tuple[str
 
 
 def _read_topic(version: int, body: memoryview, position: int) -> tuple[FetchTopic, int]:
+    topic, topic_id, position = _read_topic_name(version, body, position)
+    flexible = version >= FLEXIBLE_SINCE
+    count, position = read_count(body, position, flexible)
+    partitions, position = _read_partitions(version, body, position, count)
+    if flexible:
+        position = skip_tagged_fields(body, position)
+    return FetchTopic(topic, topic_id, partitions), position
+
+
+def _read_partitions(version: int, body: memoryview, position: int, count: int) -> tuple[list[FetchPartition], int]:
     flexible = version >= FLEXIBLE_SINCE
     layout = _PARTITIONS[version]
-    topic, topic_id, position = _read_topic_name(version, body, position)
-    count, position = read_count(body, position, flexible)
     partitions = []
     for _ in range(count):
         numbers = layout.unpack_from(body, position)
@@ -181,9 +232,7 @@ def _read_topic(version: int, body: memoryview, position: int) -> tuple[FetchTop
                     if tag == _TAG_DIRECTORY_ID and version >= 17:
                         partition = partition._replace(replica_directory_id=bytes(body[start:end]))
         partitions.append(partition)
-    if flexible:
-        position = skip_tagged_fields(body, position)
-    return FetchTopic(topic, topic_id, partitions), position
+    return partitions, position
 
 
 def _partition_of(version: int, numbers: tuple[int, ...]) -> FetchPartition:
@@ -203,10 +252,12 @@ def _partition_of(version: int, numbers: tuple[int, ...]) -> FetchPartition:
 def _read_forgotten(version: int, body: memoryview, position: int) -> tuple[list[ForgottenTopic], int]:
     flexible = version >= FLEXIBLE_SINCE
     topic_count, position = read_count(body, position, flexible)
+    elements_left = _MAX_ELEMENTS
     forgotten = []
     for _ in range(topic_count):
         topic, topic_id, position = _read_topic_name(version, body, position)
         count, position = read_count(body, position, flexible)
+        elements_left = _count(elements_left, count + 1)
         partitions = list(struct.unpack_from(f">{count}i", body, position))
         position += 4 * len(partitions)
         if flexible:

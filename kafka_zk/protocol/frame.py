@@ -1,8 +1,12 @@
 """Cutting a stream into frames: four bytes of size, then the frame.
 
-A frame of n bytes costs O(n) however it is cut into chunks. A size that is only announced costs neither memory nor
-time: a big frame is collected in a mapping, whose pages the kernel gives out when they are written. (A bytearray is
-filled with zeros first: 100 ms and 100 MB for four bytes from a stranger.)
+A frame of n bytes costs O(n) however it is cut into chunks. A size that is only announced costs nothing: the buffer of
+a frame grows with what has arrived, in steps, and every step is taken from a budget first. When that has no room, the
+decoder says how much it needs (``needed_bytes``) and goes on when it gets it (``grow``).
+
+Up to BIG_FRAME_BYTES the buffer is a bytearray, which is sixteen times as large after each step, so that a frame of
+which the beginning came in one piece needs a single step. Above, it is a mapping that doubles and that the kernel makes
+larger without copying it. Huge pages make it four times as fast to fill; they cost no more than a step.
 """
 
 import contextlib
@@ -11,65 +15,132 @@ import struct
 from collections.abc import Iterator
 
 from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.memory import UNLIMITED, Memory
 
 BIG_FRAME_BYTES = 2 * 1024 * 1024
-"""Frames above this size are collected in a mapping; below, a bytearray is faster."""
+"""Above this size a frame is collected in a mapping; below, a bytearray is faster."""
 
+UNCOUNTED_BYTES = 4096
+"""Frames up to this size are not worth counting."""
+
+_FIRST_STEP_BYTES = 16 * 1024
+_GROWTH = 16
 _SIZE = struct.Struct(">i")
 
 
-def _writable(size: int) -> memoryview:
-    """Zeroed memory that can be written to; freed when nobody has a view of it any more."""
-    if size <= BIG_FRAME_BYTES:
-        return memoryview(bytearray(size))
-    mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):  # a kernel without huge pages: four times slower, no less right
-        mapping.madvise(mmap.MADV_HUGEPAGE)
-    return memoryview(mapping)
+def _next_step(size: int, filled: int) -> int:
+    """How large the buffer of a frame of ``size`` bytes shall be when ``filled`` of them have arrived."""
+    if filled < BIG_FRAME_BYTES:
+        return min(size, max(_FIRST_STEP_BYTES, min(filled * _GROWTH, BIG_FRAME_BYTES)))
+    return min(size, filled * 2)
 
 
 class FrameDecoder:
     """Collects one frame after the other; each is a writable memoryview without its size prefix.
 
-    ``missing``: the part of the frame being collected that is not there yet, a place to receive into (see ``filled``);
-    None while no frame has begun.
+    Attributes:
+        missing: where the next bytes of the frame that is being collected can be received to (see ``filled``): empty
+            while ``needed_bytes`` are needed, None while no frame has begun.
+        needed_bytes: what the budget had no room for; nothing more should be received before ``grow``.
+        counted_bytes: what the frame that is being collected has taken of the budget. A frame that is complete takes
+            it along: whoever gets it gives it back.
     """
 
-    __slots__ = ("_max_frame_size_bytes", "_prefix", "_view", "missing")
+    __slots__ = (
+        "_mapping",
+        "_max_frame_size_bytes",
+        "_memory",
+        "_prefix",
+        "_size",
+        "_view",
+        "counted_bytes",
+        "missing",
+        "needed_bytes",
+    )
 
-    def __init__(self, max_frame_size_bytes: int) -> None:
+    def __init__(self, max_frame_size_bytes: int, memory: Memory = UNLIMITED) -> None:
         self._max_frame_size_bytes = max_frame_size_bytes
+        self._memory = memory
         self._prefix = b""
-        self._view = memoryview(b"")  # the frame being collected
+        self._size = 0  # of the frame being collected
+        self._view = memoryview(b"")  # its buffer
+        self._mapping: mmap.mmap | None = None  # what the buffer is a view of
         self.missing: memoryview | None = None
+        self.needed_bytes = 0
+        self.counted_bytes = 0
 
     @property
     def buffered_size_bytes(self) -> int:
         """Bytes received of the frame that is not complete yet."""
         return len(self._prefix) + len(self._view) - len(self.missing or b"")
 
+    @property
+    def size_bytes(self) -> int:
+        """The announced size of the frame that is being collected."""
+        return self._size
+
+    def beginning(self, count: int) -> bytes:
+        """The first ``count`` bytes of the frame that is being collected, or as many as have arrived."""
+        return bytes(self._view[: min(count, len(self._view) - len(self.missing or b""))])
+
     def filled(self, count: int) -> memoryview | None:
-        """Say that ``count`` bytes were received into ``missing``; returns the frame if that completes it."""
-        assert self.missing is not None, "no frame is being collected"
-        if count < len(self.missing):
-            self.missing = self.missing[count:]
+        """Say that ``count`` bytes were received into ``missing``; returns the frame if that completes it.
+
+        Raises: ProtocolError if there is no memory for the next step, whatever the budget says.
+        """
+        missing = self.missing
+        assert missing is not None, "no frame is being collected"
+        if count < len(missing):
+            self.missing = missing[count:]
+            return None
+        if len(self._view) < self._size:
+            missing.release()  # a mapping cannot grow while somebody looks at it
+            self.missing = memoryview(b"")
+            step_bytes = _next_step(self._size, len(self._view)) - len(self._view)
+            if self._memory.try_take(step_bytes, self._size):
+                self.counted_bytes += step_bytes
+                self._extend(step_bytes)
+            else:
+                self.needed_bytes = step_bytes
             return None
         frame = self._view
-        self._view = memoryview(b"")
-        self.missing = None
+        self._forget()
         return frame
+
+    def grow(self) -> None:
+        """``needed_bytes`` were taken from the budget: go on. Raises ProtocolError as ``filled``."""
+        step_bytes, self.needed_bytes = self.needed_bytes, 0
+        self.counted_bytes += step_bytes
+        self._extend(step_bytes)
+
+    def close(self) -> None:
+        """Forget the frame that is being collected. What it took of the budget is not given back here."""
+        self._prefix = b""
+        self._forget()
+
+    def _forget(self) -> None:
+        self._view = memoryview(b"")
+        self._mapping = None
+        self._size = self.counted_bytes = self.needed_bytes = 0
+        self.missing = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[memoryview]:
         """The frames that ``data`` completes; ``data`` is copied. Raises ProtocolError on a size below 0 or above the
-        limit."""
+        limit, and as ``filled``."""
         position = 0
         end = len(data)
         if self.missing is not None:
-            position = min(end, len(self.missing))
-            self.missing[:position] = data[:position]
-            frame = self.filled(position)
-            if frame is not None:
-                yield frame
+            frame = None
+            while frame is None and position < end:
+                if self.needed_bytes:  # what is there has to go somewhere
+                    self._make_room(min(end - position, self._size - len(self._view)))
+                start = position
+                position = min(end, start + len(self.missing))
+                self.missing[: position - start] = data[start:position]
+                frame = self.filled(position - start)
+            if frame is None:
+                return
+            yield frame
         elif self._prefix:
             data = self._prefix + data
             end = len(data)
@@ -91,7 +162,46 @@ class FrameDecoder:
             self._prefix = bytes(data[position:])
 
     def _start(self, size: int, beginning: memoryview) -> None:
-        self._view = _writable(size)
         filled = len(beginning)
+        step_bytes = _next_step(size, filled)
+        if size > UNCOUNTED_BYTES:
+            if not self._memory.try_take(step_bytes, size):
+                step_bytes = filled
+                self._memory.take(filled)
+            self.counted_bytes = step_bytes
+        self._size = size
+        self._view = memoryview(bytearray(step_bytes))
         self._view[:filled] = beginning
         self.missing = self._view[filled:]
+        if filled == step_bytes:
+            self.needed_bytes = _next_step(size, filled) - filled
+
+    def _make_room(self, count: int) -> None:
+        self._memory.take(count)
+        self.counted_bytes += count
+        self.needed_bytes = 0
+        self._extend(count)
+
+    def _extend(self, count: int) -> None:
+        """Make the buffer, which is full, larger by ``count`` bytes."""
+        filled = len(self._view)
+        size = filled + count
+        try:
+            if size <= BIG_FRAME_BYTES:
+                view = memoryview(bytearray(size))
+                view[:filled] = self._view
+            elif self._mapping is None:
+                self._mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                view = memoryview(self._mapping)
+                view[:filled] = self._view
+            else:
+                self._view.release()
+                self._mapping.resize(size)
+                view = memoryview(self._mapping)
+        except (OSError, MemoryError) as error:
+            raise ProtocolError(f"no memory for a frame of {self._size} bytes: {error}") from error
+        if self._mapping is not None:
+            with contextlib.suppress(OSError):  # a kernel without huge pages: slower, no less right
+                self._mapping.madvise(mmap.MADV_HUGEPAGE)
+        self._view = view
+        self.missing = view[filled:]

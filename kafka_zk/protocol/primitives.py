@@ -14,6 +14,12 @@ from kafka_zk.protocol.errors import ProtocolError
 
 Buffer = bytes | bytearray | memoryview
 
+MAX_STRING_BYTES = 0x7FFF
+"""Also where the length is a varint, as in Kafka."""
+
+MAX_TAGGED_FIELDS = 100
+"""Of one struct. Kafka's messages have fewer than ten; all those that nobody knows have to be looked at."""
+
 _VARINTS_OF_ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -51,7 +57,9 @@ def read_length(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int
     else:
         (length,) = _INT32.unpack_from(buffer, position)
         position += 4
-    if length > len(buffer) - position or length < -1:
+        if length < -1:
+            raise ProtocolError(f"a length of {length}")
+    if length > len(buffer) - position:
         raise ProtocolError(f"a length of {length} with {len(buffer) - position} bytes left")
     return length, position
 
@@ -73,6 +81,8 @@ def read_string(buffer: Buffer, position: int, flexible: bool) -> tuple[str | No
         else:
             length, position = read_unsigned_varint(buffer, position)
             length -= 1
+            if length > MAX_STRING_BYTES:
+                raise ProtocolError(f"a string of {length} bytes, at most {MAX_STRING_BYTES} are allowed")
     else:
         (length,) = _INT16.unpack_from(buffer, position)
         position += 2
@@ -106,6 +116,8 @@ def tagged_field_spans(buffer: Buffer, position: int) -> list[tuple[int, int, in
     count, position = read_unsigned_varint(buffer, position)
     if count > len(buffer) - position:
         raise ProtocolError(f"{count} tagged fields with {len(buffer) - position} bytes left")
+    if count > MAX_TAGGED_FIELDS:
+        raise ProtocolError(f"{count} tagged fields, at most {MAX_TAGGED_FIELDS} are allowed")
     fields = []
     for _ in range(count):
         tag, position = read_unsigned_varint(buffer, position)

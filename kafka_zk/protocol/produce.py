@@ -35,8 +35,10 @@ from kafka_zk.protocol.primitives import (
     tagged_field_spans,
 )
 from kafka_zk.protocol.request import response_header
+from kafka_zk.protocol.request_limits import max_elements
 
 FLEXIBLE_SINCE = 9
+_MAX_ELEMENTS = max_elements(ApiKey.PRODUCE)
 
 _ACKS_AND_TIMEOUT = struct.Struct(">hi")
 _INT32 = struct.Struct(">i")
@@ -44,6 +46,7 @@ _RESULT_V0 = struct.Struct(">ihq")
 _RESULT_V2 = struct.Struct(">ihqq")
 _RESULT_V5 = struct.Struct(">ihqqq")
 _NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"  # version 8: no record errors, no message
+_NO_DETAILS = ((), None, None)  # of a PartitionResult
 _NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # the same and no tagged field
 
 
@@ -106,10 +109,14 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
         transactional_id, position = read_string(body, 0, flexible)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(body, position)
     topic_count, position = read_count(body, position + 6, flexible)
+    element_count = topic_count
     topics = []
     for _ in range(topic_count):
         topic, position = read_name(body, position, flexible)
         partition_count, position = read_count(body, position, flexible)
+        element_count += partition_count
+        if element_count > _MAX_ELEMENTS:
+            raise ProtocolError(f"more than {_MAX_ELEMENTS} topics and partitions")
         partitions = []
         for _ in range(partition_count):
             (partition,) = _INT32.unpack_from(body, position)
@@ -125,7 +132,7 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
         if flexible:
             position = position + 1 if not body[position] else skip_tagged_fields(body, position)
         topics.append(TopicData(topic, partitions))
-    if flexible:
+    if flexible and body[position]:
         skip_tagged_fields(body, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
@@ -169,7 +176,7 @@ def write_produce_response(version: int, correlation_id: int, response: ProduceR
             out.append(b"\x00")
     if version >= 1:
         out.append(_INT32.pack(response.throttle_time_ms))
-    if version >= 10 and response.node_endpoints:
+    if response.node_endpoints and version >= 10:
         out.append(node_endpoints(response.node_endpoints))
     elif flexible:
         out.append(b"\x00")
@@ -177,16 +184,16 @@ def write_produce_response(version: int, correlation_id: int, response: ProduceR
 
 
 def _result(version: int, result: PartitionResult) -> bytes:
-    if version < 2:
-        return _RESULT_V0.pack(*result[:3])
+    if version >= FLEXIBLE_SINCE and result[5:] == _NO_DETAILS:
+        return _RESULT_V5.pack(*result[:5]) + _NO_ERRORS_FLEXIBLE
     if version < 5:
-        return _RESULT_V2.pack(*result[:4])
+        return _RESULT_V0.pack(*result[:3]) if version < 2 else _RESULT_V2.pack(*result[:4])
     fixed = _RESULT_V5.pack(*result[:5])
     if version < 8:
         return fixed
     flexible = version >= FLEXIBLE_SINCE
-    if not result.record_errors and result.error_message is None and result.current_leader is None:
-        return fixed + (_NO_ERRORS_FLEXIBLE if flexible else _NO_ERRORS)
+    if result[5:] == _NO_DETAILS:
+        return fixed + _NO_ERRORS
     out = [fixed, length(len(result.record_errors), flexible)]
     for batch_index, message in result.record_errors:
         out += (_INT32.pack(batch_index), string(message, flexible), b"\x00" if flexible else b"")

@@ -14,7 +14,11 @@ from typing import NamedTuple
 
 from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, NEVER, ApiKey, is_flexible
 from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.memory import UNLIMITED, Memory
 from kafka_zk.protocol.primitives import MALFORMED, skip_tagged_fields, string
+
+MAX_TAGGED_BYTES = 64 * 1024
+"""Of a header. Kafka's clients send none."""
 
 _FIXED = struct.Struct(">hhi")
 _FIXED_AND_LENGTH = struct.Struct(">hhih")
@@ -33,7 +37,10 @@ class RequestHeader(NamedTuple):
 
 
 class RequestContext(NamedTuple):
-    """From where a request comes; the same object for all requests of a connection (after its handshake)."""
+    """From where a request comes; the same object for all requests of a connection (after its handshake).
+
+    ``memory`` is whom to ask for memory if answering takes much of it; all is given back with the answer.
+    """
 
     listener_name: str
     security_protocol: str
@@ -41,6 +48,7 @@ class RequestContext(NamedTuple):
     peer_host: str
     peer_port: int
     connection_id: str  # local address-remote address-number, as in Kafka's logs
+    memory: Memory = UNLIMITED
 
 
 def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
@@ -59,10 +67,17 @@ def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
         elif length != -1:
             raise ProtocolError(f"a client id of {length} bytes")
         if api_version >= FLEXIBLE_SINCE.get(api_key, NEVER):
-            position = position + 1 if not frame[position] else skip_tagged_fields(frame, position)
+            position = position + 1 if not frame[position] else _skip_tagged_fields(frame, position)
         return RequestHeader(api_key, api_version, correlation_id, client_id), position
     except MALFORMED as error:
         raise ProtocolError(f"a malformed request header: {error}") from error
+
+
+def _skip_tagged_fields(frame: memoryview, position: int) -> int:
+    end = skip_tagged_fields(frame, position)
+    if end - position > MAX_TAGGED_BYTES:
+        raise ProtocolError(f"{end - position} bytes of tagged fields, at most {MAX_TAGGED_BYTES} are allowed")
+    return end
 
 
 def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:

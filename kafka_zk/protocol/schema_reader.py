@@ -3,17 +3,20 @@
 kafka-python's own decoder trusts its peer: its varints have no end, a length beyond the frame is cut silently and every
 tagged field copies the rest of the frame. This one reads the same field tables into the same message classes, and
 refuses what Kafka refuses: a varint of more than five bytes, a length or count that the frame cannot hold, null where
-the table does not allow it. Time and memory are linear in the size of the frame.
+the table does not allow it. Time and memory are linear in the size of the frame, and the number of elements that a
+message may have, in all its arrays together, is given: they are counted before they are made.
 
-A table is turned once per version into nested functions ``read(buffer, position) -> (value, position)``.
+A table is turned once per version into nested functions ``read(buffer, position, allowance) -> (value, position)``, or
+into generators that do the same in steps, for messages that take long.
 """
 
 import struct
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.memory import OBJECT_BYTES, VALUE_BYTES
 from kafka_zk.protocol.primitives import (
     Buffer,
     read_length,
@@ -22,9 +25,31 @@ from kafka_zk.protocol.primitives import (
     tagged_field_spans,
 )
 
-Reader = Callable[[Buffer, int], tuple[Any, int]]
+
+class Allowance:
+    """How many elements the rest of a message may have."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def take(self, count: int) -> None:
+        """Raises ProtocolError when that is too many."""
+        self.count -= count
+        if self.count < 0:
+            raise ProtocolError(f"{-self.count} elements more than such a message needs")
+
+
+Reader = Callable[[Buffer, int, Allowance], tuple[Any, int]]
+Steps = Generator[int, None, tuple[Any, int]]
+"""Yields the bytes of memory that the next elements will take, before they are made, and 0 now and then."""
+
+StepReader = Callable[[Buffer, int, Allowance], Steps]
 Field = Any  # a field object of kafka-python
 Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
+
+_ELEMENTS_AT_ONCE = 64
 
 _FIXED_FORMATS = {
     "int8": "b",
@@ -47,15 +72,16 @@ def compile_reader(message_class: Any, version: int, flexible: bool) -> Reader:
     return _struct_reader(message_class._struct, message_class, version, flexible)
 
 
+def compile_step_reader(message_class: Any, version: int, flexible: bool) -> StepReader:
+    """The same, as a generator that rests after every few elements."""
+    return _struct_step_reader(message_class._struct, message_class, version, flexible)
+
+
 def _struct_reader(table: Field, data_class: Any, version: int, flexible: bool) -> Reader:
     steps = _steps(table.untagged_fields(version), version, flexible)
-    tagged = {
-        field.tag: (field.name, _field_reader(field, version, flexible))
-        for field in table._fields
-        if field.for_version_q(version) and field.tagged_field_q(version)
-    }
+    tagged = _tagged_readers(table, version, flexible)
 
-    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+    def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int]:
         value = object.__new__(data_class)
         value._version = version
         value.tags = value.unknown_tags = None
@@ -65,15 +91,76 @@ def _struct_reader(table: Field, data_class: Any, version: int, flexible: bool) 
                     setattr(value, name, number)
                 position += fixed.size
             elif read_one is not None:
-                item, position = read_one(buffer, position)
+                item, position = read_one(buffer, position, allowance)
                 setattr(value, names[0], item)
         if not flexible:
             return value, position
         if buffer[position] == 0:
             return value, position + 1
-        return value, _read_tagged(value, tagged, buffer, position)
+        return value, _read_tagged(value, tagged, buffer, position, allowance)
 
     return read
+
+
+def _struct_step_reader(table: Field, data_class: Any, version: int, flexible: bool) -> StepReader:
+    """The arrays of the struct are read in steps, everything else at once."""
+    fields = [
+        (field.name, _array_step_reader(field, version, flexible))
+        if field.is_array() or field.is_struct_array()
+        else (field.name, _field_reader(field, version, flexible))
+        for field in table.untagged_fields(version)
+    ]
+    tagged = _tagged_readers(table, version, flexible)
+
+    def read(buffer: Buffer, position: int, allowance: Allowance) -> Steps:
+        value = object.__new__(data_class)
+        value._version = version
+        value.tags = value.unknown_tags = None
+        for name, read_field in fields:
+            result = read_field(buffer, position, allowance)
+            item, position = result if isinstance(result, tuple) else (yield from result)
+            setattr(value, name, item)
+        if flexible:
+            position = _read_tagged(value, tagged, buffer, position, allowance)
+        return value, position
+
+    return read
+
+
+def _array_step_reader(field: Field, version: int, flexible: bool) -> StepReader:
+    name, nullable = field.name, field.nullable_for_version_q(version)
+    element: Reader | StepReader
+    if not field.is_struct_array():
+        element, element_bytes = _simple_reader(field.array_of, False, flexible), VALUE_BYTES
+    elif any(inner.is_array() or inner.is_struct_array() for inner in field.array_of.untagged_fields(version)):
+        element = _struct_step_reader(field.array_of, field.data_class, version, flexible)
+        element_bytes = OBJECT_BYTES
+    else:
+        element, element_bytes = _struct_reader(field.array_of, field.data_class, version, flexible), OBJECT_BYTES
+
+    def read(buffer: Buffer, position: int, allowance: Allowance) -> Steps:
+        count, position = _read_array_length(name, nullable, flexible, buffer, position, allowance)
+        if count < 0:
+            return None, position
+        yield count * element_bytes
+        items = []
+        for number in range(count):
+            result = element(buffer, position, allowance)
+            item, position = result if isinstance(result, tuple) else (yield from result)
+            items.append(item)
+            if number % _ELEMENTS_AT_ONCE == 0:
+                yield 0
+        return items, position
+
+    return read
+
+
+def _tagged_readers(table: Field, version: int, flexible: bool) -> dict[int, tuple[str, Reader]]:
+    return {
+        field.tag: (field.name, _field_reader(field, version, flexible))
+        for field in table._fields
+        if field.for_version_q(version) and field.tagged_field_q(version)
+    }
 
 
 def _steps(fields: list[Field], version: int, flexible: bool) -> list[Step]:
@@ -111,29 +198,38 @@ def _field_reader(field: Field, version: int, flexible: bool) -> Reader:
 
 
 def _array_reader(name: str, element: Reader, nullable: bool, flexible: bool) -> Reader:
-    def read(buffer: Buffer, position: int) -> tuple[list[Any] | None, int]:
-        # Every element takes a byte at least, so a count above the bytes that are left is refused here.
-        count, position = read_length(buffer, position, flexible)
+    def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[list[Any] | None, int]:
+        count, position = _read_array_length(name, nullable, flexible, buffer, position, allowance)
         if count < 0:
-            if not nullable:
-                raise ProtocolError(f"null in {name}")
             return None, position
         items = []
         for _ in range(count):
-            item, position = element(buffer, position)
+            item, position = element(buffer, position, allowance)
             items.append(item)
         return items, position
 
     return read
 
 
+def _read_array_length(
+    name: str, nullable: bool, flexible: bool, buffer: Buffer, position: int, allowance: Allowance
+) -> tuple[int, int]:
+    """-1 for null. Every element takes a byte at least, so a count above the bytes that are left is refused here."""
+    count, position = read_length(buffer, position, flexible)
+    if count > 0:
+        allowance.take(count)
+    elif count < 0 and not nullable:
+        raise ProtocolError(f"null in {name}")
+    return count, position
+
+
 def _nullable_struct_reader(reader: Reader) -> Reader:
     """A nullable struct is preceded by one byte: negative for null (KIP-893)."""
 
-    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+    def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int]:
         if buffer[position] > 127:
             return None, position + 1
-        return reader(buffer, position + 1)
+        return reader(buffer, position + 1, allowance)
 
     return read
 
@@ -144,22 +240,22 @@ def _simple_reader(field: Field, nullable: bool, flexible: bool) -> Reader:
         return _fixed_reader(struct.Struct(">" + _FIXED_FORMATS[type_name]))
     if type_name == "string":
         if nullable:
-            return lambda buffer, position: read_string(buffer, position, flexible)
-        return lambda buffer, position: read_name(buffer, position, flexible)
+            return lambda buffer, position, _: read_string(buffer, position, flexible)
+        return lambda buffer, position, _: read_name(buffer, position, flexible)
     if type_name in ("bytes", "records"):
         return _bytes_reader(field.name, nullable, flexible)
     return {"uuid": _read_uuid, "bitfield": _read_bitfield}[type_name]
 
 
 def _fixed_reader(layout: struct.Struct) -> Reader:
-    def read(buffer: Buffer, position: int) -> tuple[Any, int]:
+    def read(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[Any, int]:
         return layout.unpack_from(buffer, position)[0], position + layout.size
 
     return read
 
 
 def _bytes_reader(name: str, nullable: bool, flexible: bool) -> Reader:
-    def read(buffer: Buffer, position: int) -> tuple[bytes | None, int]:
+    def read(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[bytes | None, int]:
         size_bytes, position = read_length(buffer, position, flexible)
         if size_bytes < 0:
             if not nullable:
@@ -171,7 +267,7 @@ def _bytes_reader(name: str, nullable: bool, flexible: bool) -> Reader:
     return read
 
 
-def _read_uuid(buffer: Buffer, position: int) -> tuple[uuid.UUID | None, int]:
+def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uuid.UUID | None, int]:
     """The zero UUID, Kafka's "no id", is None, as kafka-python has it."""
     end = position + 16
     data = bytes(buffer[position:end])
@@ -180,7 +276,7 @@ def _read_uuid(buffer: Buffer, position: int) -> tuple[uuid.UUID | None, int]:
     return (None if data == _NO_UUID else uuid.UUID(bytes=data)), end
 
 
-def _read_bitfield(buffer: Buffer, position: int) -> tuple[set[int] | None, int]:
+def _read_bitfield(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[set[int] | None, int]:
     """The numbers of the bits that are set; Integer.MIN_VALUE, Kafka's "not asked for", is None."""
     (bits,) = _UINT32.unpack_from(buffer, position)
     if bits == 0x80000000:
@@ -188,15 +284,19 @@ def _read_bitfield(buffer: Buffer, position: int) -> tuple[set[int] | None, int]
     return {bit for bit in range(32) if bits >> bit & 1}, position + 4
 
 
-def _read_tagged(value: Any, tagged: dict[int, tuple[str, Reader]], buffer: Buffer, position: int) -> int:
+def _read_tagged(
+    value: Any, tagged: dict[int, tuple[str, Reader]], buffer: Buffer, position: int, allowance: Allowance
+) -> int:
     """Read the tagged fields into ``value``; those that the table does not know are kept as bytes."""
     known: set[str] = set()
     unknown: dict[str, bytes] = {}
-    for tag, start, end in tagged_field_spans(buffer, position):
+    spans = tagged_field_spans(buffer, position)
+    allowance.take(len(spans) - 1)
+    for tag, start, end in spans:
         position = end
         if tag in tagged:
             name, reader = tagged[tag]
-            item, _ = reader(buffer[:end], start)
+            item, _ = reader(buffer[:end], start, allowance)
             setattr(value, name, item)
             known.add(name)
         elif tag >= 0:

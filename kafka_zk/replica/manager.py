@@ -9,42 +9,52 @@ Source: ReplicaManager.scala@3.9.
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
 
-from kafka_zk import uuids
-from kafka_zk.metadata_cache import MetadataCache
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.purgatory import Purgatory
-from kafka_zk.replica.partition import Bound, Partition
-from storage.config_table import LONG_MAX
-from storage.errors import InvalidConfig, OffsetOutOfRange
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.log_reader import LogRead
-from storage.log_validator import validate_batch
-from storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.registry.znodes.config import entity_path
+from kafka_zk.replica.batch_helpers import BatchHelpers
+from kafka_zk.replica.partition import Bound, LeaderAndIsrPartitionState, Partition, Role
+from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.storage.config_table import LONG_MAX
+from kafka_zk.storage.errors import InvalidConfig, OffsetOutOfRange, StorageError
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.log_reader import LogRead
+from kafka_zk.storage.log_validator import NotConformed, validate_batch
+from kafka_zk.storage.segment import FileSlice
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 logger = logging.getLogger(__name__)
 
 HIGH_WATERMARK_OFFSET = -1
 
+APPEND_ERRORS = (ApiError, StorageError, OSError)
+AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
+"""What became of one batch: where it is, or why it is not acknowledged."""
+
 RunInThread = Callable[[Callable[[], None]], Awaitable[None]]
+
+_LEGAL_ACKS = (-1, 0, 1)
+_MANY = 100  # batches that are appended in one turn
+_SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 
 
 class LeaderState(NamedTuple):
-    """One partition of a LeaderAndIsr request with what this broker looked up for it.
-
-    ``topic_properties`` is None where they cannot be understood.
-    """
+    """One partition of a LeaderAndIsr request with what this broker looked up for it."""
 
     topic_partition: TopicPartition
     topic_id: uuid.UUID
-    state: Any
-    topic_properties: Mapping[str, str] | None
+    state: LeaderAndIsrPartitionState
+    topic_properties: Mapping[str, str]
 
 
 class ReplicaManager:
@@ -53,27 +63,28 @@ class ReplicaManager:
     Changes to many partitions are made step by step, with other work in between. Whoever makes them holds
     ``state_changes`` from before it reads what it applies until it is done, so that nothing older overwrites it.
 
-    ``log_dir_count``: how many log directories are configured, those that failed included.
+    ``purgatory`` holds those who wait for what happens to a partition: fetches for records, appends for the high
+    watermark.
     """
 
     def __init__(
         self,
         broker_id: int,
         logs: LogManager,
-        topic_defaults: LogConfig,
-        fetch_purgatory: Purgatory,
+        clock: IReactorTime,
+        purgatory: Purgatory,
         run_in_thread: RunInThread,
+        batch_helpers: BatchHelpers,
         metadata: MetadataCache,
-        log_dir_count: int,
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
         self.controller_epoch = -1
         self.partitions: dict[TopicPartition, Partition] = {}
-        self._topic_defaults = topic_defaults
-        self._fetch_purgatory = fetch_purgatory
+        self._clock = clock
+        self._purgatory = purgatory
+        self._batch_helpers = batch_helpers
         self._metadata = metadata
-        self._log_dir_count = log_dir_count
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
 
@@ -88,48 +99,80 @@ class ReplicaManager:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
-    def append(
-        self, topic_partition: TopicPartition, records: memoryview, acks: int, to_flush: dict[Partition, Log]
-    ) -> LogAppendInfo:
-        """Append one producer batch (writable view of its frame) and wake those who wait for it.
+    async def append_records(
+        self, batches: Sequence[tuple[TopicPartition, memoryview]], required_acks: int, timeout_ms: int
+    ) -> list[AppendResult]:
+        """Append one batch (a writable view) to each partition; what became of each, in the order of ``batches``.
 
-        If that passes the topic's ``flush.messages``, nobody sees it yet and it is noted in ``to_flush``: await
-        ``flush`` before answering.
-        Raises: ApiError, StorageError; OSError after the log directory was taken offline.
+        All that need not be taken apart is appended before the first wait (others have their turn between many
+        batches). Then each result waits for what it needs: the flush that ``flush.messages`` asks for and, with
+        ``required_acks`` -1, the high watermark, at most ``timeout_ms``. Without either nothing is awaited.
         """
-        partition = self.partition(topic_partition)
+        if required_acks not in _LEGAL_ACKS:
+            return [ApiError(ErrorCode.INVALID_REQUIRED_ACKS) for _ in batches]
+        turns = None
+        if len(batches) > 1 and (len(batches) > _MANY or batches[0][0].topic != batches[-1][0].topic):
+            turns = Turns(self._clock, goes_on=True)
+        begun: list[Any] = []
+        waits = False
+        for topic_partition, records in batches:
+            if turns is not None and turns.is_over:
+                await turns.next()
+            try:
+                result = self._append(topic_partition, records, required_acks, timeout_ms)
+            except NotConformed as needed:
+                if turns is None:
+                    turns = Turns(self._clock, goes_on=True)
+                result = self._conform_and_append(topic_partition, records, needed, required_acks, timeout_ms, turns)
+            except APPEND_ERRORS as error:
+                result = error
+            if not isinstance(result, _SETTLED):
+                waits = True
+            begun.append(result)
+        if not waits:
+            return begun
+        results = [result if isinstance(result, _SETTLED) else await result for result in begun]
+        return [self._unless_lost(batch[0], result) for batch, result in zip(batches, results, strict=True)]
+
+    def _append(
+        self,
+        topic_partition: TopicPartition,
+        records: memoryview,
+        required_acks: int,
+        timeout_ms: int,
+        conforms_to: LogConfig | None = None,
+    ) -> AppendResult | Awaitable[AppendResult]:
+        """Append one batch and wake those who wait for it. ``conforms_to`` is as in ``Log.append_as_leader``.
+
+        Raises: those of APPEND_ERRORS; OSError after the log directory was taken offline; NotConformed.
+        """
+        partition = self.partitions.get(topic_partition) or self.partition(topic_partition)
         log = partition.leader_log()
-        if acks == -1:
+        if required_acks == -1:
             partition.check_enough_replicas(log)
         header = validate_batch(records)
         if header.attributes & 0x10:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not built yet.")
         now_ms = time.time_ns() // 1_000_000
         try:
-            info = log.append_as_leader(records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            info = log.append_as_leader(
+                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, conforms_to=conforms_to
+            )
         except OSError as error:
             self.logs.fail_directory(log, error)
             raise
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
-            if partition not in to_flush:
-                to_flush[partition] = log
-                partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
-        else:
-            self._fetch_purgatory.check(topic_partition)
+            partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
+            return ensureDeferred(self._flush_and_commit(partition, log, info, required_acks, timeout_ms))
+        self._purgatory.check(topic_partition)
+        if required_acks == -1 and partition.commits_later:
+            return ensureDeferred(self._commit(partition, info, timeout_ms))
         return info
 
-    async def flush(self, due: Mapping[Partition, Log]) -> None:
-        """Make what ``append`` noted durable, in threads, and then visible.
-
-        Raises: OSError after the log directory was taken offline.
-        """
-        flushes = [ensureDeferred(self._flush_log(partition, log)) for partition, log in due.items()]
-        errors = [await flushing for flushing in flushes]
-        for error in errors:
-            if error is not None:
-                raise error
-
-    async def _flush_log(self, partition: Partition, log: Log) -> OSError | None:
+    async def _flush_and_commit(
+        self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, timeout_ms: int
+    ) -> AppendResult:
+        """Make an append durable, in a thread, and then visible."""
         try:
             work, done = log.prepare_flush()
             try:
@@ -141,8 +184,53 @@ class ReplicaManager:
             return error
         finally:
             partition.flush_ended()
-            self._fetch_purgatory.check(partition.topic_partition)
-        return None
+            self._purgatory.check(partition.topic_partition)
+        return await self._commit(partition, info, timeout_ms) if required_acks == -1 else info
+
+    async def _commit(self, partition: Partition, info: LogAppendInfo, timeout_ms: int) -> AppendResult:
+        """Wait until the high watermark has passed an append. Source: DelayedProduce.scala@3.9."""
+
+        def is_decided() -> bool:
+            try:
+                return partition.has_committed(info.last_offset)
+            except ApiError:
+                return True
+
+        if not is_decided() and not await self._purgatory.wait([partition.topic_partition], is_decided, timeout_ms):
+            return ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        try:
+            partition.has_committed(info.last_offset)
+        except ApiError as error:
+            return error
+        return info
+
+    async def _conform_and_append(
+        self,
+        topic_partition: TopicPartition,
+        records: memoryview,
+        needed: NotConformed,
+        required_acks: int,
+        timeout_ms: int,
+        turns: Turns,
+    ) -> AppendResult:
+        """For a batch that must be taken apart first. It is appended when it is awaited, after those before it: what
+        waits for a flush is hidden from readers, and the next one may take long."""
+        while True:
+            try:
+                conformed = await self._batch_helpers.conform(turns, records, needed)
+                result = self._append(topic_partition, memoryview(conformed), required_acks, timeout_ms, needed.config)
+                return result if isinstance(result, _SETTLED) else await result
+            except NotConformed as again:  # the topic's configuration has changed since
+                needed = NotConformed(needed.header, again.config)
+            except APPEND_ERRORS as error:
+                return error
+
+    def _unless_lost(self, topic_partition: TopicPartition, result: AppendResult) -> AppendResult:
+        """What a log directory took before it failed under another append of the request may be lost, too."""
+        partition = self.partitions.get(topic_partition)
+        if isinstance(result, Exception) or partition is None or partition.refusal is None:
+            return result
+        return ApiError(partition.refusal)
 
     def read(
         self,
@@ -172,9 +260,17 @@ class ReplicaManager:
             raise
         return partition, log, found
 
+    def read_failed(self, topic_partition: TopicPartition, found: FileSlice, error: OSError) -> None:
+        """The disk failed under what ``read`` gave: take its log directory offline, unless the log is gone since."""
+        partition = self.partitions.get(topic_partition)
+        log = None if partition is None else partition.log
+        if log is not None and str(log.directory) == found.segment.directory:
+            self.logs.fail_directory(log, error)
+
     def delete_records(self, topic_partition: TopicPartition, offset: int) -> int:
         """Move the log start offset to ``offset`` (-1: the high watermark); returns the low watermark after that.
 
+        Await ``write_log_starts`` before answering.
         Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after the directory was taken offline.
         """
         partition = self.partition(topic_partition)
@@ -191,14 +287,25 @@ class ReplicaManager:
             raise
         return log.log_start_offset
 
+    async def write_log_starts(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Make durable what ``delete_records`` moved: what a client was told is gone does not come back with a crash.
+
+        Where that fails the log directory is offline afterwards.
+        """
+        for work, failed in self.logs.prepare_start_offsets(topic_partitions):
+            try:
+                await self.run_in_thread(work)
+            except OSError as error:
+                failed(error)
+
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
         """The log manager took a directory offline: answer for its partitions with KAFKA_STORAGE_ERROR from now on."""
         for topic_partition in lost:
             partition = self.partitions.get(topic_partition)
             if partition is not None:
-                partition.refusal = ErrorCode.KAFKA_STORAGE_ERROR
+                partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
                 partition.log = None
-                self._fetch_purgatory.check(topic_partition)
+                self._purgatory.check(topic_partition)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
@@ -210,9 +317,7 @@ class ReplicaManager:
         self.controller_epoch = controller_epoch
         return True
 
-    def become_leader_or_follower(
-        self, states: Iterable[LeaderState]
-    ) -> Iterator[tuple[TopicPartition, ErrorCode]]:
+    def become_leader_or_follower(self, states: Iterable[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
         """Carry out LeaderAndIsr, one partition a step; gives an error code for each. Hold ``state_changes``."""
         for state in states:
             yield state.topic_partition, self._take_state(state)
@@ -220,12 +325,12 @@ class ReplicaManager:
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         topic_partition = wanted.topic_partition
         partition = self.partitions.get(topic_partition) or Partition(self.broker_id, topic_partition)
-        if partition.refusal is ErrorCode.KAFKA_STORAGE_ERROR:  # until a restart: its log is not to be begun anew
-            return partition.refusal
+        if partition.role is Role.OFFLINE:  # its log is not to be begun anew
+            return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not _same_topic(partition.log.topic_id, wanted.topic_id):
-            partition.refusal = ErrorCode.INCONSISTENT_TOPIC_ID  # whoever writes now means the other topic
-            self._fetch_purgatory.check(topic_partition)
-            return partition.refusal
+            partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # whoever writes now means the other topic
+            self._purgatory.check(topic_partition)
+            return ErrorCode.INCONSISTENT_TOPIC_ID
         if wanted.state.leader_epoch < partition.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if self.broker_id not in wanted.state.replicas:
@@ -233,12 +338,12 @@ class ReplicaManager:
         partition.take_state(wanted.state)
         partition.topic_id = wanted.topic_id
         self.partitions[topic_partition] = partition
-        partition.refusal = self._open_log(partition, wanted.topic_properties, is_new=bool(wanted.state.is_new))
-        self._fetch_purgatory.check(topic_partition)
+        partition.become(self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new))
+        self._purgatory.check(topic_partition)
         return partition.refusal or ErrorCode.NONE
 
     def _open_log(
-        self, partition: Partition, topic_properties: Mapping[str, str] | None, *, is_new: bool = False
+        self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False
     ) -> ErrorCode | None:
         """Make sure that the log exists and follows the configuration; returns why the partition cannot be served."""
         refusal, config = self._usable_config(partition, topic_properties)
@@ -261,7 +366,7 @@ class ReplicaManager:
             partition.log.update_config(config)
             return None
         topic_partition = partition.topic_partition
-        if not is_new and self.logs.get(topic_partition) is None and self._has_offline_directory:
+        if not is_new and self.logs.get(topic_partition) is None and self.logs.has_failed_directory:
             logger.error("the log of %s may lie in a log directory that failed", topic_partition)
             return ErrorCode.KAFKA_STORAGE_ERROR
         topic_id = None if partition.topic_id == uuids.ZERO else uuids.to_text(partition.topic_id)
@@ -273,24 +378,21 @@ class ReplicaManager:
         partition.log = log
         return None
 
-    @property
-    def _has_offline_directory(self) -> bool:
-        return len(self.logs.live_directories) < self._log_dir_count
-
     def _usable_config(
-        self, partition: Partition, properties: Mapping[str, str] | None
+        self, partition: Partition, properties: Mapping[str, str]
     ) -> tuple[ErrorCode | None, LogConfig]:
+        """Values that are not allowed leave an open log at the configuration before, as in Kafka."""
         topic = partition.topic_partition.topic
-        if properties is None:
-            return ErrorCode.INVALID_CONFIG, self._topic_defaults
         if len(partition.replicas) > 1:
             logger.error("%s asks for %d replicas; replication is not built yet", topic, len(partition.replicas))
-            return ErrorCode.INVALID_REPLICATION_FACTOR, self._topic_defaults
+            return ErrorCode.INVALID_REPLICATION_FACTOR, self.logs.default_config
         try:
-            config = LogConfig.from_properties(properties, self._topic_defaults)
+            config = LogConfig.from_properties(properties, self.logs.default_config)
         except InvalidConfig as error:
-            logger.error("%s has a configuration that is not allowed: %s", topic, error)
-            return ErrorCode.INVALID_CONFIG, self._topic_defaults
+            logger.error("%s is not allowed: %s", entity_path("topics", topic), error)
+            if partition.log is None:
+                return ErrorCode.INVALID_CONFIG, self.logs.default_config
+            config = partition.log.config
         if config.is_compacted:
             logger.error("%s asks for cleanup.policy=compact; compaction is not built yet", topic)
             return ErrorCode.INVALID_CONFIG, config
@@ -299,8 +401,8 @@ class ReplicaManager:
     def stop_replica(self, topic_partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
         """Carry out StopReplica for one partition; ``leader_epoch`` -1 and -2 (topic deletion) always count."""
         partition = self.partitions.get(topic_partition)
-        if partition is not None and partition.refusal is ErrorCode.KAFKA_STORAGE_ERROR:
-            return partition.refusal  # its files are out of reach, and so is their deletion
+        if partition is not None and partition.role is Role.OFFLINE:
+            return ErrorCode.KAFKA_STORAGE_ERROR  # its files are out of reach, and so is their deletion
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if delete and self.logs.get(topic_partition) is not None:
@@ -309,23 +411,26 @@ class ReplicaManager:
             except OSError as error:
                 logger.error("cannot delete the log of %s: %s", topic_partition, error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
-        self.partitions.pop(topic_partition, None)
-        self._fetch_purgatory.check(topic_partition)
+        if partition is not None:
+            partition.change_role(Role.STOPPED)
+            del self.partitions[topic_partition]
+        self._purgatory.check(topic_partition)
         return ErrorCode.NONE
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
         """The broker's defaults changed: they hold for new logs, for others after ``update_topic_configs``."""
-        self._topic_defaults = defaults
         self.logs.default_config = defaults
 
-    def update_topic_configs(self, changed: Mapping[str, Mapping[str, str] | None]) -> Iterator[TopicPartition]:
-        """Topics' configurations changed: apply them to their logs, one at a step, or refuse a topic if its own cannot
-        be understood (None) or asks for what is not built. Hold ``state_changes``."""
+    def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:
+        """Topics' configurations changed: apply them to their logs, one at a step, or refuse a topic if its own asks
+        for what is not built. Hold ``state_changes``."""
         for topic_partition, partition in list(self.partitions.items()):
-            is_beyond_help = partition.refusal in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INCONSISTENT_TOPIC_ID)
+            is_beyond_help = (
+                partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID
+            )
             if topic_partition.topic in changed and not is_beyond_help:
-                partition.refusal = self._open_log(partition, changed[topic_partition.topic])
-                self._fetch_purgatory.check(topic_partition)
+                partition.become(self._open_log(partition, changed[topic_partition.topic]))
+                self._purgatory.check(topic_partition)
                 yield topic_partition
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kafka_zk.client.errors import ConfigError
-from storage.record_batch import Header
+from kafka_zk.storage.record_batch import Header
 
 _INT_RANGES = {"i": 31, "q": 63}
 

@@ -27,7 +27,7 @@ from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.zookeeper import zoo_cfg_text
 from kafka_zk.testing import zookeeper_container
-from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble, published_at
 
 IMAGE = f"kafka-zk:{__version__}"

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator, Mapping
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS
-from registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 
 LEADERS_TIMEOUT_S = 20
 POLL_INTERVAL_S = 0.02

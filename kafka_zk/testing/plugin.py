@@ -1,4 +1,4 @@
-"""pytest plugin: a real ZooKeeper and kafka-zk clusters as fixtures, and the faults to put them through.
+"""pytest plugin: a real ZooKeeper and kafka-zk clusters as fixtures, and faults to test with.
 
     def test_my_consumer(kafka_zk_cluster, make_topic):
         topic = make_topic(partitions=4)
@@ -7,12 +7,12 @@
 Session-wide and shared: ``zookeeper_server``, ``kafka_zk_cluster``. Per test: ``zookeeper`` (a fresh chroot on the
 shared server), ``zk_client``. Factories, whose products end with the test: ``make_zookeeper``, ``make_cluster``,
 ``make_zk_client``, ``make_topic``, ``make_proxy``. ``expire_session`` ends any session. Everything listens on free
-ports of 127.0.0.1; logs lie in pytest's temporary folder. ZooKeepers tick every 200 ms, so sessions last up to 4 s.
+ports of 127.0.0.1; logs are in pytest's temporary folder. ZooKeepers tick every 200 ms, so sessions last up to 4 s.
 
-With ``--containers`` the same fixtures run ZooKeepers and brokers in containers (see ``containers``): nothing else
-changes for a test. A test is skipped, with the reason, where no Docker engine answers.
+With ``--containers`` the same fixtures run ZooKeepers and brokers in containers (see ``containers``): tests need
+no change. If no Docker engine answers, they are skipped, with the reason.
 
-Only pytest is imported here: a run that uses none of the fixtures does not pay for them.
+Only pytest and two numbers are imported here: a run that uses none of the fixtures does not pay for them.
 """
 
 import itertools
@@ -22,17 +22,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
+
 if TYPE_CHECKING:
     from kafka_zk.embedded.cluster import EmbeddedCluster
     from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+    from kafka_zk.registry.client import RegistryClient
     from kafka_zk.testing.backend import Backend
     from kafka_zk.testing.proxy import TcpProxy
     from kafka_zk.testing.variants import Variant
     from kafka_zk.testing.zookeeper import Chroot
-    from registry.client import RegistryClient
 
-TICK_TIME_MS = 200
-SESSION_TIMEOUT_MS = 4_000
 _numbers = itertools.count(1)
 
 
@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_zk_backend(request: pytest.FixtureRequest) -> "Iterator[Backend]":
-    """What the other fixtures make servers with: processes, or with ``--containers`` containers."""
+    """Where the other fixtures run servers: in processes, or with ``--containers`` in containers."""
     from kafka_zk.testing.backend import Processes
 
     if not request.config.getoption("containers"):
@@ -116,7 +116,7 @@ def make_zookeeper(
     kafka_zk_backend: "Backend", tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MakeZooKeeper]:
     """``make_zookeeper(variant="open")``: a server of the test's own, to stop, kill, pause and restart. The variants
-    digest, sasl, tls and mtls secure it; a cluster made with it, or its ``client_properties``, are let in."""
+    digest, sasl, tls and mtls secure it; clusters made with it, and its ``client_properties``, have access."""
     with ExitStack() as servers:
 
         def make(variant: "Variant" = "open") -> "EmbeddedZooKeeper":
@@ -163,7 +163,7 @@ def expire_session(zookeeper_server: "EmbeddedZooKeeper") -> Callable[[int], Non
 def kafka_zk_cluster(
     kafka_zk_backend: "Backend", zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
 ) -> "Iterator[EmbeddedCluster]":
-    """Three brokers shared by all tests of this process: leave them as they were; take ``make_cluster`` for faults."""
+    """Three brokers shared by all tests of this process: leave them as they were; use ``make_cluster`` for faults."""
     from kafka_zk.testing.zookeeper import Chroot
 
     chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")

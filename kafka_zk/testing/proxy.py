@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class TcpProxy:
-    """Listens on 127.0.0.1 and forwards every connection to a target, as faultily as told. Thread-safe.
+    """Listens on 127.0.0.1 and forwards every connection to a target, with faults on demand. Thread-safe.
 
     It runs an event loop of its own in a daemon thread; every method returns when its effect has happened.
     """
@@ -61,7 +61,7 @@ class TcpProxy:
         self._call(self._restore())
 
     def freeze(self) -> None:
-        """Keep connections open but forward nothing, as a network that drops packets; until ``restore``."""
+        """Keep connections open but forward nothing, like a network that drops packets; until ``restore``."""
         self._call(self._set_flowing(False))
 
     def drop_connections(self) -> None:

@@ -25,7 +25,7 @@ from kafka_zk.embedded.health import Health, Report, probe
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.embedded.server_security import ServerSecurity
 from kafka_zk.embedded.zookeeper import zoo_cfg_text
-from kafka_zk.testing.plugin import TICK_TIME_MS
+from kafka_zk.testing.timings import TICK_TIME_MS
 from kafka_zk.testing.variants import HOSTS, Variant, server_security
 
 IMAGE = "zookeeper:3.9.3"

@@ -9,12 +9,12 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any, get_args, get_origin, get_type_hints
 
+from kafka_zk.rebalance import events as group_events
+from kafka_zk.rebalance.events import GroupEvent, RebalanceEvent
+from kafka_zk.registry import events as registry_events
+from kafka_zk.registry.events import RegistryEvent
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline import events as seen_events
-from rebalance import events as group_events
-from rebalance.events import GroupEvent, RebalanceEvent
-from registry import events as registry_events
-from registry.events import RegistryEvent
-from storage.types import TopicPartition
 
 _BASES = (RebalanceEvent, RegistryEvent)
 EVENT_TYPES: dict[str, type[GroupEvent]] = {

@@ -6,8 +6,8 @@ The members' own events are those of ``rebalance.events`` and ``registry.events`
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from registry.events import RegistryEvent
-from storage.types import TopicPartition
+from kafka_zk.registry.events import RegistryEvent
+from kafka_zk.storage.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

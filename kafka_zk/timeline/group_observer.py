@@ -10,19 +10,19 @@ from functools import partial
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
+from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.consumers import ConsumerRegistry, Members
+from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, SessionLost
+from kafka_zk.registry.events import wall_clock_ms
+from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.watches import ChildrenWatcher, Watcher
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.events import AssignmentSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
-from rebalance.events import GroupEvent
-from registry.client import RegistryClient
-from registry.consumers import ConsumerRegistry, Members
-from registry.errors import ConnectionLoss, InvalidZnode, SessionLost
-from registry.events import wall_clock_ms
-from registry.group_assignments import GroupAssignmentRegistry
-from registry.offsets import OffsetRegistry
-from registry.pipeline import found
-from registry.watches import ChildrenWatcher, Watcher
-from registry.znodes import consumers as znodes
-from registry.znodes.group_assignment import GroupAssignment
-from storage.types import TopicPartition
 
 _log = Logger()
 OBSERVER = "observer"

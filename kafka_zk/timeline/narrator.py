@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import singledispatchmethod
 
+from kafka_zk.rebalance import events as group
+from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import Reread, SessionChanged, WatchArmed, WatchFired
+from kafka_zk.registry.znodes.consumers import consumer_of
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline import events as seen
-from rebalance import events as group
-from rebalance.events import GroupEvent
-from registry.client import EventType
-from registry.events import Reread, SessionChanged, WatchArmed, WatchFired
-from registry.znodes.consumers import consumer_of
-from storage.types import TopicPartition
 
 _GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")
 
@@ -93,7 +93,7 @@ class Narrator:
 
     @sentence.register
     def _(self, event: group.Released) -> str | None:
-        others = f"; {listed(event.not_ours)} was not its own any more" if event.not_ours else ""
+        others = f"; {listed(event.not_ours)} was no longer its own" if event.not_ours else ""
         return f"releases {listed(event.partitions)}{others}"
 
     @sentence.register
@@ -124,16 +124,20 @@ class Narrator:
         return f"has lost {listed(event.partitions)}: {event.cause}"
 
     @sentence.register
+    def _(self, event: group.OffsetsOutdated) -> str | None:
+        return f"WARNING: {event.cause}, the offsets of {listed(event.partitions)} are invalid"
+
+    @sentence.register
     def _(self, event: group.DeliverySuspended) -> str | None:
-        return "pauses: the connection to ZooKeeper is in doubt"
+        return "pauses: the connection to ZooKeeper is suspended"
 
     @sentence.register
     def _(self, event: group.DeliveryResumed) -> str | None:
-        return "goes on: the session survived"
+        return "continues: the session survived"
 
     @sentence.register
     def _(self, event: group.LeaseEnded) -> str | None:
-        return "hands out nothing: its lease ended"
+        return "delivers nothing: its lease has expired"
 
     @sentence.register
     def _(self, event: group.GenerationWritten) -> str | None:
@@ -141,7 +145,11 @@ class Narrator:
 
     @sentence.register
     def _(self, event: group.StaticMemberAway) -> str | None:
-        return f"keeps the place of {self._member(event.consumer_id)}"
+        return f"keeps the partitions of static member {self._member(event.consumer_id)}"
+
+    @sentence.register
+    def _(self, event: group.PlaceNotKept) -> str | None:
+        return f"WARNING: {event.cause}"
 
     @sentence.register
     def _(self, event: group.GroupNotUnderstood) -> str | None:

@@ -8,8 +8,7 @@ order of their times. Pure. Tests: tests/kafka_zk/timeline/test_rebalances.py.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka_zk.timeline.events import MemberGone, MemberSeen
-from rebalance.events import (
+from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
     GenerationWritten,
@@ -20,9 +19,10 @@ from rebalance.events import (
     RebalanceFinished,
     RebalanceStarted,
 )
-from registry.client import EventType
-from registry.events import WatchFired
-from storage.types import TopicPartition
+from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import WatchFired
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.events import MemberGone, MemberSeen
 
 
 class Silence(NamedTuple):

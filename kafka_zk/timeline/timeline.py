@@ -95,12 +95,12 @@ class Timeline:
     def _silence(self, silence: Silence) -> str:
         before = self._short(silence.before)
         if silence.after is None:
-            return f"{listed([silence.partition])} stopped with {before}; nobody is left to take it"
+            return f"{listed([silence.partition])} stopped with {before}; no member is left to take it"
         after = self._short(silence.after)
         path = f"{before} → {after}" if before != after else f"stays with {after}"
         if silence.silent_ms is None:
-            return f"{listed([silence.partition])} was taken over before its owner's end was noticed here ({path})"
-        since = " after the end of its owner was noticed" if silence.noticed else ""
+            return f"{listed([silence.partition])} was taken over before its owner was seen to be gone ({path})"
+        since = " after its owner was seen to be gone" if silence.noticed else ""
         return f"{listed([silence.partition])} silent for {silence.silent_ms} ms{since} ({path})"
 
     def _short(self, member: str) -> str:

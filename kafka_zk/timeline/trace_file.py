@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from kafka_zk.rebalance.events import GroupEvent
 from kafka_zk.timeline.event_codec import UnknownEvent, decode, encode
-from rebalance.events import GroupEvent
 
 SUFFIX = ".jsonl"
 

@@ -9,8 +9,8 @@ What is where:
 
 from collections.abc import Iterable, Mapping
 
-from registry.znodes import json_codec
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes import json_codec
+from kafka_zk.storage.types import TopicPartition
 
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
@@ -37,7 +37,8 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, list[int]]:
     path = REASSIGN_PARTITIONS
     return {
         TopicPartition(
-            json_codec.text(path, entry, "topic"), json_codec.integer(path, entry, "partition")
+            json_codec.text(path, entry, "topic"),
+            json_codec.integer(path, entry, "partition", within=json_codec.PARTITIONS),
         ): json_codec.integer_list(path, "replicas", entry.get("replicas"))
         for entry in json_codec.object_list(path, json_codec.decode_object(path, data), "partitions")
     }
@@ -52,6 +53,9 @@ def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
 def decode_partitions(path: str, data: bytes | None) -> set[TopicPartition]:
     """Raises InvalidZnode."""
     return {
-        TopicPartition(json_codec.text(path, entry, "topic"), json_codec.integer(path, entry, "partition"))
+        TopicPartition(
+            json_codec.text(path, entry, "topic"),
+            json_codec.integer(path, entry, "partition", within=json_codec.PARTITIONS),
+        )
         for entry in json_codec.object_list(path, json_codec.decode_object(path, data), "partitions")
     }

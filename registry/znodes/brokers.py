@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from registry.errors import InvalidZnode
-from registry.znodes import json_codec
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import json_codec
 
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQUENCE = "/brokers/seqid"
 CURRENT_VERSION = 5
 
-_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]+)")
+_ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})")
 
 
 class EndPoint(NamedTuple):
@@ -112,7 +112,7 @@ def decode(broker_id: int, data: bytes | None) -> BrokerInfo:
         endpoints,
         json_codec.optional_text(path, document, "rack"),
         json_codec.integer(path, document, "jmx_port", -1),
-        json_codec.integer(path, document, "timestamp", -1),
+        json_codec.integer(path, document, "timestamp", -1, json_codec.INT64),
         _features(path, document),
         version,
     )
@@ -129,14 +129,16 @@ def _endpoints(path: str, document: Mapping[str, Any], version: int) -> tuple[En
     protocols = json_codec.string_map(path, document, "listener_security_protocol_map")
     endpoints = []
     for entry in listed:
-        match = _ENDPOINT.fullmatch(entry) if isinstance(entry, str) else None
+        fits = isinstance(entry, str) and len(entry) <= json_codec.LONGEST_TEXT_BYTES // 4
+        match = _ENDPOINT.fullmatch(entry) if fits else None
         if match is None:
-            raise InvalidZnode(f"{path}: {entry!r} is not an endpoint like PLAINTEXT://host:9092")
+            raise InvalidZnode(f"{path}: {json_codec.shown(entry)} is not an endpoint like PLAINTEXT://host:9092")
         name = match[1]
         protocol = protocols.get(name) if version >= 4 else name
         if protocol is None:
             raise InvalidZnode(f"{path}: listener {name!r} has no security protocol")
-        endpoints.append(EndPoint(name, protocol, match[2], int(match[3])))
+        port = json_codec.in_range(path, "a port", int(match[3]), json_codec.INT32)
+        endpoints.append(EndPoint(name, protocol, match[2], port))
     return tuple(endpoints)
 
 
@@ -146,8 +148,8 @@ def _features(path: str, document: Mapping[str, Any]) -> dict[str, tuple[int, in
         raise InvalidZnode(f"{path}: 'features' must be an object of objects")
     return {
         name: (
-            json_codec.integer(path, versions, "min_version", 1),
-            json_codec.integer(path, versions, "max_version"),
+            json_codec.integer(path, versions, "min_version", 1, json_codec.INT16),
+            json_codec.integer(path, versions, "max_version", within=json_codec.INT16),
         )
         for name, versions in listed.items()
     }

@@ -1,6 +1,6 @@
 """``/cluster/id``: ``{"version":"1","id":"<22 characters>"}`` (0.10.1). Only here the version is a string."""
 
-from registry.znodes import json_codec
+from kafka_zk.registry.znodes import json_codec
 
 CLUSTER = "/cluster"
 CLUSTER_ID = "/cluster/id"

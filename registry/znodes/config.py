@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from registry.errors import InvalidZnode
-from registry.znodes import json_codec
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import json_codec
 
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "config_change_"
@@ -28,6 +28,13 @@ class ConfigChange(NamedTuple):
 
     entity_type: str
     entity_name: str
+
+
+class EntityConfig(NamedTuple):
+    """``values`` that could be read, and in sentences that name the znode what could not."""
+
+    values: dict[str, str]
+    faults: tuple[str, ...] = ()
 
 
 def entity_type_path(entity_type: str) -> str:
@@ -52,14 +59,28 @@ def encode(config: Mapping[str, str]) -> bytes:
     return json_codec.encode({"version": 1, "config": dict(config)})
 
 
-def decode(path: str, data: bytes | None) -> dict[str, str]:
-    """The config; empty data (a parent that an old tool made) is an empty config. Raises InvalidZnode."""
+def decode(path: str, data: bytes | None) -> EntityConfig:
+    """The config, as Kafka reads it: what is not JSON, or has no object 'config', is empty, whatever its version.
+
+    Null and empty data (a parent that an old tool made) are an empty config without a fault.
+    Source: ConfigEntityZNode.decode in Kafka 3.9, which fails at a value that is no string; here it is left out.
+    """
     if not data:
-        return {}
-    document = json_codec.decode_object(path, data)
-    if json_codec.version(path, document) != 1:
-        raise InvalidZnode(f"{path}: version {document['version']} is not known")
-    return json_codec.string_map(path, document, "config")
+        return EntityConfig({})
+    try:
+        listed = json_codec.decode_object(path, data).get("config")
+        if not isinstance(listed, dict):
+            raise InvalidZnode(f"{path}: 'config' must be an object")
+    except InvalidZnode as error:
+        return EntityConfig({}, (f"{error}; it is read as empty",))
+    values: dict[str, str] = {}
+    faults: list[str] = []
+    for key in listed:
+        try:
+            values[key] = json_codec.text(path, listed, key)
+        except InvalidZnode as error:
+            faults.append(str(error))
+    return EntityConfig(values, tuple(faults))
 
 
 def encode_change(change: ConfigChange) -> bytes:
@@ -71,7 +92,7 @@ def decode_change(path: str, data: bytes | None) -> ConfigChange:
     """Any historic version. Raises InvalidZnode."""
     document = json_codec.decode(path, data)
     if isinstance(document, str):
-        return _change(path, "topics", document)
+        return _change(path, "topics", json_codec.text(path, {"topic": document}, "topic"))
     if not isinstance(document, dict):
         raise InvalidZnode(f"{path}: a JSON object is expected")
     version = json_codec.version(path, document)
@@ -86,6 +107,8 @@ def decode_change(path: str, data: bytes | None) -> ConfigChange:
 
 
 def _change(path: str, entity_type: str, entity_name: str) -> ConfigChange:
-    if entity_type not in ENTITY_TYPES or not entity_name:
-        raise InvalidZnode(f"{path}: {entity_type}/{entity_name} is not an entity that has a config")
+    names_no_znode = any(part in ("", ".", "..") for part in entity_name.split("/")) or "\0" in entity_name
+    if entity_type not in ENTITY_TYPES or names_no_znode:
+        entity = json_codec.shown(f"{entity_type}/{entity_name}")
+        raise InvalidZnode(f"{path}: {entity} is not an entity that has a config")
     return ConfigChange(entity_type, entity_name)

@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from registry.errors import InvalidZnode
-from registry.znodes import json_codec
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import json_codec
 
 CONSUMERS = "/consumers"
 STATIC = "static"
@@ -150,7 +150,7 @@ def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
     plain = ConsumerRegistration(
         {topic: json_codec.integer(path, listed, topic) for topic in listed},
         json_codec.text(path, document, "pattern"),
-        json_codec.integer(path, document, "timestamp", -1),
+        json_codec.integer(path, document, "timestamp", -1, json_codec.INT64),
     )
     try:
         return _with_announcement(path, plain, document.get(_ANNOUNCEMENT, {}))
@@ -166,7 +166,9 @@ def _with_announcement(path: str, plain: ConsumerRegistration, announcement: obj
         plain,
         strategies=tuple(json_codec.text_list(path, "strategies", announcement.get("strategies", []))),
         instance_id=json_codec.optional_text(path, announcement, "instance"),
-        instance_timeout_ms=json_codec.integer(path, announcement, "instance_timeout_ms") if has_timeout else None,
+        instance_timeout_ms=json_codec.integer(path, announcement, "instance_timeout_ms", within=json_codec.INT64)
+        if has_timeout
+        else None,
     )
 
 

@@ -9,11 +9,12 @@ Keys by version:
 
 from dataclasses import dataclass
 
-from registry.errors import InvalidZnode
-from registry.znodes import json_codec
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import json_codec
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
+EPOCHS = range(2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,12 @@ def decode(data: bytes | None) -> ControllerClaim:
     """Any historic version. Raises InvalidZnode."""
     document = json_codec.decode(CONTROLLER, data)
     if type(document) is int:
-        return ControllerClaim(document)
+        return ControllerClaim(json_codec.in_range(CONTROLLER, "the broker id", document, json_codec.INT32))
     if not isinstance(document, dict):
         raise InvalidZnode(f"{CONTROLLER}: a JSON object is expected")
     return ControllerClaim(
         json_codec.integer(CONTROLLER, document, "brokerid"),
-        json_codec.integer(CONTROLLER, document, "timestamp", -1),
+        json_codec.integer(CONTROLLER, document, "timestamp", -1, json_codec.INT64),
         json_codec.integer(CONTROLLER, document, "kraftControllerEpoch", -1),
     )
 
@@ -56,5 +57,5 @@ def encode_epoch(epoch: int) -> bytes:
 
 
 def decode_epoch(data: bytes | None) -> int:
-    """Raises InvalidZnode."""
-    return json_codec.integer_text(CONTROLLER_EPOCH, data)
+    """An epoch to which one can be added, as the next controller does. Raises InvalidZnode."""
+    return json_codec.integer_text(CONTROLLER_EPOCH, data, EPOCHS)

@@ -9,8 +9,8 @@ By version:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from registry.errors import InvalidZnode
-from registry.znodes import json_codec
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import json_codec
 
 FEATURE = "/feature"
 DISABLED = 0
@@ -48,5 +48,8 @@ def decode(data: bytes | None) -> FinalizedFeatures:
     status = json_codec.integer(FEATURE, document, "status")
     if status not in (DISABLED, ENABLED):
         raise InvalidZnode(f"{FEATURE}: status {status} is not known")
-    levels = {name: json_codec.integer(FEATURE, entry, "max_version_level") for name, entry in listed.items()}
+    levels = {
+        name: json_codec.integer(FEATURE, entry, "max_version_level", within=json_codec.INT16)
+        for name, entry in listed.items()
+    }
     return FinalizedFeatures(levels, status, version)

@@ -11,10 +11,10 @@ advice: who owns a partition is decided by the owner znode alone.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from registry.errors import InvalidZnode, RequestTooLarge
-from registry.znodes import json_codec
-from registry.znodes.consumers import group_path
-from storage.types import TopicPartition
+from kafka_zk.registry.errors import InvalidZnode, RequestTooLarge
+from kafka_zk.registry.znodes import json_codec
+from kafka_zk.registry.znodes.consumers import group_path
+from kafka_zk.storage.types import TopicPartition
 
 SIZE_LIMIT_BYTES = 1_000_000  # under the packet limit (1,048,575) with room for the path and the request's header
 
@@ -80,9 +80,9 @@ def decode(path: str, data: bytes | None) -> GroupAssignment:
             if number != _NOBODY:
                 assignment[TopicPartition(topic, partition)] = threads[number]
     return GroupAssignment(
-        json_codec.integer(path, document, "generation"),
+        json_codec.integer(path, document, "generation", within=json_codec.INT64),
         json_codec.text(path, document, "strategy"),
         json_codec.text(path, document, "leader"),
         assignment,
-        {member: json_codec.integer(path, static, member) for member in static},
+        {member: json_codec.integer(path, static, member, within=json_codec.INT64) for member in static},
     )

@@ -2,7 +2,8 @@
 
 Brokers and consumers up to 0.10 parse every JSON number as a 32-bit integer and reject the whole document otherwise, so
 every value that can exceed 2^31-1 (timestamps, producer ids) is written as a string; readers here take both forms.
-Everything that cannot be understood raises InvalidZnode with the path in its message.
+Everything that cannot be understood raises InvalidZnode with the path in its message. That includes numbers and texts
+beyond the type that Kafka has for their field: they could not be told to a broker or a client.
 """
 
 import json
@@ -10,9 +11,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from registry.errors import InvalidZnode
+from kafka_zk.registry.errors import InvalidZnode
+
+INT8 = range(-(2**7), 2**7)
+INT16 = range(-(2**15), 2**15)
+INT32 = range(-(2**31), 2**31)
+INT64 = range(-(2**63), 2**63)
+PARTITIONS = range(2**31)
+"""What a partition's number may be."""
+
+LONGEST_TEXT_BYTES = 2**15 - 1  # of Kafka's STRING
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
+_LONGEST_NUMBER = 19  # digits
+_SHOWN_CHARACTERS = 60
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -40,29 +52,59 @@ def decode_object(path: str, data: bytes | None) -> dict[str, Any]:
     return document
 
 
-def integer(path: str, document: Mapping[str, Any], key: str, default: int | None = None) -> int:
+def integer(
+    path: str, document: Mapping[str, Any], key: str, default: int | None = None, within: range = INT32
+) -> int:
     """A number, written as a JSON integer or as a string of digits. Raises InvalidZnode."""
     value = document.get(key, default)
     if type(value) is int:
-        return value
-    if isinstance(value, str) and _INTEGER.fullmatch(value):
-        return int(value)
-    raise InvalidZnode(f"{path}: {key!r} must be an integer, not {value!r}")
+        number = value
+    elif isinstance(value, str) and _INTEGER.fullmatch(value):
+        number = int(value)
+    else:
+        raise InvalidZnode(f"{path}: {key!r} must be an integer, not {shown(value)}")
+    return in_range(path, repr(key), number, within)
 
 
-def integer_text(path: str, data: bytes | None) -> int:
+def integer_text(path: str, data: bytes | None, within: range = INT64) -> int:
     """A znode that is not JSON but a decimal number. Raises InvalidZnode."""
     number = (data or b"").decode(errors="replace").strip()
     if not _INTEGER.fullmatch(number):
-        raise InvalidZnode(f"{path}: {data!r} is not a number")
-    return int(number)
+        raise InvalidZnode(f"{path}: {shown(data)} is not a number")
+    return in_range(path, "the number", int(number), within)
+
+
+def number_of(name: str, within: range) -> int | None:
+    """The number that a key or a znode's name is, as Kafka writes it; None where it is none."""
+    if not (name.isascii() and name.isdigit() and len(name) <= _LONGEST_NUMBER):
+        return None
+    number = int(name)
+    return number if number in within and str(number) == name else None
+
+
+def in_range(path: str, name: str, number: int, within: range) -> int:
+    """The number. Raises InvalidZnode when it is not within the range."""
+    if number not in within:
+        raise InvalidZnode(f"{path}: {name} must be from {within[0]} to {within[-1]}, not {shown(number)}")
+    return number
+
+
+def shown(value: object) -> str:
+    """A value as it stands in a message: not more of it than helps."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int with thousands of digits
+        return "a huge number"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 def text(path: str, document: Mapping[str, Any], key: str, default: str | None = None) -> str:
     """A string. Raises InvalidZnode."""
     value = document.get(key, default)
     if not isinstance(value, str):
-        raise InvalidZnode(f"{path}: {key!r} must be a string, not {value!r}")
+        raise InvalidZnode(f"{path}: {key!r} must be a string, not {shown(value)}")
+    if len(value) * 4 > LONGEST_TEXT_BYTES < len(value.encode()):
+        raise InvalidZnode(f"{path}: {key!r} is longer than {LONGEST_TEXT_BYTES} bytes")
     return value
 
 
@@ -80,9 +122,9 @@ def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, st
 
 
 def integer_list(path: str, key: str, value: object) -> list[int]:
-    """A list of JSON integers. Raises InvalidZnode."""
-    if not isinstance(value, list) or not all(type(entry) is int for entry in value):
-        raise InvalidZnode(f"{path}: {key!r} must be a list of integers")
+    """A list of JSON integers of 32 bits. Raises InvalidZnode."""
+    if not isinstance(value, list) or not all(type(entry) is int and entry in INT32 for entry in value):
+        raise InvalidZnode(f"{path}: {key!r} must be a list of integers of 32 bits, not {shown(value)}")
     return value
 
 

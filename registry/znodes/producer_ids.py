@@ -5,10 +5,11 @@ The bounds are longs, hence strings. Empty data means that no block was given ou
 
 from typing import NamedTuple
 
-from registry.znodes import json_codec
+from kafka_zk.registry.znodes import json_codec
 
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 BLOCK_SIZE = 1000
+PRODUCER_IDS = range(2**63)
 
 
 class ProducerIdBlock(NamedTuple):
@@ -37,6 +38,6 @@ def decode(data: bytes | None) -> ProducerIdBlock | None:
     document = json_codec.decode_object(PRODUCER_ID_BLOCK, data)
     return ProducerIdBlock(
         json_codec.integer(PRODUCER_ID_BLOCK, document, "broker"),
-        json_codec.integer(PRODUCER_ID_BLOCK, document, "block_start"),
-        json_codec.integer(PRODUCER_ID_BLOCK, document, "block_end"),
+        json_codec.integer(PRODUCER_ID_BLOCK, document, "block_start", within=PRODUCER_IDS),
+        json_codec.integer(PRODUCER_ID_BLOCK, document, "block_end", within=PRODUCER_IDS),
     )

@@ -10,30 +10,39 @@ State, always version 1: controller_epoch, leader (-1 = none), leader_epoch, isr
 it is not 0 (3.2). The state znode's own ZooKeeper version is the partition epoch.
 """
 
+import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from registry.errors import InvalidZnode
-from registry.znodes import json_codec
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import json_codec
 
 TOPICS = "/brokers/topics"
+
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+_NO_ID = bytes(16)
 
 Replicas = dict[int, list[int]]  # partition -> broker ids, the preferred leader first
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """Who replicates what. ``adding``/``removing`` hold only the partitions that are being reassigned."""
+    """Who replicates what. ``adding``/``removing`` hold only the partitions that are being reassigned.
+
+    ``faults`` says, in sentences that name the znode, which entries were left out because they cannot be understood.
+    """
 
     partitions: Replicas
     topic_id: str | None = None
     adding: Replicas = field(default_factory=dict)
     removing: Replicas = field(default_factory=dict)
+    faults: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionState:
+class LeaderIsrAndControllerEpoch:
     """The last decision about a partition; ``zk_version`` is the znode's version (-1 when not read from one)."""
 
     leader: int
@@ -74,20 +83,26 @@ def encode_assignment(assignment: TopicAssignment) -> bytes:
 
 
 def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
-    """Any historic version; partitions come sorted. Raises InvalidZnode."""
+    """Any historic version; partitions come sorted.
+
+    An entry that cannot be understood is left out and named in ``faults``; without 'partitions' there is nothing to
+    understand. Raises InvalidZnode.
+    """
     path = topic_path(topic)
     document = json_codec.decode_object(path, data)
-    if "partitions" not in document:
-        raise InvalidZnode(f"{path}: 'partitions' is missing")
+    if not isinstance(document.get("partitions"), dict):
+        raise InvalidZnode(f"{path}: 'partitions' must be an object")
+    faults: list[str] = []
     return TopicAssignment(
-        _decode_replicas(path, document, "partitions"),
-        json_codec.optional_text(path, document, "topic_id"),
-        _decode_replicas(path, document, "adding_replicas"),
-        _decode_replicas(path, document, "removing_replicas"),
+        _decode_replicas(path, document, "partitions", faults),
+        _decode_topic_id(path, document, faults),
+        _decode_replicas(path, document, "adding_replicas", faults),
+        _decode_replicas(path, document, "removing_replicas", faults),
+        tuple(faults),
     )
 
 
-def encode_state(state: PartitionState) -> bytes:
+def encode_state(state: LeaderIsrAndControllerEpoch) -> bytes:
     document: dict[str, Any] = {
         "controller_epoch": state.controller_epoch,
         "leader": state.leader,
@@ -100,16 +115,16 @@ def encode_state(state: PartitionState) -> bytes:
     return json_codec.encode(document)
 
 
-def decode_state(topic: str, partition: int, data: bytes | None, zk_version: int = -1) -> PartitionState:
+def decode_state(topic: str, partition: int, data: bytes | None, zk_version: int = -1) -> LeaderIsrAndControllerEpoch:
     """Raises InvalidZnode."""
     path = state_path(topic, partition)
     document = json_codec.decode_object(path, data)
-    return PartitionState(
+    return LeaderIsrAndControllerEpoch(
         json_codec.integer(path, document, "leader"),
         json_codec.integer_list(path, "isr", document.get("isr")),
         json_codec.integer(path, document, "leader_epoch"),
         json_codec.integer(path, document, "controller_epoch"),
-        json_codec.integer(path, document, "leader_recovery_state", 0),
+        json_codec.integer(path, document, "leader_recovery_state", 0, json_codec.INT8),
         zk_version,
     )
 
@@ -118,13 +133,32 @@ def _encode_replicas(replicas: Mapping[int, list[int]]) -> dict[str, list[int]]:
     return {str(partition): replicas[partition] for partition in sorted(replicas)}
 
 
-def _decode_replicas(path: str, document: Mapping[str, Any], key: str) -> Replicas:
+def _decode_replicas(path: str, document: Mapping[str, Any], key: str, faults: list[str]) -> Replicas:
     listed = document.get(key, {})
     if not isinstance(listed, dict):
-        raise InvalidZnode(f"{path}: {key!r} must be an object")
+        faults.append(f"{path}: {key!r} must be an object")
+        return {}
     replicas: Replicas = {}
     for partition, broker_ids in listed.items():
-        if not (partition.isascii() and partition.isdigit()):
-            raise InvalidZnode(f"{path}: {partition!r} is not a partition number")
-        replicas[int(partition)] = json_codec.integer_list(path, key, broker_ids)
+        number = json_codec.number_of(partition, json_codec.PARTITIONS)
+        if number is None:
+            faults.append(f"{path}: {json_codec.shown(partition)} in {key!r} is not a partition number")
+            continue
+        try:
+            replicas[number] = json_codec.integer_list(path, partition, broker_ids)
+        except InvalidZnode as error:
+            faults.append(str(error))
     return dict(sorted(replicas.items()))
+
+
+def _decode_topic_id(path: str, document: Mapping[str, Any], faults: list[str]) -> str | None:
+    """In the one spelling that Kafka writes; None when there is none, or something else in its place."""
+    text = document.get("topic_id")
+    if text is None:
+        return None
+    if isinstance(text, str) and _TOPIC_ID.fullmatch(text):
+        raw = base64.urlsafe_b64decode(text + "==")
+        if raw != _NO_ID:
+            return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    faults.append(f"{path}: {json_codec.shown(text)} is not a topic id")
+    return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 
 DECODINGS = ("json", "avro", "string")
 FORMATS = ("parquet", "json", "csv")

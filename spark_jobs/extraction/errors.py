@@ -1,6 +1,6 @@
 """Why an extraction did not happen; each is one sentence; exit codes are in ``spark_jobs/extract.py``."""
 
-from spark_jobs.errors import SourceError
+from kafka_zk.spark_jobs.errors import SourceError
 
 
 class ExtractionFailed(SourceError):

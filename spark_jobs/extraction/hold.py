@@ -4,21 +4,21 @@ The claims' tokens (versions of the offset znodes) are what every write depends 
 Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/test_extraction_protocol.py.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from registry.client import Create, Operation, RegistryClient, SetData
-from registry.consumers import ConsumerRegistry
-from registry.errors import ConnectionLoss, MultiFailed, NoNode, SessionLost
-from registry.offsets import OffsetRegistry
-from registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
-from registry.pipeline import ensure_paths
-from registry.session import until_answered
-from registry.znodes import consumers
-from registry.znodes.consumers import ConsumerRegistration
-from spark_jobs.extraction import manifest as manifests
-from spark_jobs.extraction.errors import ForeignCommit, GroupBusy
-from spark_jobs.extraction.manifest import Manifest
-from storage.types import TopicPartition
+from kafka_zk.registry.client import Create, Operation, RegistryClient, SetData
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, NoNode, SessionLost
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
+from kafka_zk.registry.pipeline import ensure_paths
+from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.znodes import consumers
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.spark_jobs.extraction import manifest as manifests
+from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.storage.types import TopicPartition
 
 ABSENT = -1  # the version of a manifest that is not there
 
@@ -48,6 +48,10 @@ class GroupHold:
         members = await self._members.members()
         own = members.get(self._consumer_id)
         return [name for name, each in members.items() if own is None or each.czxid < own.czxid]
+
+    async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """The group's offsets that are those of an earlier topic of the same name: a claim makes them -1."""
+        return await self._owners.outdated(partitions)
 
     async def claim(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Own the partitions; returns the group's offsets, -1 where there is none. Raises: GroupBusy."""

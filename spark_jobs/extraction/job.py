@@ -1,7 +1,7 @@
 """Extracting what is new of topics into a folder, exactly once: the driver of the protocol in ``steps.py``.
 
-    from spark_jobs.extraction.job import extract
-    from spark_jobs.extraction.planning import Extraction
+    from kafka_zk.spark_jobs.extraction.job import extract
+    from kafka_zk.spark_jobs.extraction.planning import Extraction
     report = extract(spark, Extraction(zookeeper="h:2181", group="lake", topics=("flights",), target="/data/flights"))
 
 Any number of times in one notebook. Everything that is remembered between runs is in ZooKeeper and in the folder.
@@ -13,23 +13,24 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from registry.errors import ConnectionLoss, ConnectionTimeout, SessionLost
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.registration import ghost_life_ms
-from spark_jobs.driver import Driver
-from spark_jobs.extraction import decoding
-from spark_jobs.extraction import manifest as manifests
-from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy, JavaDied, ZooKeeperLost
-from spark_jobs.extraction.hold import GroupHold
-from spark_jobs.extraction.lake import SparkLake, common_options
-from spark_jobs.extraction.manifest import Manifest, State
-from spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
-from spark_jobs.extraction.progress import Progress
-from spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
-from spark_jobs.offset_ranges import OffsetRange
-from spark_jobs.options import SourceOptions, parse
-from spark_jobs.session import java_answers
-from storage.types import TopicPartition
+from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, SessionLost
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.spark_jobs.driver import Driver
+from kafka_zk.spark_jobs.errors import DataLoss
+from kafka_zk.spark_jobs.extraction import decoding
+from kafka_zk.spark_jobs.extraction import manifest as manifests
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy, JavaDied, ZooKeeperLost
+from kafka_zk.spark_jobs.extraction.hold import GroupHold
+from kafka_zk.spark_jobs.extraction.lake import SparkLake, common_options
+from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
+from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
+from kafka_zk.spark_jobs.extraction.progress import Progress
+from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.options import SourceOptions, parse
+from kafka_zk.spark_jobs.session import java_answers
+from kafka_zk.storage.types import TopicPartition
 
 Observe = Callable[[Step, Phase], None]
 Note = Callable[[str], None]
@@ -141,7 +142,7 @@ class ExtractionRun:
         started_s = time.monotonic()
         try:
             self._step(Step.JOIN, self._join)
-            offsets = self._step(Step.CLAIM, lambda: run_blocking(self._hold.claim(self._cluster.partitions())))
+            offsets = self._step(Step.CLAIM, self._claim)
             found, left = self._step(Step.SETTLE, lambda: self._settle(offsets))
             planning = Planning(self._extraction, self._cluster.brokers, offsets)
             ranges = list(found.ranges) if left is Leftover.REPEAT else planning.new_ranges()
@@ -178,6 +179,17 @@ class ExtractionRun:
                 self._note(f"waits up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
                 waited_for = elders
             self._client.process(_POLL_MS)
+
+    def _claim(self) -> dict[TopicPartition, int]:
+        """Raises: GroupBusy, DataLoss."""
+        partitions = self._cluster.partitions()
+        for tp, offset in sorted(run_blocking(self._hold.outdated(partitions)).items()):
+            position = f"group {self._extraction.group} was at offset {offset} of {tp}"
+            happened = f"topic {tp.topic} was deleted and made again since {position}"
+            if self._extraction.fail_on_data_loss:
+                raise DataLoss(f"{happened} (--no-fail-on-data-loss goes on at its beginning)")
+            self._note(f"{happened}: goes on at its beginning")
+        return run_blocking(self._hold.claim(partitions))
 
     def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
         manifest = run_blocking(self._hold.read_manifest())

@@ -11,15 +11,15 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from spark_jobs.extraction import decoding
-from spark_jobs.extraction.errors import ExtractionFailed, WronglyAsked
-from spark_jobs.extraction.manifest import Manifest
-from spark_jobs.extraction.planning import Extraction
-from spark_jobs.extraction.progress import JobProgress, Progress
-from spark_jobs.extraction.spark_failure import first_line
-from spark_jobs.offset_ranges import OffsetRange
-from spark_jobs.offset_specs import format_offsets
-from spark_jobs.schema import COLUMNS
+from kafka_zk.spark_jobs.extraction import decoding
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, WronglyAsked
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
+from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.offset_specs import format_offsets
+from kafka_zk.spark_jobs.schema import COLUMNS
 
 
 def common_options(extraction: Extraction) -> dict[str, str]:

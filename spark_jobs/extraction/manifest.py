@@ -14,9 +14,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from registry.errors import InvalidZnode
-from registry.znodes import consumers, json_codec
-from spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import consumers, json_codec
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 
 STAGING_FOLDER = "_kafka_zk_staging"  # Spark passes over names with an underscore in front
 
@@ -103,5 +103,5 @@ def decode(where: str, data: bytes | None) -> Manifest:
         name=json_codec.text(where, document, "name"),
         staging=json_codec.text(where, document, "staging"),
         format=json_codec.text(where, document, "format"),
-        timestamp_ms=json_codec.integer(where, document, "timestamp"),
+        timestamp_ms=json_codec.integer(where, document, "timestamp", within=json_codec.INT64),
     )

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from registry.znodes.consumers import group_id_fault
-from spark_jobs import offset_ranges
-from spark_jobs.cluster_client import EARLIEST, LATEST
-from spark_jobs.errors import DataLoss
-from spark_jobs.extraction.errors import WronglyAsked
-from spark_jobs.extraction.steps import Leftover
-from spark_jobs.offset_ranges import OffsetRange
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes.consumers import group_id_fault
+from kafka_zk.spark_jobs import offset_ranges
+from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
+from kafka_zk.spark_jobs.errors import DataLoss
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.steps import Leftover
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.storage.types import TopicPartition
 
 
 class Brokers(Protocol):

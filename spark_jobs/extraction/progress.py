@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spark_jobs.offset_ranges import OffsetRange
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.storage.types import TopicPartition
 
 Progress = Callable[[Mapping[TopicPartition, tuple[int, int]]], None]
 """Told of each partition how many offsets are done, and of how many."""

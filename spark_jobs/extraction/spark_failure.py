@@ -5,7 +5,7 @@ Tests: tests/spark_jobs/extraction/test_spark_failure.py.
 
 import re
 
-_OURS = "spark_jobs.errors."
+_OURS = "kafka_zk.spark_jobs.errors."
 _CAUSE = "Caused by: "
 _EXCEPTION = re.compile(r"^(?:[\w$]+\.)+([\w$]*(?:Exception|Error)): ")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.bench.workloads import QUIET_RATE, BenchFailed, Client, Kind, Outcome, Workload
 from tests.peers import jars, java, perf
-from tests.peers.processes import pinned
+from tests.peers.processes import pinned, tied
 from tests.peers.targets import Target
 
 _TIMEOUT_S = 600
@@ -97,7 +97,7 @@ def _kcats(commands: list[list[str]], cores: str | None) -> tuple[list[bytes], f
         running = []
         for command, output in zip(commands, outputs, strict=True):
             with output.open("wb") as stream:
-                running.append(subprocess.Popen(pinned(command, cores), stdout=stream))
+                running.append(subprocess.Popen(tied(pinned(command, cores)), stdout=stream))
         try:
             codes = [process.wait(_TIMEOUT_S) for process in running]
         except subprocess.TimeoutExpired as late:
@@ -112,9 +112,9 @@ def _kcats(commands: list[list[str]], cores: str | None) -> tuple[list[bytes], f
 
 
 def _java(main_class: str, arguments: list[str], cores: str | None) -> str:
-    command = java.driver_command(jars.ORACLE_VERSION, main_class, arguments, _JVM_FLAGS)
+    command = tied(pinned(java.driver_command(jars.ORACLE_VERSION, main_class, arguments, _JVM_FLAGS), cores))
     try:
-        done = subprocess.run(pinned(command, cores), capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired as late:
         raise BenchFailed(f"client still runs after {_TIMEOUT_S} s") from late
     if done.returncode != 0:

@@ -17,10 +17,10 @@ from itertools import count as numbers
 import confluent_kafka
 import kafka
 
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.offsets import Commit, OffsetRegistry, Refused
-from registry.owners import Claim, Claimed, OwnerRegistry
-from storage.types import TopicPartition
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.offsets import Commit, OffsetRegistry, Refused
+from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
+from kafka_zk.storage.types import TopicPartition
 
 _BATCH = 500
 _POLL_TIMEOUT_S = 1.0

@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.log_validator import validate_batch
-from storage.record_batch import RecordBatchBuilder
-from storage.types import TopicPartition
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.log_validator import validate_batch
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import TopicPartition
 
 BATCH_BYTES = 32 * 1024
 SAMPLES = 300

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.znodes.brokers import broker_path
+from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.testing.clients import blocking_client
 from kafka_zk.testing.sessions import expire_session
-from registry.kazoo_blocking import run_blocking
-from registry.znodes.brokers import broker_path
-from storage.record_batch import RecordBatchBuilder
 from tests.bench import measure
 from tests.bench.partition_wire import Wire
 from tests.peers import apache_kafka, targets

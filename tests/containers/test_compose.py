@@ -14,8 +14,8 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.ports import can_listen
 from kafka_zk.embedded.probe import ask_broker
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.clients import create_topic
-from storage.types import TopicPartition
 from tests.containers import images
 from tests.integration.processes import wait_for
 from tests.peers import jars

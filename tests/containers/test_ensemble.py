@@ -11,10 +11,10 @@ import pytest
 from kafka_zk.client.errors import KafkaError
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.broker_container import ContainerCluster
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper_container import ZooKeeperContainer, ZooKeeperEnsemble
-from storage.types import TopicPartition
 from tests.integration.groups import Member, settled
 from tests.integration.processes import wait_for
 

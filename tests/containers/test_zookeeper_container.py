@@ -7,14 +7,14 @@ import pytest
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.health import Health, NoAnswer, NotAllowed, ask
 from kafka_zk.embedded.server_security import ServerSecurity
+from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.errors import AuthenticationFailed, NoAuth
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.security.zookeeper import DIGEST, JAAS_FILE, SSL, zookeeper_security
 from kafka_zk.testing.certificates import CertificateAuthority
 from kafka_zk.testing.variants import PASSWORD, USER, Variant, server_security, write_login
 from kafka_zk.testing.zookeeper import quick_cluster
 from kafka_zk.testing.zookeeper_container import TLS_PORT, ZooKeeperContainer
-from kafka_zk.zookeeper_security import DIGEST, JAAS_FILE, SSL, zookeeper_security
-from registry.client import SessionState
-from registry.errors import AuthenticationFailed, NoAuth
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from tests.containers import images
 from tests.integration.acls import ALL, OPEN, READ, znode_acls
 from tests.integration.processes import wait_for

@@ -15,9 +15,9 @@ from kafka_zk.protocol.fetch_request import read_fetch_request
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.produce import read_produce_request, read_produce_response
 from kafka_zk.protocol.request import parse_request_header
-from storage.errors import StorageError
-from storage.log_validator import validate_batch
-from storage.record_batch import decode_records
+from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.log_validator import validate_batch
+from kafka_zk.storage.record_batch import decode_records
 from tests.fuzz.frames import request, spoil
 
 INPUTS_PER_ROUND = 3000

@@ -21,7 +21,7 @@ from kafka_zk.protocol.produce import (
     read_produce_response,
     write_produce_request,
 )
-from storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.record_batch import RecordBatchBuilder
 from tests.fuzz.frames import TOPICS, FrameSource
 from tests.fuzz.target import BROKERS, Outcome, Target
 

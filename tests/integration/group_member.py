@@ -14,8 +14,8 @@ import sys
 import time
 
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
-from rebalance.driver import GroupDriver
-from rebalance.events import GroupEvent
+from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.rebalance.events import GroupEvent
 from tests.rebalance.checker import Fact, Kind, facts_of
 
 SESSION_TIMEOUT_MS = 4000

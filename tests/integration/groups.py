@@ -11,8 +11,8 @@ import pytest
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
-from rebalance.events import GroupEvent, MemberRegistered
-from storage.types import TopicPartition
+from kafka_zk.rebalance.events import GroupEvent, MemberRegistered
+from kafka_zk.storage.types import TopicPartition
 from tests.integration.processes import wait_for
 
 SESSION_TIMEOUT_MS = 4_000

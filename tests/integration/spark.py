@@ -19,7 +19,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     """A session of local[2] with the source registered. It ends with the module, so that two JVMs do not pile up."""
-    from spark_jobs.session import spark_session
+    from kafka_zk.spark_jobs.session import spark_session
 
     os.environ.update(LOCAL)
     session = spark_session("tests", "local[2]", SMALL)

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.process import ChildProcess
-from spark_jobs.session import prepare_environment
+from kafka_zk.spark_jobs.session import prepare_environment
 from tests.integration.processes import ENVIRON
 from tests.integration.spark import LOCAL
 

@@ -15,11 +15,12 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS, MakeCluster, MakeTopic, MakeZkClient, MakeZooKeeper
-from registry.client import RegistryClient
-from registry.errors import ConnectionLoss, NoNode
-from registry.kazoo_blocking import run_blocking
-from storage.types import TopicPartition
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.errors import ConnectionLoss, NoNode
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient, MakeZooKeeper
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.integration

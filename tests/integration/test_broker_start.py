@@ -1,6 +1,10 @@
 """How a broker finds its id and its folders, and what it says when it cannot start."""
 
+import errno
+import os
 import signal
+import socket
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -9,9 +13,9 @@ import pytest
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.ports import free_ports
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.storage.meta_properties import read_meta_properties
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper import Chroot
-from storage.meta_properties import read_meta_properties
 from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.integration
@@ -113,3 +117,40 @@ def test_a_broker_that_is_stopped_while_it_starts_ends_cleanly(make_broker: Make
     wait_for(lambda: not reached or reached in log.read_text(), reached)
     assert broker.stop() in (0, *(() if reached else (-signal.SIGTERM,)))
     assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.embedded
+def test_a_broker_whose_terminal_is_closed_ends_cleanly(make_broker: MakeBroker) -> None:
+    """SIGHUP is SIGTERM: the session is closed at once, the logs are flushed."""
+    broker = make_broker({})
+    serving(broker)
+    os.kill(broker.pid, signal.SIGHUP)
+    wait_for(lambda: not broker.alive, "the end")
+    assert broker.process.exit_code == 0
+    assert (broker.log_dir / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.embedded
+def test_a_broker_under_nohup_outlives_the_terminal(make_broker: MakeBroker) -> None:
+    broker = make_broker({})
+    broker.process.command[:0] = ["/usr/bin/env", "nohup"]
+    serving(broker)
+    os.kill(broker.pid, signal.SIGHUP)
+    create_topic(broker.bootstrap, "t", 1, {})
+    assert broker.stop() == 0
+
+
+@pytest.mark.embedded
+@pytest.mark.parametrize(("option", "refused"), [((), True), (("--metrics-host", "0.0.0.0"), False)])
+def test_metrics_are_served_where_the_listener_is_unless_asked(
+    make_broker: MakeBroker, option: tuple[str, ...], refused: bool
+) -> None:
+    """127.0.0.2 is this machine, too, and no address that the broker was told of."""
+    broker, port = make_broker({}), free_ports(1)[0]
+    broker.process.command += ["--metrics-port", str(port), *option]
+    serving(broker)
+    wait_for(lambda: "metrics are served" in broker.process.output(), "the line in the log")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        assert b"\nkafka_zk_reactor_longturns_total 0.0\n" in answer.read()
+    with socket.socket() as elsewhere:
+        assert (elsewhere.connect_ex(("127.0.0.2", port)) == errno.ECONNREFUSED) is refused

@@ -11,21 +11,23 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.registry.client import Create
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.pipeline import create_with_parents, results
+from kafka_zk.registry.znodes import consumers
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.znodes.topics import topic_path
+from kafka_zk.spark_jobs.errors import DataLoss
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from kafka_zk.spark_jobs.extraction.job import ExtractionRun, Note
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
+from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeZkClient
-from registry.client import Create
-from registry.consumers import ConsumerRegistry
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.offsets import OffsetRegistry
-from registry.pipeline import create_with_parents, results
-from registry.znodes import consumers
-from registry.znodes.consumers import ConsumerRegistration
-from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
-from spark_jobs.extraction.job import ExtractionRun, Note
-from spark_jobs.extraction.manifest import Manifest
-from spark_jobs.extraction.planning import Extraction, Report
-from spark_jobs.extraction.steps import POINTS, Phase, Step
-from spark_jobs.offset_ranges import OffsetRange
-from storage.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 
@@ -329,7 +331,7 @@ def test_of_two_runs_at_once_one_waits_for_the_other(world: World) -> None:
             client = world.new_client()
             extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/lake")
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("spark_jobs.extraction.job.ghost_life_ms", lambda timeout_ms: 0)
+                patch.setattr("kafka_zk.spark_jobs.extraction.job.ghost_life_ms", lambda timeout_ms: 0)
                 with pytest.raises(GroupBusy):
                     ExtractionRun(extraction, client, world.log, world.disk, lambda *_: None).run()
             refused.append((step, phase))
@@ -349,6 +351,25 @@ def test_it_goes_on_where_a_scala_consumer_stopped(world: World) -> None:
     report = world.run()
     assert [(each.from_offset, each.until_offset) for each in report.partitions] == [(12, 30), (0, 20)]
     assert world.client.get(consumers.offset_path(world.group, *T0)).get()[0] == b"30"  # type: ignore[attr-defined]
+
+
+def test_a_topic_that_was_made_again_is_not_read_from_the_old_offset(world: World) -> None:
+    """Its log has outgrown it. What the run missed of the old topic is gone, so it asks before it goes on."""
+    topic = topic_path("t")
+    run_blocking(create_with_parents(world.client, Create(topic, b'{"version":1,"partitions":{"0":[0],"1":[0]}}')))
+    world.run()
+    world.client.delete(topic).get()  # type: ignore[attr-defined]
+    run_blocking(create_with_parents(world.client, Create(topic, b'{"version":1,"partitions":{"0":[0],"1":[0]}}')))
+    world.log.ends = {T0: 100, T1: 90}
+    for _ in range(2):
+        with pytest.raises(DataLoss, match=r"topic t was deleted and made again since .* at offset 30 of t-0"):
+            world.run()
+    assert world.offsets() == {T0: 30, T1: 20}
+    told: list[str] = []
+    report = world.run(note=told.append, fail_on_data_loss=False)
+    assert [(each.from_offset, each.until_offset) for each in report.partitions] == [(0, 100), (0, 90)]
+    assert len(told) == 2 and world.offsets() == world.log.ends
+    world.client.delete(topic).get()  # type: ignore[attr-defined]
 
 
 def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -> None:

@@ -20,8 +20,8 @@ import pytest
 from kafka_zk.demo.flights import FILE, SCHEMA, find_flights, read_flights
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.spark_jobs.session import prepare_environment
 from kafka_zk.testing.plugin import MakeTopic
-from spark_jobs.session import prepare_environment
 from tests.integration.processes import ROOT, kafka_zk
 from tests.integration.spark import LOCAL, SMALL
 

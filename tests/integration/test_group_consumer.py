@@ -9,16 +9,20 @@ from collections.abc import Callable, Collection
 
 import pytest
 
+from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.consumer.errors import CommitRefused
 from kafka_zk.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.rebalance.events import OffsetsOutdated
+from kafka_zk.registry.client import ZnodeStat
+from kafka_zk.registry.errors import FencedInstanceId, NoNode
+from kafka_zk.registry.events import Reread
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.topics import topic_path
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
-from registry.errors import FencedInstanceId
-from registry.events import Reread
-from registry.kazoo_blocking import run_blocking
-from registry.znodes import consumers as znodes
-from storage.types import TopicPartition
 from tests.integration.groups import MakeMember, Member, make_member, settled, write
 from tests.integration.processes import wait_for
 
@@ -174,6 +178,83 @@ def test_a_new_topic_of_the_pattern_is_consumed(
     settled(member, partitions=3)
     write(kafka_zk_cluster, f"{prefix}.us", 2, 5)
     wait_for(lambda: member.count == 10, "records of the new topic")
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative"])
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(
+    stays: bool,
+    strategy: str,
+    kafka_zk_cluster: EmbeddedCluster,
+    make_topic: MakeTopic,
+    make_member: MakeMember,
+    make_zk_client: MakeZkClient,
+    group: str,
+) -> None:
+    """Its log has outgrown the old offset when the consumer gets there, or while nobody of the group was there."""
+    topic = make_topic(partitions=2)
+    options = {"group_id": group, "partition_assignment_strategy": strategy}
+    write(kafka_zk_cluster, topic, 2, 10)
+    member = make_member([topic], **options)
+    client = make_zk_client(kafka_zk_cluster.zookeeper_connect)
+    offset_paths = [znodes.offset_path(group, topic, number) for number in range(2)]
+
+    def committed() -> list[bytes | None]:
+        return [client.get(path).get()[0] for path in offset_paths]  # type: ignore[attr-defined]
+
+    wait_for(lambda: member.count == 20 and committed() == [b"10", b"10"], "the first topic")
+    if not stays:
+        member.close()
+    with BlockingAdmin(bootstrap_servers=kafka_zk_cluster.bootstrap) as admin:
+        admin.delete_topics([topic])
+        wait_for(lambda: client.exists(topic_path(topic)).get() is None, "the deletion")  # type: ignore[attr-defined]
+    make_topic(topic, partitions=2)
+    write(kafka_zk_cluster, topic, 2, 30)
+    if not stays:
+        member = make_member([topic], **options)
+    before = 20 if stays else 0
+    wait_for(lambda: member.count >= before + 60 and committed() == [b"30", b"30"], "all of the second topic")
+    assert [offsets[-30:] for offsets in member.offsets.values()] == [list(range(30))] * 2
+    if not stays:
+        assert {tp for event in member.events if isinstance(event, OffsetsOutdated) for tp in event.partitions} == set(
+            member.offsets
+        )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_owner_znode_that_is_removed_by_hand_is_claimed_again(
+    strategy: str,
+    kafka_zk_cluster: EmbeddedCluster,
+    make_topic: MakeTopic,
+    make_member: MakeMember,
+    make_zk_client: MakeZkClient,
+    group: str,
+) -> None:
+    topic = make_topic(partitions=4)
+    options = {"group_id": group, "partition_assignment_strategy": strategy}
+    members = [make_member([topic], **options) for _ in range(2)]
+    settled(*members, partitions=4)
+    client = make_zk_client(kafka_zk_cluster.zookeeper_connect)
+    paths = [znodes.owner_path(group, topic, number) for number in range(4)]
+
+    def owner_znodes() -> list[tuple[bytes, ZnodeStat]] | None:
+        try:
+            return [client.get(path).get() for path in paths]  # type: ignore[attr-defined]
+        except NoNode:
+            return None
+
+    wait_for(lambda: (found := owner_znodes()) and found == owner_znodes(), "the owner znodes of a settled group")
+    before = owner_znodes()
+    assert before
+    for path in paths[:3]:
+        client.delete(path).get()  # type: ignore[attr-defined]
+    wait_for(owner_znodes, "the owner znodes")
+    after = owner_znodes()
+    assert after
+    assert [data for data, _ in after] == [data for data, _ in before]
+    assert [new.czxid == old.czxid for (_, new), (_, old) in zip(after, before, strict=True)] == [False] * 3 + [True]
+    write(kafka_zk_cluster, topic, 4, 10)
+    wait_for(lambda: all_delivered(10, 4, *members), "records")
 
 
 def test_a_broker_restart_is_outlived(

@@ -17,14 +17,14 @@ import pytest
 
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.owners import OwnerRegistry
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from kafka_zk.testing.proxy import TcpProxy
-from registry.client import RegistryClient
-from registry.errors import RegistryError
-from registry.kazoo_blocking import run_blocking
-from registry.offsets import OffsetRegistry
-from registry.owners import OwnerRegistry
-from storage.types import TopicPartition
 from tests.integration.group_member import SESSION_TIMEOUT_MS
 from tests.integration.groups import write
 from tests.integration.processes import ENVIRON, ROOT, wait_for

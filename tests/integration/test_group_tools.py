@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
-from registry.consumers import ConsumerRegistry
-from registry.kazoo_blocking import run_blocking
 from tests.integration.groups import write
 from tests.integration.processes import TIMEOUT_S, kafka_zk, start, wait_for
 
@@ -152,7 +152,7 @@ def test_watch_without_traces_tells_what_can_be_seen_from_outside(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--topic", "t", "--offset", "5"), "--offset has no meaning with --group"),
+        (("--topic", "t", "--offset", "5"), "--offset cannot be used with --group"),
         (("--topic", "t", "--whitelist", "t"), "give one of --topic, --whitelist and --blacklist"),
         (("--topic", "t", "--consumer-property", "bootstrap.servers=h:1"), "bootstrap.servers: no such configuration"),
         (("--whitelist", "a["), "the topic filter 'a[' is not taken"),

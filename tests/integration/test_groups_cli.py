@@ -9,14 +9,14 @@ import pytest
 from kafka_zk.cli.main import run
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.owners import Claim, OwnerRegistry
+from kafka_zk.registry.pipeline import ensure_paths
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration, encode_registration, id_path, ids_path
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic, MakeZkClient
-from registry.client import RegistryClient
-from registry.kazoo_blocking import run_blocking
-from registry.offsets import OffsetRegistry
-from registry.owners import Claim, OwnerRegistry
-from registry.pipeline import ensure_paths
-from registry.znodes.consumers import ConsumerRegistration, encode_registration, id_path, ids_path
-from storage.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 

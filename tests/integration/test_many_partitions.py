@@ -1,12 +1,15 @@
 """A thousand partitions on one broker: made, listed, written to, restarted, killed, deleted, and few descriptors."""
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from storage.record_batch import RecordBatchBuilder
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.storage.record_batch import RecordBatchBuilder
 from tests.bench.measure import descriptor_count
 from tests.bench.partition_wire import Wire
 from tests.integration.processes import wait_for
@@ -22,11 +25,11 @@ OWN_DESCRIPTORS = 40
 """A broker's without partitions: sockets, epoll, standard streams, the lock of its folder, and some to spare."""
 
 
-def all_answer(cluster: EmbeddedCluster) -> dict[int, int]:
+def all_answer(cluster: EmbeddedCluster, partitions: Sequence[int] = ALL) -> dict[int, int]:
     """The log end of every partition, as soon as all of them are led."""
     with Wire(cluster.brokers[0].port, TIMEOUT_S) as wire:
-        wait_for(lambda: not wire.unanswered(TOPIC, ALL), "an answer for every partition", TIMEOUT_S)
-        return wire.end_offsets(TOPIC, ALL)
+        wait_for(lambda: not wire.unanswered(TOPIC, partitions), "an answer for every partition", TIMEOUT_S)
+        return wire.end_offsets(TOPIC, partitions)
 
 
 def test_a_thousand_partitions(make_cluster) -> None:  # type: ignore[no-untyped-def]
@@ -63,3 +66,54 @@ def test_a_thousand_partitions(make_cluster) -> None:  # type: ignore[no-untyped
         assert TOPIC.encode() not in wire.metadata()
     left = f"{TOPIC}-*[0-9]"  # not yet renamed for their deletion
     wait_for(lambda: not list(broker.log_dir.glob(left)), "the deletion of all folders", TIMEOUT_S)
+
+
+def test_long_work_never_looks_like_a_freeze(make_cluster, make_zk_client) -> None:  # type: ignore[no-untyped-def]
+    """5,000 partitions: made, written to, stopped, started, killed, started again, deleted, in a session of 6 s.
+
+    No turn of the reactor takes a second, so the watchdog has nothing to tell, and the session is never in danger.
+    """
+    cluster: EmbeddedCluster = make_cluster(1, {"zookeeper.session.timeout.ms": "6000"})
+    client: RegistryClient = make_zk_client(cluster.zookeeper_connect)
+    (broker,) = cluster.brokers
+    partitions = range(5000)
+
+    def session() -> int:
+        async def look() -> int:
+            stat = await client.exists("/brokers/ids/0")
+            return stat.ephemeral_owner if stat else 0
+
+        return run_blocking(look())
+
+    def nothing_was_told() -> None:
+        told = [line for line in broker.process.output().splitlines() if "kafka_zk.metrics.watchdog" in line]
+        assert not told, "\n".join(told)
+
+    first = session()
+    with Wire(broker.port, TIMEOUT_S) as wire:
+        wire.send_create([TOPIC], len(partitions), TIMEOUT_S * 1000)
+        wire.receive_create()
+    all_answer(cluster, partitions)
+    builder = RecordBatchBuilder()
+    builder.append(time.time_ns() // 1_000_000, None, b"value")
+    with Wire(broker.port, TIMEOUT_S) as wire:
+        for number in partitions[::500]:
+            wire.produce(TOPIC, partitions[number : number + 500], bytes(builder.build()))
+    assert session() == first
+    assert broker.stop(TIMEOUT_S) == 0
+    nothing_was_told()
+
+    cluster.restart_broker(0)
+    assert set(all_answer(cluster, partitions).values()) == {1}
+    nothing_was_told()
+
+    crashed_broker_returns(cluster)
+    second = session()
+    assert set(all_answer(cluster, partitions).values()) == {1}
+    with Wire(broker.port, TIMEOUT_S) as wire:
+        wait_for(lambda: TOPIC.encode() in wire.metadata(), "the topic in the broker's metadata", TIMEOUT_S)
+        wire.delete(TOPIC, TIMEOUT_S * 1000)
+    left = f"{TOPIC}-*[0-9]"
+    wait_for(lambda: not list(broker.log_dir.glob(left)), "the deletion of all folders", TIMEOUT_S)
+    assert session() == second
+    nothing_was_told()

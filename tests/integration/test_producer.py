@@ -14,8 +14,8 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.partitioners import partition_for_key
 from kafka_zk.producer.producer import Producer, ProducerRecord
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
-from storage.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 

@@ -34,7 +34,9 @@ def fresh_environment(folder: Path) -> Path:
     tested here, are those of the environment that runs the tests."""
     source = folder / "source"
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / package, source / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for file in FILES:
         shutil.copy(ROOT / file, source)
     run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source, cwd=folder)
@@ -47,14 +49,26 @@ def fresh_environment(folder: Path) -> Path:
     return python
 
 
+def folders_named_like_ours(project: Path) -> None:
+    """A project's own ``storage`` and so on, and a test that finds them beside what is installed."""
+    for name in PACKAGES[1:]:
+        (project / name).mkdir()
+        (project / name / "__init__.py").write_text(f"OWNER = 'the project, {name}'\n")
+    imports = "\n".join(f"import {name}, kafka_zk.{name}" for name in PACKAGES[1:])
+    checks = "\n".join(f"    assert {name}.OWNER == 'the project, {name}'" for name in PACKAGES[1:])
+    (project / "tests" / "test_names.py").write_text(f"{imports}\n\n\ndef test_names():\n{checks}\n")
+
+
 def test_a_project_of_somebody_else_tests_itself_with_the_installed_plugin(tmp_path: Path) -> None:
+    """Its own folders may have the names of ours: the distribution takes one name, ``kafka_zk``."""
     python = fresh_environment(tmp_path)
     project = tmp_path / "project"
     shutil.copytree(ROOT / "examples" / "project", project)
+    folders_named_like_ours(project)
     installed = run(python, "-c", "import kafka_zk; print(kafka_zk.__file__)", cwd=project)
     assert installed.startswith(str(tmp_path / "venv")), "the package as installed, not this tree"
     shown = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project)
-    assert "3 passed" in shown
+    assert "4 passed" in shown
 
 
 def test_without_docker_the_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:

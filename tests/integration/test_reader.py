@@ -10,8 +10,8 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.consumer.starts import Timestamp
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
-from storage.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 

@@ -1,4 +1,4 @@
-"""What the README says works: its blocks are run as they stand, on other ports.
+"""What README.md and docs/clients.md show works: their blocks are run as they stand, on other ports.
 
 A block is marked by a comment before it: ``runs: NAME`` says which test runs it, ``not run here: WHY`` excuses it.
 """
@@ -21,7 +21,9 @@ from tests.integration.spark import LOCAL
 
 pytestmark = pytest.mark.integration
 
-README = (ROOT / "README.md").read_text()
+TEXTS = {name: (ROOT / name).read_text() for name in ("README.md", "docs/clients.md")}
+UNMARKED = {"README.md": 1, "docs/clients.md": 0}
+"""Blocks that are no code: the picture."""
 BLOCK = re.compile(r"<!-- ([^>]*) -->\n```(\w+)\n(.*?)```", re.DOTALL)
 TIMEOUT_S = 900
 
@@ -34,8 +36,8 @@ class Running(NamedTuple):
 
 def blocks(name: str) -> list[str]:
     """The texts of the blocks with this mark."""
-    found = [text for mark, _, text in BLOCK.findall(README) if mark == f"runs: {name}"]
-    assert found, f"README has no block marked 'runs: {name}'"
+    found = [text for mark, _, text in BLOCK.findall("\n".join(TEXTS.values())) if mark == f"runs: {name}"]
+    assert found, f"no block is marked 'runs: {name}'"
     return found
 
 
@@ -91,9 +93,11 @@ def run_shell(text: str, running: Running) -> str:
     return done.stdout
 
 
-def test_every_block_is_marked() -> None:
-    assert README.count("```") == 2 * (len(BLOCK.findall(README)) + 1), "a block without a mark (the picture has none)"
-    assert {mark.split(":")[0] for mark, _, _ in BLOCK.findall(README)} == {"runs", "not run here"}
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_block_is_marked(name: str) -> None:
+    marked = BLOCK.findall(TEXTS[name])
+    assert TEXTS[name].count("```") == 2 * (len(marked) + UNMARKED[name]), "a block without a mark"
+    assert {mark.split(":")[0] for mark, _, _ in marked} == {"runs", "not run here"}
 
 
 def test_the_two_commands_are_targets_of_make() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS, MakeTopic
-from spark_jobs.extraction.job import extract
-from spark_jobs.extraction.planning import Extraction
-from spark_jobs.session import spark_session
+from kafka_zk.spark_jobs.extraction.job import extract
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.session import spark_session
+from kafka_zk.testing.plugin import MakeTopic
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.integration.extraction_process import EXECUTOR, MIDDLE, Kill, executors, killing_source
 from tests.integration.processes import wait_for
 from tests.integration.spark import SMALL

@@ -16,10 +16,10 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.spark_jobs.extraction.job import extract, plan
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.session import prepare_environment
 from kafka_zk.testing.plugin import MakeTopic
-from spark_jobs.extraction.job import extract, plan
-from spark_jobs.extraction.planning import Extraction
-from spark_jobs.session import prepare_environment
 from tests.integration.processes import ROOT, kafka_zk
 from tests.integration.spark import LOCAL, SMALL, spark  # noqa: F401
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 PROGRAM = """
 import sys
-from spark_jobs.session import spark_session
+from kafka_zk.spark_jobs.session import spark_session
 
 spark = spark_session("without java", "local[1]", {conf!r})
 frame = spark.read.format("kafka_zk").option("kafka.bootstrap.servers", sys.argv[1]).option("subscribe", sys.argv[2])

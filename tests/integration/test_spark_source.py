@@ -10,10 +10,10 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeTopic
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.offsets import OffsetRegistry
-from storage.types import TopicPartition
 from tests.integration.processes import wait_for
 from tests.integration.spark import spark  # noqa: F401
 

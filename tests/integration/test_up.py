@@ -1,6 +1,7 @@
 """``kafka-zk up``: what it prints, how it ends, what it keeps."""
 
 import os
+import pty
 import re
 import signal
 import socket
@@ -12,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from kafka_zk.embedded.ports import free_ports
-from tests.integration.processes import kafka_zk, kafka_zk_json, running, start, wait_for_end
+from tests.integration.processes import COMMAND, ENVIRON, kafka_zk, kafka_zk_json, running, start, wait_for_end
 
 pytestmark = pytest.mark.integration
 
@@ -79,6 +80,23 @@ def test_sigterm_stops_every_process_and_ends_with_0(up_two: Up) -> None:
     code, errors = up_two.end()
     assert (code, errors) == (0, "")
     assert not any(running(pid) for pid in (up_two.zookeeper_pid, *up_two.broker_pids))
+
+
+def test_a_closed_terminal_stops_every_process_cleanly(tmp_path: Path, port: int) -> None:
+    """The terminal sends SIGHUP, and nothing can be written to it any more."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        arguments = ["up", "--brokers", "1", "--port", str(port), "--data", str(tmp_path), "--zookeeper-port",
+                     str(free_ports(1)[0])]  # fmt: skip
+        os.execve(COMMAND[0], [*COMMAND, *arguments], ENVIRON)
+    with open(terminal, closefd=True) as lines:
+        shown = ""
+        while "ready" not in shown:
+            shown += lines.readline()
+    children = [int(found) for found in re.findall(r" pid (\d+)", shown)]
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert len(children) == 2 and not any(running(child) for child in children)
+    assert (tmp_path / "broker-0" / "data" / ".kafka_cleanshutdown").exists()
 
 
 def test_a_broker_that_dies_is_told_and_the_others_go_on(up_two: Up) -> None:

@@ -15,14 +15,14 @@ from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.registry.client import Create, SessionState
+from kafka_zk.registry.errors import AuthenticationFailed, ConnectionTimeout, NoAuth
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.security.zookeeper import DIGEST, JAAS_FILE, SSL, zookeeper_security
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.certificates import CertificateAuthority
 from kafka_zk.testing.plugin import MakeCluster, MakeZooKeeper
 from kafka_zk.testing.variants import PASSWORD, USER, Variant, server_security, write_login
-from kafka_zk.zookeeper_security import DIGEST, JAAS_FILE, SSL, zookeeper_security
-from registry.client import Create, SessionState
-from registry.errors import AuthenticationFailed, ConnectionTimeout, NoAuth
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from storage.types import TopicPartition
 from tests.integration.acls import ALL, OPEN, READ, Acl, znode_acls
 from tests.integration.processes import wait_for
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.peers import jars
+from tests.peers.processes import tied
 
 SOURCES = Path(__file__).resolve().parent / "java"
 _SHORT_LIVED = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
@@ -50,7 +51,7 @@ def run_tool(
     """
     command = tool_command(version, main_class, arguments)
     try:
-        done = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=timeout_s)
+        done = subprocess.run(tied(command), input=stdin, capture_output=True, check=False, timeout=timeout_s)
     except subprocess.TimeoutExpired as late:
         output = (late.stdout or b"") + (late.stderr or b"")
         raise JavaFailed(f"{_short(command)} still runs after {timeout_s:g} s:\n{_tail(output)}") from late

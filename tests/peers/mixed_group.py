@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import confluent_kafka
 
-from registry.consumers import ConsumerRegistry
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.offsets import OffsetRegistry
-from registry.owners import OwnerRegistry
-from registry.znodes.consumers import consumer_of, thread_id
-from storage.types import TopicPartition
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.owners import OwnerRegistry
+from kafka_zk.registry.znodes.consumers import consumer_of, thread_id
+from kafka_zk.storage.types import TopicPartition
 from tests.bench.rebalance.processes import MemberProcess
 from tests.peers import jars, java
 from tests.peers.processes import wait_until
@@ -57,7 +57,7 @@ class Member:
             "auto.commit.interval.ms": 500,
             "rebalance.max.retries": 20,
             "rebalance.backoff.ms": 500,
-            "partition.assignment.strategy": "cooperative,range" if kind == OURS else "range",
+            "partition.assignment.strategy": group.ours if kind == OURS else "range",
         }
         arguments = [group.topic, str(group.folder), *(f"{key}={value}" for key, value in config.items())]
         if kind == OURS:
@@ -123,8 +123,12 @@ class Writer:
 class MixedGroup:
     """Starts, stops and kills members, and says when and on what they agree."""
 
-    def __init__(self, target: Target, name: str, topic: str, partition_count: int, folder: Path) -> None:
+    def __init__(
+        self, target: Target, name: str, topic: str, partition_count: int, folder: Path, ours: str = "cooperative,range"
+    ) -> None:
+        """``ours``: the strategies that our members list."""
         self.target = target
+        self.ours = ours
         self.name = name
         self.topic = topic
         self.partition_count = partition_count
@@ -195,7 +199,7 @@ class MixedGroup:
         ids, owners = {member.id for member in self.live}, self.owners()
         if self.registered() != ids or len(owners) != self.partition_count:
             return False
-        if all(member.kind == OURS for member in self.live):  # then it is our cooperative strategy
+        if all(member.kind == OURS for member in self.live):  # then it is the first strategy in their list
             return {consumer_of(thread) for thread in owners.values()} <= ids
         return owners == range_assignment(ids, self.partition_count)
 

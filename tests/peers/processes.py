@@ -1,4 +1,5 @@
-"""Child processes of the tests: started in a session of their own, waited for by condition, never left behind."""
+"""Child processes of the tests: started in a session of their own, waited for by condition, never left behind: they die
+with the process that started them, even when that is killed."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from kafka_zk.embedded.process import tied
 
 _POLL_INTERVAL_S = 0.02
 _LOG_TAIL_BYTES = 4000
@@ -55,7 +58,7 @@ class ServerProcess:
         self.started_s = time.monotonic()
         with output.open("ab") as stream:
             self._process = subprocess.Popen(
-                command,
+                tied(command),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,

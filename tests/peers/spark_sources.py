@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.session import spark_session
+from kafka_zk.spark_jobs.session import spark_session
 from tests.integration.spark import LOCAL, SMALL
 from tests.peers import jars
 

@@ -15,7 +15,7 @@ import confluent_kafka.admin
 import pytest
 from kazoo.client import KazooClient
 
-from storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.record_batch import RecordBatchBuilder
 from tests.peers import targets, wire_probe
 from tests.peers.clients.base import Read, Write
 from tests.peers.clients.librdkafka import ConfluentConsumer, ConfluentProducer

@@ -30,13 +30,13 @@ MakeGroup = Callable[..., MixedGroup]
 
 @pytest.fixture
 def make_group(target: Target, tmp_path: Path) -> Iterator[MakeGroup]:
-    """`make_group(partitions=…)`: a group of its own with a topic of its own of the same name."""
+    """`make_group(partitions=…, ours="…")`: a group of its own with a topic of its own of the same name."""
     groups: list[MixedGroup] = []
 
-    def make(partitions: int = _PARTITIONS) -> MixedGroup:
+    def make(partitions: int = _PARTITIONS, **options: str) -> MixedGroup:
         name = f"mixed{uuid.uuid4().hex[:8]}"
         target.create_topic(name, partitions=partitions)
-        groups.append(MixedGroup(target, name, name, partitions, tmp_path / name))
+        groups.append(MixedGroup(target, name, name, partitions, tmp_path / name, **options))
         return groups[-1]
 
     yield make
@@ -61,6 +61,20 @@ def test_members_come_and_go_and_no_message_is_lost(make_group: MakeGroup, pytes
         else:
             group.kill(rng.choice(group.live))
         group.settle()
+    group.wait_consumed()
+
+
+@pytest.mark.parametrize("ours", ["roundrobin,range", "cooperative,roundrobin"])
+def test_beside_a_scala_member_that_runs_range_ours_do_too_whatever_they_list(make_group: MakeGroup, ours: str) -> None:
+    """Under anything else some partitions would stay unowned for ever."""
+    group = make_group(ours=ours)
+    first = group.join(OURS)
+    group.join(OURS)
+    group.settle()
+    group.join(MAGIC_1_VERSION)
+    group.settle()
+    group.leave(first)
+    group.settle()
     group.wait_consumed()
 
 

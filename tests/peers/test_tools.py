@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.record_batch import RecordBatchBuilder
 from tests.peers import jars, targets, wire_probe
 from tests.peers.processes import ProcessFailed
 from tests.peers.tool_script import CONFIGS, DELETE_RECORDS, GET_OFFSETS, LOG_DIRS, TOPICS, Said, Step, ToolRunner

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance.assignment import consumer_of, group_snapshot, thread_id
-from rebalance.topic_filter import InvalidTopicFilter
-from registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
+from kafka_zk.rebalance.assignment import consumer_of, group_snapshot, thread_id
+from kafka_zk.rebalance.topic_filter import InvalidTopicFilter
+from kafka_zk.registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
 
 PARTITIONS_OF = {"t1": [1, 0], "t2": [0], "__consumer_offsets": [0], "__transaction_state": [0]}
 

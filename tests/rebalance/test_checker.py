@@ -2,8 +2,8 @@
 
 import pytest
 
-from rebalance import events
-from storage.types import TopicPartition
+from kafka_zk.rebalance import events
+from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.checker import Fact, Kind, facts_of, violations
 from tests.rebalance.world import Group
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from rebalance import events
-from rebalance.config import GroupConfig
-from rebalance.events import RebalanceEvent
-from registry.errors import FencedInstanceId, SessionLost
-from registry.znodes import consumers as znodes
-from storage.types import TopicPartition
+from kafka_zk.rebalance import events
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.rebalance.events import RebalanceEvent
+from kafka_zk.registry.errors import FencedInstanceId, SessionLost
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.world import Group, Process
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -129,6 +129,34 @@ def test_a_static_member_that_stays_away_loses_its_place() -> None:
     assert assignment is not None and set(assignment.static_members) == {first.consumer_id}
 
 
+@pytest.mark.parametrize("other", ["old", "range"])
+def test_a_static_member_says_when_its_place_is_not_kept(other: str) -> None:
+    """A foreign member, or one with another list, makes the group run a strategy that keeps no places."""
+    group = Group({"t": 6})
+    first, second = group.join_all("ab", instance_timeout_ms=45_000)
+    assert not first.named(events.PlaceNotKept)
+    if other == "old":
+        group.join_old("x")
+        why = "falls back to eager range: old_x announces no strategy"
+    else:
+        group.join_all("x", ["range"])
+        why = "range is announced by all 3 members"
+    group.settle(3000)
+    group.until_served(20_000)
+    for process in (first, second):
+        (told,) = process.named(events.PlaceNotKept)
+        assert told.cause == f"group.instance.id has no effect while the group runs range ({why})"
+    group.scheduler.run(second.leave())
+    group.settle(5000)
+    assert group.is_served() and None not in group.owners().values()
+
+
+def test_a_member_that_is_not_static_says_nothing_of_places() -> None:
+    group = Group({"t": 6})
+    (member,) = group.join_all("a", ["range"])
+    assert not member.named(events.PlaceNotKept)
+
+
 def test_the_place_of_a_static_member_outlives_the_leader() -> None:
     group = Group({"t": 6})
     first, second, third = group.join_all("abc", instance_timeout_ms=10_000)
@@ -139,6 +167,72 @@ def test_the_place_of_a_static_member_outlives_the_leader() -> None:
     assert all(group.owner(tp) is None for tp in owned)
     group.settle(6000)
     assert second.owned == sorted(group.log_ends)
+
+
+@pytest.mark.parametrize("away_ms", [500, 5000, 30_000])
+@pytest.mark.parametrize("back_after_ms", [100, 3000])
+def test_a_static_member_that_was_killed_outwaits_its_ghost_however_long_zookeeper_is_away(
+    back_after_ms: float, away_ms: float
+) -> None:
+    """A restarted ZooKeeper gives every session, the dead one's too, its whole timeout again."""
+    group = Group({"t": 6})
+    first, second = group.join_all("ab", instance_timeout_ms=45_000)
+    mark, owned = len(first.events), second.owned
+    second.kill()
+    group.settle(back_after_ms)
+    back = group.join("b", instance_timeout_ms=45_000)
+    group.settle(1500)
+    group.zookeeper.stop()
+    group.settle(away_ms)
+    group.zookeeper.start()
+    group.until_served(15_000)
+    assert back.failure is None and back.owned == owned
+    assert not told(first, events.Claimed, mark)
+
+
+def test_a_live_holder_of_the_instance_id_stays_when_zookeeper_was_away() -> None:
+    group = Group({"t": 2})
+    (first,) = group.join_all("a", instance_timeout_ms=45_000)
+    second = group.join("a", instance_timeout_ms=45_000)
+    group.settle(5000)
+    group.zookeeper.stop()
+    group.settle(20_000)
+    group.zookeeper.start()
+    group.settle(20_000)
+    assert isinstance(second.failure, FencedInstanceId) and first.failure is None
+    assert first.owned == sorted(group.log_ends)
+
+
+def test_the_place_of_a_static_member_is_kept_while_zookeeper_is_away() -> None:
+    """Nobody can come back then."""
+    group = Group({"t": 6})
+    first, second = group.join_all("ab", instance_timeout_ms=8000)
+    mark, owned = len(first.events), second.owned
+    group.scheduler.run(second.leave())
+    group.settle(5000)
+    group.zookeeper.stop()
+    group.settle(20_000)
+    group.zookeeper.start()
+    group.settle(1000)
+    assert all(group.owner(tp) is None for tp in owned), "two seconds are left"
+    (back,) = group.join_all("b", instance_timeout_ms=8000)
+    assert back.owned == owned
+    assert not told(first, events.Claimed, mark)
+
+
+def test_the_rest_of_the_time_runs_when_zookeeper_is_back() -> None:
+    group = Group({"t": 6})
+    first, second = group.join_all("ab", instance_timeout_ms=8000)
+    group.scheduler.run(second.leave())
+    for _ in range(2):
+        group.settle(2000)
+        group.zookeeper.stop()
+        group.settle(20_000)
+        group.zookeeper.start()
+    group.settle(3000)
+    assert len(first.owned) == 3
+    group.settle(3000)
+    assert first.owned == sorted(group.log_ends)
 
 
 def test_a_second_live_holder_of_an_instance_id_is_fenced() -> None:
@@ -167,6 +261,24 @@ def test_with_an_old_consumer_the_group_falls_back_to_eager_range_and_says_so() 
     assert [process.named(events.StrategyChosen)[-1].strategy for process in ours] == ["cooperative-sticky"] * 2
     group.produce(5)
     group.until_consumed()
+
+
+@pytest.mark.parametrize("strategies", [["roundrobin", "range"], ["cooperative-sticky", "roundrobin", "range"]])
+def test_beside_an_old_consumer_roundrobin_gives_way_to_range(strategies: list[str]) -> None:
+    """The old consumer runs range; under anything else partitions would stay unowned for ever."""
+    group = Group({"t": 5, "u": 3})
+    group.join_all("ab", strategies)
+    group.join_old("x")
+    group.settle(3000)
+    group.until_served(20_000)
+    assert None not in group.owners().values()
+
+
+def test_members_that_know_only_range_and_only_roundrobin_agree_on_range() -> None:
+    group = Group({"t": 5, "u": 3})
+    group.join_all("a", ["range"])
+    group.join_all("b", ["roundrobin"])
+    assert group.is_served() and None not in group.owners().values()
 
 
 def test_a_group_that_falls_back_does_not_follow_the_old_assignment_afterwards() -> None:

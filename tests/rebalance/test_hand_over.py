@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from rebalance import events
-from rebalance.config import GroupConfig
-from rebalance.delivery import Start
-from rebalance.effects import (
-    Claim,
+from kafka_zk.rebalance import events
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.rebalance.delivery import Start
+from kafka_zk.rebalance.effects import (
+    ClaimPartition,
     DropDelivery,
     Effect,
     Note,
@@ -15,10 +15,10 @@ from rebalance.effects import (
     StartDelivery,
     StopDelivery,
 )
-from rebalance.hand_over import PATIENCE_TIMER, HandOver
-from rebalance.outbox import Outbox
-from registry.owners import Claimed, Taken
-from storage.types import TopicPartition
+from kafka_zk.rebalance.hand_over import PATIENCE_TIMER, HandOver
+from kafka_zk.rebalance.outbox import Outbox
+from kafka_zk.registry.owners import Claimed, Taken
+from kafka_zk.storage.types import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 
@@ -48,7 +48,7 @@ class Lab:
 def test_a_claim_that_succeeds_starts_delivery_at_the_committed_offset() -> None:
     lab = Lab()
     lab.hand_over.aim({T0: 1, T1: 0})
-    assert lab.effects() == [Claim({T0: "c-1", T1: "c-0"})]
+    assert lab.effects() == [ClaimPartition({T0: "c-1", T1: "c-0"})]
     assert lab.effects() == []
     lab.hand_over.claim_settled({T0: Claimed(7, 1), T1: Claimed(-1, 0)})
     assert lab.effects() == [StartDelivery({T0: Start(1, 7), T1: Start(0, -1)})]
@@ -63,13 +63,13 @@ def test_a_claim_that_finds_an_owner_watches_it_and_claims_when_it_is_gone() -> 
     assert lab.effects() == [SetTimer(PATIENCE_TIMER, 300)]
     assert lab.effects() == []
     lab.hand_over.owners_gone([T0, T1])
-    assert lab.effects() == [Claim({T0: "c-0"})]
+    assert lab.effects() == [ClaimPartition({T0: "c-0"})]
 
 
 def test_incremental_what_stays_is_not_touched_and_claims_do_not_wait() -> None:
     lab = Lab().owning(T0, T1)
     lab.hand_over.aim({T1: 0, T2: 0})
-    assert lab.effects() == [StopDelivery(1, frozenset({T0})), Claim({T2: "c-0"})]
+    assert lab.effects() == [StopDelivery(1, frozenset({T0})), ClaimPartition({T2: "c-0"})]
     lab.hand_over.delivery_stopped(1, {T0: 9})
     assert lab.effects() == [Release({T0: 9})]
     lab.hand_over.release_settled({T0: True})
@@ -85,7 +85,7 @@ def test_eager_everything_stops_and_is_released_before_anything_is_claimed() -> 
     lab.hand_over.delivery_stopped(1, {T0: 9, T1: None})
     assert lab.effects() == [Release({T0: 9, T1: None})]
     lab.hand_over.release_settled({T0: True, T1: True})
-    assert lab.effects() == [Claim({T1: "c-0", T2: "c-0"})]
+    assert lab.effects() == [ClaimPartition({T1: "c-0", T2: "c-0"})]
 
 
 def test_eager_an_equal_basis_stops_nothing() -> None:
@@ -102,7 +102,7 @@ def test_changes_that_come_in_a_burst_end_at_the_newest() -> None:
     lab.hand_over.delivery_stopped(1, {T0: 4})
     lab.effects()
     lab.hand_over.release_settled({T0: True})
-    assert lab.effects() == [Claim({T0: "c-0", T1: "c-0"})]
+    assert lab.effects() == [ClaimPartition({T0: "c-0", T1: "c-0"})]
 
 
 def test_what_is_claimed_in_vain_goes_back_at_once() -> None:
@@ -124,7 +124,7 @@ def test_a_partition_that_goes_to_another_thread_of_this_member_is_claimed_anew(
     lab.hand_over.delivery_stopped(1, {T0: 8})
     lab.effects()
     lab.hand_over.release_settled({T0: True})
-    assert lab.effects() == [Claim({T0: "c-1"})]
+    assert lab.effects() == [ClaimPartition({T0: "c-1"})]
 
 
 def test_what_was_lost_while_it_stopped_is_not_released() -> None:

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from rebalance.effects import Effect, Note, ReadOwners, SetTimer, WriteAssignment
-from rebalance.group_strategy import STRATEGIES
-from rebalance.group_view import GroupView
-from rebalance.leadership import TIMER, Leadership
-from registry.consumers import Member
-from registry.group_assignments import ABSENT
-from registry.znodes.consumers import ConsumerRegistration
-from registry.znodes.group_assignment import GroupAssignment
-from storage.types import TopicPartition
+from kafka_zk.rebalance.effects import Effect, Note, ReadOwners, SetTimer, WriteAssignment
+from kafka_zk.rebalance.group_strategy import STRATEGIES
+from kafka_zk.rebalance.group_view import GroupView
+from kafka_zk.rebalance.leadership import TIMER, Leadership
+from kafka_zk.registry.consumers import Member
+from kafka_zk.registry.group_assignments import ABSENT
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.storage.types import TopicPartition
 
 T0, T1, T2, T3 = (TopicPartition("t", number) for number in range(4))
 DYNAMIC = ConsumerRegistration({"t": 1}, strategies=("sticky",))
@@ -114,6 +114,21 @@ def test_a_static_member_that_returns_finds_its_place_and_a_new_deadline_next_ti
     work(leadership, alone, 100)
     assert work(leadership, together, 900) == []
     assert work(leadership, alone, 5000) == [SetTimer(TIMER, 6000)]
+
+
+def test_the_deadline_of_a_place_does_not_run_while_the_connection_is_broken() -> None:
+    before = stands({T0: "a-0", T1: "a-0", T2: "b-0", T3: "b-0"}, static_members={"a": 1000, "b": 1000})
+    alone = view("a", registration=static, assignment=before, assignment_version=3)
+    leadership = Leadership()
+    assert work(leadership, alone, 100) == [SetTimer(TIMER, 1100)]
+    leadership.suspended(400)
+    leadership.suspended(500)
+    assert work(leadership, alone, 1100) == [], "its own timer; nothing can be written now anyway"
+    leadership.resumed(5400)
+    assert work(leadership, alone, 5400) == [SetTimer(TIMER, 6100)]
+    leadership.resumed(5500)
+    assert work(leadership, alone, 6099) == [SetTimer(TIMER, 6100)]
+    assert isinstance(work(leadership, alone, 6100)[-1], WriteAssignment)
 
 
 def test_who_is_away_gets_no_new_topic_but_counts_when_partitions_are_shared() -> None:

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from rebalance import effects, events, inputs
-from rebalance.config import GroupConfig
-from rebalance.effects import Effect, Note
-from rebalance.inputs import Input
-from rebalance.member import GroupMember
-from rebalance.topics_wanted import TopicsWanted
-from registry.consumers import Member
-from registry.owners import Claimed, Taken
-from registry.znodes.consumers import ConsumerRegistration
-from storage.types import TopicPartition
+from kafka_zk.rebalance import effects, events, inputs
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.rebalance.effects import Effect, Note
+from kafka_zk.rebalance.inputs import Input
+from kafka_zk.rebalance.member import GroupMember
+from kafka_zk.rebalance.topics_wanted import TopicsWanted
+from kafka_zk.registry.consumers import Member
+from kafka_zk.registry.owners import Claimed, Taken
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.storage.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 RANGE = ConsumerRegistration({"t": 1}, strategies=("range",))
@@ -24,18 +24,22 @@ class Lab:
     def __init__(self) -> None:
         self.member = GroupMember("c", RANGE, GroupConfig())
         self.notes: list[Any] = []
+        self.held_topics: frozenset[str] = frozenset()
 
     def step(self, event: Input) -> list[Effect]:
         done = self.member.step(event, 1000)
         self.notes += [effect.event for effect in done if isinstance(effect, Note)]
-        return [effect for effect in done if not isinstance(effect, Note)]
+        for effect in done:
+            if isinstance(effect, effects.HoldTopics):
+                self.held_topics = effect.topics
+        return [effect for effect in done if not isinstance(effect, Note | effects.HoldTopics)]
 
     def join(self) -> "Lab":
         assert self.step(inputs.SessionOpened()) == [effects.Register()]
         assert self.step(inputs.Registered(1, 50)) == []
         assert self.step(self.members("c")) == [effects.WatchTopics(WANTED)]
         assert self.step(inputs.BrokersRead(frozenset({1}))) == []
-        claim = effects.Claim({T0: "c-0", T1: "c-0"})
+        claim = effects.ClaimPartition({T0: "c-0", T1: "c-0"})
         assert self.step(inputs.PartitionsRead(WANTED, {"t": (0, 1)})) == [claim]
         self.step(inputs.ClaimSettled({T0: Claimed(5, 1), T1: Claimed(6, 1)}))
         assert self.member.owned == {T0: 0, T1: 0}
@@ -63,7 +67,9 @@ def test_leaving_stops_commits_releases_and_unregisters_in_this_order() -> None:
     assert lab.step(inputs.LeaveRequested()) == [effects.StopDelivery(1, frozenset({T0, T1}))]
     assert lab.step(lab.members("c", "d")) == [], "what happens to the group is of no interest any more"
     assert lab.step(inputs.DeliveryStopped(1, {T0: 9, T1: 9})) == [effects.Release({T0: 9, T1: 9})]
+    assert lab.held_topics == {"t"}
     assert lab.step(inputs.ReleaseSettled({T0: True, T1: True})) == [effects.Unregister()]
+    assert lab.held_topics == frozenset()
     assert lab.step(inputs.Unregistered()) == [effects.Finish()]
     assert lab.step(inputs.SessionEnded()) == []
 
@@ -105,7 +111,7 @@ def test_what_is_gone_after_a_reconnect_is_dropped_before_hand_outs_resume() -> 
     lab.step(inputs.Suspended())
     dropped, resumed, claim = lab.step(inputs.Connected(frozenset({T0})))
     assert dropped == effects.DropDelivery(frozenset({T0})) and resumed == effects.ResumeDelivery()
-    assert claim == effects.Claim({T0: "c-0"})
+    assert claim == effects.ClaimPartition({T0: "c-0"})
 
 
 def test_after_a_lost_session_the_consumer_is_not_left_suspended() -> None:

@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from rebalance import events
-from rebalance.config import GroupConfig
-from rebalance.events import GroupEvent
-from registry.znodes import consumers as znodes
+from kafka_zk.rebalance import events
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.znodes import consumers as znodes
 from tests.rebalance.world import Group, Process
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from rebalance.range import RangeAssignor
+from kafka_zk.rebalance.range import RangeAssignor
 from tests.rebalance.golden import GOLDEN
 from tests.rebalance.groups import Group, groups
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from rebalance.assignment import group_snapshot
-from rebalance.roundrobin import RoundRobinAssignor, java_string_hash
+from kafka_zk.rebalance.assignment import group_snapshot
+from kafka_zk.rebalance.roundrobin import RoundRobinAssignor, java_string_hash
 from tests.rebalance.golden import GOLDEN
 from tests.rebalance.groups import Group, equal_members, groups, loads
 

@@ -7,17 +7,23 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
-from rebalance import effects, inputs
-from rebalance.driver import GroupDriver
-from rebalance.member import GroupMember
-from registry.client import Delete, SessionState
-from registry.errors import ConnectionLoss
-from registry.offsets import Commit, OffsetRegistry
-from registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
-from registry.watches import Rereader
-from registry.znodes import consumers as znodes
-from storage.types import TopicPartition
+from kafka_zk.rebalance import effects, inputs
+from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.rebalance.hand_over import HandOver
+from kafka_zk.rebalance.member import GroupMember
+from kafka_zk.rebalance.ownership import Ownership
+from kafka_zk.rebalance.stalls import StallGuard
+from kafka_zk.registry.client import Delete, SessionState
+from kafka_zk.registry.errors import ConnectionLoss
+from kafka_zk.registry.group_topics import GroupTopic
+from kafka_zk.registry.offsets import Commit, OffsetRegistry
+from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
+from kafka_zk.registry.watches import Rereader
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.storage.types import TopicPartition
 from tests.rebalance import test_complaints as complaints
+from tests.rebalance.test_topic_made_again import starts_anew
+from tests.rebalance.test_vanished_claims import is_claimed_again, no_commit_without_claim, wakes_up_without_a_claim
 from tests.rebalance.world import Group
 
 Scenario = Callable[[Group], None]
@@ -56,11 +62,13 @@ def no_settling(patch: pytest.MonkeyPatch) -> None:
     """2: a claim whose answer was lost counts as failed; what it made stays."""
     original = OwnerRegistry._claim
 
-    async def claim(self: OwnerRegistry, claims: Iterable[Claim]) -> dict[TopicPartition, Claimed | Taken]:
+    async def claim(
+        self: OwnerRegistry, claims: Iterable[Claim], on_gone: object = None
+    ) -> dict[TopicPartition, Claimed | Taken]:
         wanted = {claim.tp: claim.thread_id for claim in claims}
         settled: dict[TopicPartition, Claimed | Taken] = {}
         try:
-            await original(self, wanted, settled)
+            await original(self, wanted, settled, None)
         except ConnectionLoss:
             await self._client.connected()
         return {tp: settled.get(tp, Taken("unknown")) for tp in wanted}
@@ -114,6 +122,45 @@ def no_coalescing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Rereader, "_start", deaf)
 
 
+def no_claim_watch(patch: pytest.MonkeyPatch) -> None:
+    """Nobody tells an owner that its owner znode was removed."""
+
+    async def watch(self: Ownership, *_: object) -> frozenset[TopicPartition]:
+        return frozenset()
+
+    patch.setattr(Ownership, "watch", watch)
+
+
+def no_claim_check(patch: pytest.MonkeyPatch) -> None:
+    """A commit asks for its token only."""
+    original = OffsetRegistry._write_one
+    patch.setattr(OffsetRegistry, "_write_one", lambda *arguments: original(*arguments)[-1:])
+
+
+def no_stall_guard(patch: pytest.MonkeyPatch) -> None:
+    """Who wakes up goes on while the lease lasts."""
+    patch.setattr(StallGuard, "start", lambda self: None)
+
+
+def no_topic_check(patch: pytest.MonkeyPatch) -> None:
+    """A claim takes the offset that is there, whichever topic it belongs to."""
+    patch.setattr(GroupTopic, "outdates", lambda self, offset: False)
+
+
+def no_topic_watch(patch: pytest.MonkeyPatch) -> None:
+    """An owner goes on when another topic has the name of what it claimed."""
+    patch.setattr(HandOver, "topics_seen", lambda self, czxids: None)
+
+
+def no_silence_about_a_deleted_topic(patch: pytest.MonkeyPatch) -> None:
+    """A release commits, whatever became of the topic."""
+    patch.setattr(HandOver, "_to_commit", lambda self, partition, offset: offset)
+
+
+def made_again_at_once(group: Group) -> None:
+    starts_anew(group, "cooperative-sticky", None)
+
+
 def nothing_unread_at_any_request(group: Group) -> None:
     """Complaint 2 at the requests of the claim."""
     for after in range(40):
@@ -133,6 +180,12 @@ CASES: list[tuple[TakeOut, Scenario, int]] = [
     (no_owner_check, complaints.others_znodes_stay, 4),
     (no_coalescing, complaints.changes_are_seen, 6),
     (no_reread_on_reconnect, complaints.change_during_a_cut, 6),
+    (no_claim_watch, is_claimed_again, 4),
+    (no_claim_check, no_commit_without_claim, 2),
+    (no_stall_guard, wakes_up_without_a_claim, 4),
+    (no_topic_check, starts_anew, 4),
+    (no_topic_watch, made_again_at_once, 4),
+    (no_silence_about_a_deleted_topic, made_again_at_once, 4),
 ]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance.assignment import Assignment, GroupSnapshot, ThreadId, group_snapshot
-from rebalance.sticky import StickyAssignor
-from registry.znodes.consumers import ConsumerRegistration
-from storage.types import TopicPartition
+from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot, ThreadId, group_snapshot
+from kafka_zk.rebalance.sticky import StickyAssignor
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.storage.types import TopicPartition
+from tests.rebalance.best_assignment import least_squares_and_moves
 from tests.rebalance.groups import Group, equal_members, everything, groups, loads
 
 
@@ -30,6 +31,26 @@ def reachable(snapshot: GroupSnapshot, assignment: Assignment, origin: ThreadId)
     return found
 
 
+@st.composite
+def small_groups(draw: st.DrawFn) -> GroupSnapshot:
+    """Up to five members, any subscriptions to four topics of up to five partitions, any previous owners."""
+    topics = {topic: range(draw(st.integers(0, 5))) for topic in "abcd"}
+    names = "vwxyz"[: draw(st.integers(1, 5))]
+    wishes = st.sets(st.sampled_from("abcd"), min_size=1)
+    members = {name: ConsumerRegistration(dict.fromkeys(sorted(draw(wishes)), 1)) for name in names}
+    owner = st.sampled_from([*names, "gone"])
+    previous = {
+        TopicPartition(topic, number): f"{draw(owner)}-0" for topic, numbers in topics.items() for number in numbers
+    }
+    return group_snapshot(members, topics, previous)
+
+
+def judged(snapshot: GroupSnapshot, assignment: Assignment) -> tuple[int, int]:
+    """What the judge looks at: the sum of squared counts, and the moves."""
+    moves = sum(snapshot.previous.get(partition) != thread for partition, thread in assignment.items())
+    return sum(count * count for count in loads(snapshot, assignment).values()), moves
+
+
 @given(groups())
 def test_no_move_can_improve(group: Group) -> None:
     """KIP-54's balance for different subscriptions, and more: no chain of moves can either."""
@@ -38,6 +59,32 @@ def test_no_move_can_improve(group: Group) -> None:
     counts = loads(snapshot, assignment)
     for thread, count in counts.items():
         assert all(counts[other] >= count - 1 for other in reachable(snapshot, assignment, thread))
+
+
+@settings(max_examples=300)
+@given(small_groups())
+def test_of_all_balanced_assignments_it_moves_the_fewest(snapshot: GroupSnapshot) -> None:
+    """Judged by all assignments that there are."""
+    assert judged(snapshot, assign(snapshot)) == least_squares_and_moves(snapshot)
+
+
+def test_a_join_among_different_subscriptions_moves_no_more_than_it_must() -> None:
+    """Five partitions, where one shortest chain of hand-overs after the other comes to seven."""
+    topics = {"a": range(7), "b": range(5), "c": range(11)}
+    wishes = {"x1": "ab", "x2": "bc", "y2": "bc", "x3": "abc"}
+    members = {name: ConsumerRegistration(dict.fromkeys(wish, 1)) for name, wish in wishes.items()}
+    before = {
+        TopicPartition(topic, number): f"{name}-0"
+        for topic, owners in {
+            "a": "x1 x1 x1 x3 x1 x1 x1",
+            "b": "x3 x3 x3 x2 y2",
+            "c": "x3 y2 x2 y2 x2 y2 x2 x3 y2 y2 x2",
+        }.items()
+        for number, name in enumerate(owners.split())
+    }
+    assert least_squares_and_moves(group_snapshot(members, topics, before))[1] == 0
+    snapshot = group_snapshot({**members, "x4": ConsumerRegistration({"c": 1})}, topics, before)
+    assert judged(snapshot, assign(snapshot)) == least_squares_and_moves(snapshot) == (107, 5)
 
 
 @given(groups(equal=True))

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance.assignment import Assignor, GroupSnapshot, group_snapshot
-from rebalance.group_strategy import STRATEGIES
+from kafka_zk.rebalance.assignment import Assignor, GroupSnapshot, group_snapshot
+from kafka_zk.rebalance.group_strategy import STRATEGIES
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from tests.rebalance.groups import Group, equal_members, everything, groups, loads, random_group
 
 K = TypeVar("K")
@@ -26,8 +27,8 @@ every_strategy = pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASS
 # Strings hash otherwise in every process: whoever iterates over a set of them is found out.
 _DIGEST = """
 import random, sys
-from rebalance.assignment import group_snapshot
-from rebalance.group_strategy import STRATEGIES
+from kafka_zk.rebalance.assignment import group_snapshot
+from kafka_zk.rebalance.group_strategy import STRATEGIES
 from tests.rebalance.groups import random_group
 assignor, rng = STRATEGIES[sys.argv[1]].assignor, random.Random(4)
 topics = {f"t{number}": range(number) for number in range(12)}
@@ -110,6 +111,24 @@ def test_200_members_on_2000_partitions_take_less_than_a_second(assignor: Assign
     members = equal_members(200, list(topics))
     hoarded = dict.fromkeys(everything(group_snapshot(members, topics)), "m000-0")
     snapshot = group_snapshot(members, topics, hoarded)
+    started = time.process_time()
+    assignment = assignor.assign(snapshot)
+    assert time.process_time() - started < 1
+    assert len(assignment) == 2000
+
+
+@every_strategy
+@pytest.mark.parametrize("previous", ["hoarded", "random"])
+@pytest.mark.parametrize("topic_count", [20, 500])
+def test_so_do_200_members_with_subscriptions_of_their_own(assignor: Assignor, topic_count: int, previous: str) -> None:
+    """Each reads every other topic, more or less, so that no two topics have the same readers."""
+    rng = random.Random(topic_count)
+    topics = {f"t{number}": range(2000 // topic_count) for number in range(topic_count)}
+    names = [f"m{number:03}" for number in range(200)]
+    members = {name: ConsumerRegistration({topic: 1 for topic in topics if rng.random() < 0.5}) for name in names}
+    partitions = sorted(everything(group_snapshot(members, topics)))
+    before = {partition: "m000-0" if previous == "hoarded" else f"{rng.choice(names)}-0" for partition in partitions}
+    snapshot = group_snapshot(members, topics, before)
     started = time.process_time()
     assignment = assignor.assign(snapshot)
     assert time.process_time() - started < 1

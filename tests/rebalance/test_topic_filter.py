@@ -7,8 +7,8 @@ import warnings
 
 import pytest
 
-from rebalance.topic_filter import InvalidTopicFilter, java_pattern, normalized, topic_filter
-from registry.znodes.consumers import BLACK_LIST, WHITE_LIST
+from kafka_zk.rebalance.topic_filter import InvalidTopicFilter, java_pattern, normalized, topic_filter
+from kafka_zk.registry.znodes.consumers import BLACK_LIST, WHITE_LIST
 from tests.rebalance.java_regexes import REGEXES, TOPIC_NAMES, random_regex
 
 

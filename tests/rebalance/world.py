@@ -11,18 +11,20 @@ from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
 
-from rebalance.config import GroupConfig
-from rebalance.delivery import Start
-from rebalance.driver import GroupDriver
-from rebalance.events import GroupEvent, RebalanceEvent
-from registry.offsets import Refused
-from registry.paths import ensure_persistent_paths
-from registry.topics import TopicRegistry
-from registry.watches import DataWatcher
-from registry.znodes import consumers as znodes
-from registry.znodes.consumers import ConsumerRegistration
-from registry.znodes.group_assignment import GroupAssignment, assignment_path, decode
-from storage.types import TopicPartition
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.rebalance.delivery import Start
+from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.rebalance.events import GroupEvent, RebalanceEvent
+from kafka_zk.registry.client import Create, Delete, Operation
+from kafka_zk.registry.offsets import Refused
+from kafka_zk.registry.paths import ensure_persistent_paths
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.watches import DataWatcher
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment, assignment_path, decode
+from kafka_zk.registry.znodes.topics import TopicAssignment, encode_assignment, topic_path
+from kafka_zk.storage.types import TopicPartition
 from tests.rebalance.checker import Fact, Kind, facts_of, violations
 from tests.rebalance.old_consumer import GROUP, OldConsumer
 from tests.sim.scheduler import Scheduler, Stuck
@@ -285,6 +287,23 @@ class Group:
         numbers = range(first, first + added)
         self.scheduler.run(self.topics.add_partitions(topic, {number: [0] for number in numbers}))
         self._know(topic, numbers)
+
+    def delete_topic(self, topic: str) -> None:
+        """As the controller does in the end. Offsets of groups stay."""
+        self.scheduler.run(self.tool.multi(self.deletion(topic)))
+
+    def make_again(self, topic: str, count: int, records: int, *, at_once: bool = False) -> None:
+        """A topic of that name with that many records in each partition. ``at_once``: deleted in the same moment."""
+        data = encode_assignment(TopicAssignment({number: [0] for number in range(count)}))
+        deletion = self.deletion(topic) if at_once else []
+        self.scheduler.run(self.tool.multi([*deletion, Create(topic_path(topic), data)]))
+        self.log_ends = {tp: end for tp, end in self.log_ends.items() if tp.topic != topic}
+        self._know(topic, range(count))
+        self.log_ends |= {tp: records for tp in self.log_ends if tp.topic == topic}
+
+    @staticmethod
+    def deletion(topic: str) -> list[Operation]:
+        return [Delete(topic_path(topic))]
 
     def produce(self, count: int = 1) -> None:
         """That many records into each partition."""

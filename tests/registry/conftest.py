@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from kafka_zk.testing.plugin import SESSION_TIMEOUT_MS
-from registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 from tests.registry.group_lab import GroupLab, RealLab, SimulatedLab
 from tests.registry.world import World
 

@@ -6,14 +6,14 @@ from typing import Any, Protocol, TypeVar
 
 from twisted.internet import task
 
+from kafka_zk.registry.client import Create, RegistryClient, SessionState, SetData, ZnodeStat
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.owners import Claim
+from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.znodes.consumers import thread_id
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.zookeeper import Chroot
-from registry.client import Create, RegistryClient, SessionState, SetData, ZnodeStat
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.owners import Claim
-from registry.pipeline import create_with_parents
-from registry.session import Clock
-from registry.znodes.consumers import thread_id
-from storage.types import TopicPartition
 from tests.registry.world import World
 
 T = TypeVar("T")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from registry.brokers import BrokerRegistry, LiveBrokers
-from registry.client import SessionState
-from registry.errors import DuplicateBrokerId, RegistryError, SessionLost
-from registry.registration import ghost_life_ms
-from registry.znodes.brokers import broker_path
+from kafka_zk.registry.brokers import BrokerRegistry, LiveBrokers
+from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.errors import DuplicateBrokerId, RegistryError, SessionLost
+from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.registry.znodes.brokers import broker_path
 from tests.registry.world import World, broker_info
 from tests.sim.zookeeper_client import SimClient
 
@@ -77,6 +77,19 @@ def test_the_wait_survives_a_connection_loss(world: World) -> None:
     registering = world.scheduler.start(registry(world, reborn).register(broker_info(0)))
     world.scheduler.run_for(1000)
     reborn.disconnect()
+    assert world.scheduler.run(registering) > 0
+
+
+def test_the_wait_begins_anew_after_zookeeper_was_away(world: World) -> None:
+    """Longer than a ghost lives; then its session has its whole timeout again."""
+    ghost, reborn = world.clients
+    world.scheduler.run(registry(world, ghost).register(broker_info(0)))
+    ghost.pause()
+    registering = world.scheduler.start(registry(world, reborn).register(broker_info(0)))
+    world.scheduler.run_for(1000)
+    world.zookeeper.stop()
+    world.scheduler.run_for(20_000)
+    world.zookeeper.start()
     assert world.scheduler.run(registering) > 0
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 from twisted.internet.defer import ensureDeferred
+from twisted.logger import LogLevel, capturedLogs
 
-from registry.config import ConfigRegistry
+from kafka_zk.registry.config import ConfigRegistry
 from tests.registry.world import World
 
 
@@ -38,17 +39,50 @@ def test_one_that_cannot_be_understood_hides_no_other(world: World) -> None:
         await registry.set_entity("topics", "good", {"a": "1"})
         await registry.set_entity("topics", "bad", {})
         await world.clients[0].set("/config/topics/bad", b"?")
-        read = await registry.understood_entities("topics", ["bad", "good", "none"])
-        assert read == {"bad": None, "good": {"a": "1"}, "none": {}}
+        read = await registry.entities_until_answered("topics", ["bad", "good", "none"])
+        assert read == {"bad": {}, "good": {"a": "1"}, "none": {}}
 
     world.scheduler.run(story())
+
+
+def test_garbage_is_told_once_with_its_znode_until_it_is_something_else(world: World) -> None:
+    """It is read as empty, and whoever changes the config mends it."""
+    registry = ConfigRegistry(world.clients[0])
+    told: list[str] = []
+
+    def read_twice() -> None:
+        for _ in range(2):
+            world.scheduler.run(registry.entity("topics", "t"))
+
+    with capturedLogs() as events:
+        for data in (b"?", b'{"version":1}', b'{"version":1,"config":{"a":"1"}}', b"?"):
+            world.scheduler.run(registry.set_entity("topics", "t", {}))
+            world.scheduler.run(world.clients[0].set("/config/topics/t", data))
+            read_twice()
+        told = [event["fault"] for event in events if event["log_level"] is LogLevel.error]
+    assert [fault.partition(":")[0] for fault in told] == ["/config/topics/t"] * 3
+    world.scheduler.run(registry.change_entity("topics", "t", {"b": "2"}))
+    assert world.scheduler.run(registry.entity("topics", "t")) == {"b": "2"}
+
+
+@pytest.mark.parametrize("number", ["2147483647", "9999999999", "99999999999999999999"])
+def test_a_notification_with_the_greatest_number_hides_none(world: World, number: str) -> None:
+    """A hand made it; ZooKeeper's own numbers go on where they were."""
+    writer, reader = world.clients
+    seen: list[str] = []
+    ConfigRegistry(reader).watch_changes(lambda kind, name: seen.append(name))
+    world.scheduler.run(writer.create(f"/config/changes/config_change_{number}", b'"by hand"'))
+    world.scheduler.run_for(100)
+    world.scheduler.run(ConfigRegistry(writer).notify("topics", "t"))
+    world.scheduler.run_for(100)
+    assert seen[-1:] == ["t"] and len(seen) == len(set(seen))
 
 
 def test_configs_are_read_over_a_lost_connection(world: World) -> None:
     """A change is announced once: whoever cannot read it then would never hear of it again."""
     writer, reader = world.clients
     world.scheduler.run(ConfigRegistry(writer).set_entity("topics", "t", {"a": "1"}))
-    read = ensureDeferred(ConfigRegistry(reader).understood_entities("topics", ["t"]))
+    read = ensureDeferred(ConfigRegistry(reader).entities_until_answered("topics", ["t"]))
     names = ensureDeferred(ConfigRegistry(reader).entity_names("topics"))
     reader.disconnect()
     world.scheduler.run_for(1000)

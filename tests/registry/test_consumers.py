@@ -2,13 +2,13 @@
 
 import pytest
 
-from registry.client import Create, Delete, SessionState
-from registry.consumers import ConsumerRegistry, Members
-from registry.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
-from registry.events import RegistryEvent, Reread, WatchArmed, WatchFired
-from registry.registration import ghost_life_ms
-from registry.znodes import consumers as znodes
-from registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.client import Create, Delete, SessionState
+from kafka_zk.registry.consumers import ConsumerRegistry, Members
+from kafka_zk.registry.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
+from kafka_zk.registry.events import RegistryEvent, Reread, WatchArmed, WatchFired
+from kafka_zk.registry.registration import ghost_life_ms
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from tests.registry.group_lab import GROUP, GroupLab, create_znode, get_znode
 from tests.registry.world import World
 from tests.sim.zookeeper_client import SimClient
@@ -102,6 +102,25 @@ def test_a_restart_sooner_than_the_session_timeout_waits_for_its_ghost() -> None
     began_ms = world.scheduler.now_ms
     world.scheduler.run(simulated(world, 1).register("g_i1", STATIC))
     assert 4000 < world.scheduler.now_ms - began_ms < 6100
+
+
+@pytest.mark.parametrize("away_ms", [100, 5000, 60_000])
+def test_a_ghost_is_outwaited_anew_after_zookeeper_was_away(away_ms: float) -> None:
+    """Its session has its whole timeout again then; a holder that lives is refused as late."""
+    world = World(3)
+    world.scheduler.run(simulated(world, 0).register("g_i1", STATIC))
+    world.clients[0].pause()
+    world.scheduler.run(simulated(world, 2).register("g_i2", STATIC))
+    joining = [world.scheduler.start(simulated(world, 1).register(name, STATIC)) for name in ("g_i1", "g_i2")]
+    world.scheduler.run_for(4000)
+    world.zookeeper.stop()
+    world.scheduler.run_for(away_ms)
+    world.zookeeper.start()
+    began_ms = world.scheduler.now_ms
+    assert world.scheduler.run(joining[0]) > 0
+    with pytest.raises(FencedInstanceId, match="instance id i1"):
+        world.scheduler.run(joining[1])
+    assert ghost_life_ms(6000) <= world.scheduler.now_ms - began_ms < ghost_life_ms(6000) + 200
 
 
 def test_a_group_that_is_removed_while_somebody_joins_is_made_again() -> None:

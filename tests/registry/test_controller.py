@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from registry.brokers import BrokerRegistry
-from registry.client import Check, Create, Delete, SessionState, SetData
-from registry.controller import BATCH_SIZE_BYTES, ControllerRegistry, Elected, Lost
-from registry.errors import (
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import Check, Create, Delete, SessionState, SetData
+from kafka_zk.registry.controller import BATCH_SIZE_BYTES, ControllerRegistry, Elected, Lost
+from kafka_zk.registry.errors import (
     BadVersion,
     ConnectionLoss,
     ControllerMoved,
@@ -18,7 +18,7 @@ from registry.errors import (
     RegistryError,
     SessionLost,
 )
-from registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
+from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
 from tests.registry.world import World, broker_info
 from tests.sim.zookeeper_client import SimClient
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from registry.client import Create, RegistryClient
-from registry.errors import BadVersion
-from registry.group_assignments import ABSENT, GroupAssignmentRegistry
-from registry.znodes.group_assignment import GroupAssignment, assignment_path
+from kafka_zk.registry.client import Create, RegistryClient
+from kafka_zk.registry.errors import BadVersion
+from kafka_zk.registry.group_assignments import ABSENT, GroupAssignmentRegistry
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment, assignment_path
 from tests.registry.group_lab import GROUP, GroupLab, create_znode, delete_znode, tp
 from tests.registry.world import World
 

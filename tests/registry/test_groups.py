@@ -2,16 +2,18 @@
 
 import pytest
 
-from registry.client import RegistryClient
-from registry.consumers import ConsumerRegistry
-from registry.errors import GroupNotEmpty, NoNode
-from registry.group_assignments import ABSENT, GroupAssignmentRegistry
-from registry.groups import check_empty, delete_group, delete_group_topic, groups
-from registry.offsets import OffsetRegistry
-from registry.owners import OwnerRegistry
-from registry.znodes.consumers import ConsumerRegistration
-from registry.znodes.group_assignment import GroupAssignment
-from tests.registry.group_lab import GROUP, GroupLab, claims, tp
+from kafka_zk.registry.client import Create, RegistryClient
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.errors import GroupNotEmpty, NoNode
+from kafka_zk.registry.group_assignments import ABSENT, GroupAssignmentRegistry
+from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
+from kafka_zk.registry.groups import check_empty, delete_group, delete_group_topic, groups
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.owners import OwnerRegistry
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration, group_path
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from tests.registry.group_lab import GROUP, GroupLab, claims, create_znode, tp
+from tests.registry.world import World
 
 
 def join(lab: GroupLab, client: RegistryClient) -> None:
@@ -19,6 +21,10 @@ def join(lab: GroupLab, client: RegistryClient) -> None:
     lab.run(OwnerRegistry(client, GROUP).claim(claims("a", 0)))
     assignment = GroupAssignment(1, "sticky", "a", {tp(0): "a-0"})
     lab.run(GroupAssignmentRegistry(client, GROUP).write(assignment, ABSENT))
+
+
+async def children(client: RegistryClient, path: str) -> list[str]:
+    return (await client.children(path))[0]
 
 
 def test_a_group_lives_as_long_as_it_has_members(lab: GroupLab) -> None:
@@ -42,8 +48,10 @@ def test_a_group_lives_as_long_as_it_has_members(lab: GroupLab) -> None:
 def test_one_topic_of_a_dead_group_can_go(lab: GroupLab) -> None:
     client = lab.clients[0]
     lab.run(OffsetRegistry(client, GROUP).store({tp(0): 1, tp(1): 1, tp(0, "u"): 2}))
+    lab.run(GroupTopicRegistry(client, GROUP).remember({"t": GroupTopic(7), "u": GroupTopic(8)}))
     lab.run(delete_group_topic(client, GROUP, "t"))
     assert lab.run(OffsetRegistry(client, GROUP).partitions()) == [tp(0, "u")]
+    assert lab.run(children(client, f"{group_path(GROUP)}/kafka-zk/topics")) == ["u"]
     lab.run(check_empty(client, GROUP))
 
 
@@ -67,3 +75,15 @@ def test_a_group_that_no_consumer_could_join_is_listed_and_removed(lab: GroupLab
     assert lab.run(groups(lab.clients[0])) == {odd: 0}
     lab.run(delete_group(lab.clients[0], odd))
     assert lab.run(groups(lab.clients[0])) == {}
+
+
+def test_two_claims_of_a_member_may_be_under_way_at_a_time() -> None:
+    """What the first one learns of the topic while the second one's reads are on their way confuses nobody."""
+    world = World()
+    other, client = world.clients
+    world.scheduler.run(create_znode(other, Create("/brokers/topics/t", b"{}")))
+    world.scheduler.run(OwnerRegistry(other, GROUP).claim(claims("a", 0)))
+    registry = OwnerRegistry(client, GROUP)
+    outcomes = [world.scheduler.start(registry.claim(claims("b", partition))) for partition in (1, 2)]
+    claimed = [world.scheduler.run(outcome) for outcome in outcomes]
+    assert [list(each) for each in claimed] == [[tp(1)], [tp(2)]]

@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import Create, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
+from kafka_zk.registry.errors import ConnectionTimeout, MultiFailed, NodeExists, SessionLost
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
+from kafka_zk.registry.pipeline import results
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
-from registry.brokers import BrokerRegistry
-from registry.client import Create, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
-from registry.errors import ConnectionTimeout, MultiFailed, NodeExists, SessionLost
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.owners import Claim, Claimed, OwnerRegistry
-from registry.pipeline import results
-from registry.topics import TopicRegistry
-from storage.types import TopicPartition
 
 pytestmark = pytest.mark.integration
 

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.registry.client import SessionState, WatchedEvent
+from kafka_zk.registry.errors import ConnectionLoss
+from kafka_zk.registry.watches import ChildrenWatcher
 from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
-from registry.client import SessionState, WatchedEvent
-from registry.errors import (
-    ConnectionLoss,
-)
-from registry.watches import ChildrenWatcher
 from tests.registry.twisted_lab import LIMIT_S, Lab, deferred_in_thread, opened
 
 pytestmark = pytest.mark.integration
@@ -172,3 +170,27 @@ def test_a_server_restart_keeps_sessions(lab: Lab, tmp_path: Path) -> None:
 
     with EmbeddedZooKeeper(tmp_path, tick_time_ms=1000, force_sync=False) as server:
         lab.run(story)
+
+
+def test_a_server_that_was_away_longer_than_the_session_gives_it_back(
+    lab: Lab, make_zookeeper: Callable[[], EmbeddedZooKeeper]
+) -> None:
+    """Nobody expires sessions meanwhile. The spare session that was opened beside it is not needed."""
+    server = make_zookeeper()
+
+    async def story() -> None:
+        client = await lab.client(server.connect_string)
+        await client.create("/e", ephemeral=True)
+        states: list[SessionState] = []
+        client.add_session_listener(states.append)
+        session_id = client.session_id
+        await deferred_in_thread(lab, server.stop)
+        await lab.until(lambda: client._spare is not None)
+        await deferred_in_thread(lab, server.start)
+        await lab.until(lambda: states[-1] is SessionState.CONNECTED)
+        assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
+        assert client.session_id == session_id
+        assert await client.exists("/e") is not None
+        await lab.until(lambda: client._spare is None)
+
+    lab.run(story)

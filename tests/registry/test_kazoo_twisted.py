@@ -5,12 +5,10 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from kafka_zk.testing.proxy import TcpProxy
-from kafka_zk.testing.zookeeper import Chroot
-from registry.brokers import BrokerRegistry
-from registry.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
-from registry.controller import ControllerRegistry, Elected, Lost
-from registry.errors import (
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
+from kafka_zk.registry.controller import ControllerRegistry, Elected, Lost
+from kafka_zk.registry.errors import (
     BadVersion,
     ConnectionTimeout,
     InvalidConnectString,
@@ -22,9 +20,11 @@ from registry.errors import (
     RequestTooLarge,
     SessionLost,
 )
-from registry.kazoo_twisted import KazooTwistedClient
-from registry.paths import ensure_persistent_paths
-from registry.pipeline import outcomes, results
+from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.paths import ensure_persistent_paths
+from kafka_zk.registry.pipeline import outcomes, results
+from kafka_zk.testing.proxy import TcpProxy
+from kafka_zk.testing.zookeeper import Chroot
 from tests.registry.twisted_lab import SESSION_TIMEOUT_MS, Lab, deferred_in_thread, opened
 from tests.registry.world import broker_info
 

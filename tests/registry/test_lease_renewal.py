@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from kazoo.protocol.states import ZnodeStat as KazooStat
 
-from registry.client import Delete, SessionState
-from registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.client import Delete, SessionState
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 
 Ask = Callable[[KazooBlockingClient], Awaitable[Any]]
 STAT = KazooStat(*range(11))
@@ -47,6 +47,7 @@ class _Answering:
         (lambda client: client.set("/x", b""), STAT, True),
         (lambda client: client.delete("/x"), None, True),
         (lambda client: client.multi([Delete("/x")]), [True], True),
+        (lambda client: client.sync(), None, True),
         (lambda client: client._heartbeat(), None, True),
     ],
 )

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.registry.errors import InvalidSecurity
+from kafka_zk.registry.security import Acl, Credentials, Security, Tls
+from kafka_zk.registry.tls import client_context, explain
 from kafka_zk.testing.certificates import CertificateAuthority
-from registry.errors import InvalidSecurity
-from registry.security import Acl, Credentials, Security, Tls
-from registry.tls import client_context, explain
 
 
 @pytest.mark.parametrize(

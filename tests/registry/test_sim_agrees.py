@@ -6,10 +6,19 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.registry.client import (
+    Check,
+    Create,
+    Delete,
+    Operation,
+    RegistryClient,
+    SetData,
+    WatchedEvent,
+    ZnodeStat,
+)
+from kafka_zk.registry.errors import MultiFailed, RegistryError
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.testing.zookeeper import Chroot
-from registry.client import Check, Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
-from registry.errors import MultiFailed, RegistryError
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from tests.sim.scheduler import Scheduler
 from tests.sim.zookeeper import SimZooKeeper
 
@@ -25,11 +34,15 @@ def path(rng: random.Random) -> str:
     return "".join(f"/{rng.choice(NAMES)}" for _ in range(rng.choice([1, 1, 2, 2, 3])))
 
 
+def data(rng: random.Random) -> bytes | None:
+    return rng.choice([None, b"", rng.randbytes(3), rng.randbytes(3)])
+
+
 def operation(rng: random.Random) -> Operation:
     version = rng.choice([-1, -1, 0, 1, 2])
     choices: list[Operation] = [
-        Create(path(rng), rng.randbytes(3), rng.random() < 0.2, rng.random() < 0.2),
-        Create(path(rng), rng.randbytes(3), rng.random() < 0.2),
+        Create(path(rng), data(rng), rng.random() < 0.2, rng.random() < 0.2),
+        Create(path(rng), data(rng), rng.random() < 0.2),
         SetData(path(rng), rng.randbytes(5), version),
         Delete(path(rng), version),
         Check(path(rng), version),
@@ -53,10 +66,10 @@ def step(rng: random.Random) -> Step:
         if kind <= 4:
             return client.multi(many)
         match one:
-            case Create(target, data, ephemeral, sequential):
-                return client.create(target, data, ephemeral=ephemeral, sequential=sequential)
-            case SetData(target, data, version):
-                return client.set(target, data, version)
+            case Create(target, content, ephemeral, sequential):
+                return client.create(target, content, ephemeral=ephemeral, sequential=sequential)
+            case SetData(target, content, version):
+                return client.set(target, content, version)
             case Delete(target, version):
                 return client.delete(target, version)
             case Check():

@@ -2,11 +2,11 @@
 
 import pytest
 
-from registry.errors import NodeExists, NoNode
-from registry.topics import TopicRegistry
-from registry.znodes import topics as znodes
-from registry.znodes.topics import PartitionState, TopicAssignment
-from storage.types import TopicPartition
+from kafka_zk.registry.errors import NodeExists, NoNode
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.znodes import topics as znodes
+from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, TopicAssignment
+from kafka_zk.storage.types import TopicPartition
 from tests.registry.world import World
 
 TOPIC_ID = "YTI9vJfzQOepxQr8vcaMoQ"
@@ -86,13 +86,14 @@ def test_the_parents_are_made_where_they_are_absent(world: World) -> None:
 
 def test_concurrent_creators_make_it_once(campaign_seed: int) -> None:
     world = World(4, campaign_seed)
-    made: list[str] = []
+    made: list[int] = []
 
     async def create(number: int) -> None:
         config = {"by": str(number)}
+        topic_id = f"{number}{TOPIC_ID[1:]}"
         try:
-            await TopicRegistry(world.clients[number]).create_topic("t", {0: [number]}, str(number), config)
-            made.append(str(number))
+            await TopicRegistry(world.clients[number]).create_topic("t", {0: [number]}, topic_id, config)
+            made.append(number)
         except NodeExists:
             return
 
@@ -101,8 +102,8 @@ def test_concurrent_creators_make_it_once(campaign_seed: int) -> None:
     world.scheduler.run_for(1000)
     assert len(made) == 1
     found = world.scheduler.run(TopicRegistry(world.clients[0]).assignments(["t"]))
-    assert found["t"].topic_id == made[0]
-    assert world.zookeeper.tree.get("/config/topics/t")[0] == b'{"version":1,"config":{"by":"%s"}}' % made[0].encode()
+    assert found["t"].topic_id == f"{made[0]}{TOPIC_ID[1:]}"
+    assert world.zookeeper.tree.get("/config/topics/t")[0] == b'{"version":1,"config":{"by":"%d"}}' % made[0]
 
 
 def test_concurrent_growth_loses_nothing(world: World) -> None:
@@ -124,7 +125,7 @@ def test_concurrent_growth_loses_nothing(world: World) -> None:
 def test_states_come_with_their_znode_versions(world: World) -> None:
     client = world.clients[0]
     tp = TopicPartition("t", 0)
-    data = znodes.encode_state(PartitionState(1, [1], 0, 1))
+    data = znodes.encode_state(LeaderIsrAndControllerEpoch(1, [1], 0, 1))
     for path in (
         "/brokers/topics/t",
         znodes.partitions_path("t"),
@@ -134,7 +135,7 @@ def test_states_come_with_their_znode_versions(world: World) -> None:
         world.scheduler.run(client.create(path))
     world.scheduler.run(client.set(znodes.state_path("t", 0), data))
     found = world.scheduler.run(TopicRegistry(client).states([tp, TopicPartition("t", 1)]))
-    assert found == {tp: PartitionState(1, [1], 0, 1, zk_version=1)}
+    assert found == {tp: LeaderIsrAndControllerEpoch(1, [1], 0, 1, zk_version=1)}
 
 
 def test_bulk_reads_are_one_round_trip(world: World) -> None:

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-from registry.client import SessionState
-from registry.errors import RegistryError
-from registry.events import RegistryEvent, Reread, SessionChanged, WatchArmed, WatchFired, observe_session
-from registry.watches import ChildrenWatcher, DataWatcher
+from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.events import RegistryEvent, Reread, SessionChanged, WatchArmed, WatchFired, observe_session
+from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
 from tests.registry.world import World
 from tests.sim.zookeeper_client import SimClient
 

@@ -1,5 +1,6 @@
 """Every znode's JSON: each historic version as real processes wrote it, round trips, garbage is InvalidZnode."""
 
+import base64
 import json
 from collections.abc import Callable
 
@@ -7,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.errors import InvalidZnode, RequestTooLarge
-from registry.znodes import (
+from kafka_zk.registry.errors import InvalidZnode, RequestTooLarge
+from kafka_zk.registry.znodes import (
     admin,
     brokers,
     cluster_id,
@@ -21,15 +22,15 @@ from registry.znodes import (
     producer_ids,
     topics,
 )
-from registry.znodes.brokers import BrokerInfo, EndPoint
-from registry.znodes.config import ConfigChange
-from registry.znodes.consumers import ConsumerRegistration
-from registry.znodes.controller import ControllerClaim
-from registry.znodes.feature import FinalizedFeatures
-from registry.znodes.group_assignment import GroupAssignment
-from registry.znodes.producer_ids import ProducerIdBlock
-from registry.znodes.topics import PartitionState, TopicAssignment
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
+from kafka_zk.registry.znodes.config import ConfigChange
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.znodes.controller import ControllerClaim
+from kafka_zk.registry.znodes.feature import FinalizedFeatures
+from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.registry.znodes.producer_ids import ProducerIdBlock
+from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, TopicAssignment
+from kafka_zk.storage.types import TopicPartition
 
 PLAIN = EndPoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", 23090)
 
@@ -116,10 +117,10 @@ def test_an_assignment_is_written_as_version_3_as_kafka_does() -> None:
 def test_partition_state() -> None:
     """Identical keys in 0.8.2 and 3.9; the recovery state only while there is one."""
     data = b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":0,"isr":[2,0]}'
-    state = PartitionState(2, [2, 0], 0, 1, zk_version=7)
+    state = LeaderIsrAndControllerEpoch(2, [2, 0], 0, 1, zk_version=7)
     assert topics.decode_state("t", 0, data, 7) == state
     assert json.loads(topics.encode_state(state)) == json.loads(data)
-    recovering = PartitionState(2, [2], 1, 1, leader_recovery_state=1)
+    recovering = LeaderIsrAndControllerEpoch(2, [2], 1, 1, leader_recovery_state=1)
     assert topics.decode_state("t", 0, topics.encode_state(recovering)) == recovering
 
 
@@ -166,10 +167,35 @@ def test_config_changes_of_every_version(data: bytes, change: ConfigChange) -> N
 def test_entity_configs() -> None:
     data = b'{"version":1,"config":{"retention.ms":"86400000"}}'
     assert config.encode({"retention.ms": "86400000"}) == data
-    assert config.decode("/p", data) == {"retention.ms": "86400000"}
-    assert config.decode("/p", None) == {}
-    with pytest.raises(InvalidZnode, match="'config' must be an object of strings"):
-        config.decode("/p", b'{"version":1,"config":{"retention.ms":86400000}}')
+    assert config.decode("/p", data) == ({"retention.ms": "86400000"}, ())
+    assert config.decode("/p", None) == config.decode("/p", b"") == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("data", "values", "fault_count"),
+    [
+        (b"?", {}, 1),
+        (b"[]", {}, 1),
+        (b"{}", {}, 1),
+        (b'{"version":1,"config":[]}', {}, 1),
+        (b'{"version":7,"config":{"a":"1"}}', {"a": "1"}, 0),
+        (b'{"config":{"a":"1"},"more":{}}', {"a": "1"}, 0),
+        (b'{"version":1,"config":{"a":"1","b":2,"c":null}}', {"a": "1"}, 2),
+    ],
+)
+def test_a_config_is_read_as_kafka_reads_it(data: bytes, values: dict[str, str], fault_count: int) -> None:
+    """What is not JSON, or has no config, is empty; no version counts. At a value that is no text Kafka fails."""
+    read = config.decode("/config/topics/t", data)
+    assert (read.values, len(read.faults)) == (values, fault_count)
+    assert all(fault.startswith("/config/topics/t: ") for fault in read.faults)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/../b", ".", "a//b", "\0", "x" * 40_000])
+def test_a_change_of_what_can_have_no_znode_is_invalid(name: str) -> None:
+    """Whoever is told reads that znode: its path must not break the client or the connection."""
+    for document in ({"version": 2, "entity_path": f"topics/{name}"}, name):
+        with pytest.raises(InvalidZnode):
+            config.decode_change("/p", json.dumps(document).encode())
 
 
 def test_names_are_sanitized_as_kafka_does() -> None:
@@ -299,10 +325,11 @@ def test_a_group_assignment_that_no_znode_holds_is_refused_in_one_sentence() -> 
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=8)
+TOPIC_IDS = st.binary(min_size=16, max_size=16).filter(any).map(lambda raw: base64.urlsafe_b64encode(raw).decode()[:22])
 REPLICAS = st.dictionaries(st.integers(0, 500), st.lists(st.integers(0, 2**31 - 1), max_size=4), max_size=5)
 
 
-@given(st.builds(TopicAssignment, REPLICAS, st.none() | NAMES, REPLICAS, REPLICAS))
+@given(st.builds(TopicAssignment, REPLICAS, st.none() | TOPIC_IDS, REPLICAS, REPLICAS))
 def test_any_assignment_makes_the_round_trip(assignment: TopicAssignment) -> None:
     assert topics.decode_assignment("t", topics.encode_assignment(assignment)) == assignment
 

@@ -8,8 +8,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from kafka_zk.client.reactor_thread import ReactorThread, reactor_thread
+from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.testing.zookeeper import Chroot
-from registry.kazoo_twisted import KazooTwistedClient
 
 T = TypeVar("T")
 SESSION_TIMEOUT_MS = 2000

@@ -2,8 +2,8 @@
 
 from twisted.internet.task import Clock
 
-from registry.paths import ensure_persistent_paths
-from registry.znodes.brokers import BrokerInfo, EndPoint
+from kafka_zk.registry.paths import ensure_persistent_paths
+from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from tests.sim.scheduler import Scheduler
 from tests.sim.zookeeper import SimZooKeeper
 from tests.sim.zookeeper_client import SimClient

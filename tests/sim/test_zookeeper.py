@@ -4,8 +4,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from registry.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
-from registry.errors import (
+from kafka_zk.registry.client import Check, Create, Delete, EventType, SessionState, SetData, WatchedEvent
+from kafka_zk.registry.errors import (
     BadVersion,
     ConnectionLoss,
     MultiFailed,
@@ -16,7 +16,7 @@ from registry.errors import (
     RegistryError,
     SessionLost,
 )
-from registry.pipeline import outcomes, results
+from kafka_zk.registry.pipeline import outcomes, results
 from tests.sim.scheduler import Scheduler, Stuck
 from tests.sim.zookeeper import SimZooKeeper
 from tests.sim.zookeeper_client import SimClient
@@ -248,6 +248,26 @@ def test_a_paused_process_loses_its_lease_before_its_session(world: World) -> No
     client.resume()
     scheduler.run_for(500)
     assert client.lease_held()
+
+
+def test_only_what_the_leader_answers_renews_the_lease(world: World) -> None:
+    """As with the real client: a follower answers reads by itself. The client's own heartbeats are held off here."""
+    scheduler, _, client, _ = world
+    client.has_heartbeats = False
+    scheduler.run_for(4100)
+    assert not client.lease_held()
+    reads: list[Awaitable[object]] = [client.get("/"), client.exists("/"), client.children("/")]
+    scheduler.run(results(reads))
+    assert not client.lease_held()
+    scheduler.run(client.sync())
+    assert client.lease_held()
+    for write in (lambda: client.create("/p"), lambda: client.set("/p", b""), lambda: client.delete("/p")):
+        scheduler.run_for(4100)
+        scheduler.run(client.sync())
+        scheduler.run_for(3900)
+        scheduler.run(write())
+        scheduler.run_for(200)
+        assert client.lease_held()
 
 
 def test_a_silent_cut_is_found_out_and_the_lease_ends_in_time(world: World) -> None:

@@ -8,8 +8,8 @@ uses up a zxid too.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from registry.client import Check, Create, Delete, EventType, Operation, SetData, WatchedEvent, ZnodeStat
-from registry.errors import (
+from kafka_zk.registry.client import Check, Create, Delete, EventType, Operation, SetData, WatchedEvent, ZnodeStat
+from kafka_zk.registry.errors import (
     BadVersion,
     MultiFailed,
     NoChildrenForEphemerals,
@@ -24,7 +24,7 @@ Result = str | ZnodeStat | None
 
 @dataclass(slots=True)
 class _Node:
-    data: bytes
+    data: bytes | None
     czxid: int
     mzxid: int
     pzxid: int
@@ -45,7 +45,7 @@ class _Node:
             2 * self.created_children - len(self.children),
             0,
             self.ephemeral_owner,
-            len(self.data),
+            len(self.data or b""),
             len(self.children),
             self.pzxid,
         )
@@ -59,7 +59,7 @@ class ZnodeTree:
         self._nodes = {"/": _Node(b"", 0, 0, 0, 0, 0)}
         self._undo: list[Callable[[], None]] = []
 
-    def get(self, path: str) -> tuple[bytes, ZnodeStat]:
+    def get(self, path: str) -> tuple[bytes | None, ZnodeStat]:
         """Raises NoNode."""
         node = self._node(path)
         return node.data, node.stat()

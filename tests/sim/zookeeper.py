@@ -17,7 +17,7 @@ from functools import partial
 
 from twisted.internet.task import Clock
 
-from registry.client import Create, EventType, WatchedEvent
+from kafka_zk.registry.client import Create, EventType, WatchedEvent
 from tests.sim.znode_tree import ZnodeTree
 from tests.sim.zookeeper_client import Request, SimClient
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, fail, succeed
 
-from registry.chroot import Chroot
-from registry.client import (
+from kafka_zk.registry.chroot import Chroot
+from kafka_zk.registry.client import (
     Create,
     Delete,
     EventType,
@@ -23,15 +23,16 @@ from registry.client import (
     WatchedEvent,
     ZnodeStat,
 )
-from registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
-from registry.lease import Lease
-from registry.session import complete_when_connected
+from kafka_zk.registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
+from kafka_zk.registry.lease import Lease
+from kafka_zk.registry.session import complete_when_connected, tell
 
 if TYPE_CHECKING:
     from tests.sim.zookeeper import Link, Session, SimZooKeeper
 
 Answer = Any  # a result or the RegistryError that is the outcome
 _RECONNECT_DELAY_MS = (5.0, 50.0)
+_READS = ("get", "exists", "children")  # a follower answers them by itself; all else goes through the leader
 
 
 @dataclass(eq=False, slots=True)
@@ -73,6 +74,7 @@ class SimClient:
         self._reachable = True
         self._held_back: list[Callable[[], None]] | None = None  # a list while the process is paused
         self._lose: tuple[int, bool] | None = None
+        self.has_heartbeats = True
         self._plan_ping()
 
     @staticmethod
@@ -111,7 +113,7 @@ class SimClient:
         return self._lease.held(self._server.now_ms)
 
     def get(self, path: str, watch: Watch | None = None) -> "Deferred[tuple[bytes | None, ZnodeStat]]":
-        def run(server: "SimZooKeeper", session: "Session") -> tuple[bytes, ZnodeStat]:
+        def run(server: "SimZooKeeper", session: "Session") -> tuple[bytes | None, ZnodeStat]:
             found = server.tree.get(full)
             if watch is not None:
                 server.watch_data(full, session.link)
@@ -140,7 +142,7 @@ class SimClient:
         return self._submit("children", full, run, watch)
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
     ) -> "Deferred[str]":
         return self._write("create", Create(path, data, ephemeral, sequential))
 
@@ -159,6 +161,9 @@ class SimClient:
             return [self._relative(result) for result in results]
 
         return self._submit("multi", full[0].path if full else "/", run)
+
+    def sync(self) -> "Deferred[None]":
+        return self._submit("sync", "/", lambda server, session: None)
 
     def close(self) -> "Deferred[None]":
         def run(server: "SimZooKeeper", session: "Session") -> None:
@@ -235,7 +240,8 @@ class SimClient:
         if request not in self._outstanding:
             return
         del self._outstanding[request]
-        self._lease.answered(request.sent_ms)
+        if request.kind not in _READS:
+            self._lease.answered(request.sent_ms)
         if request.watch is not None:
             self._remember_watch(request, answer)
         if request.waiting is None:
@@ -343,10 +349,11 @@ class SimClient:
                 self.attach(link, self._session_id)
 
     def _plan_ping(self) -> None:
+        """The heartbeat: what the real clients send is a sync."""
         def ping() -> None:
             if self._closed:
                 return
-            if self._link is not None and self._held_back is None:
+            if self._link is not None and self._held_back is None and self.has_heartbeats:
                 request = Request("ping", "/", self._server.now_ms, lambda server, session: None)
                 self._outstanding[request] = None
                 self._link.send(request)
@@ -358,8 +365,8 @@ class SimClient:
         changed, self._state = state is not self._state, state
         if error is not None:
             self._fail_outstanding(error)  # after the state: whoever tries again at once must not find it connected
-        for listener in list(self._listeners) if changed else ():
-            listener(state)
+        if changed:
+            tell(self._listeners, state)
 
     def _fail_outstanding(self, error: type[RegistryError]) -> None:
         outstanding, self._outstanding = self._outstanding, {}

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.testing.clients import blocking_client
 from kafka_zk.testing.sessions import SessionUnknown, expire_session
 from kafka_zk.testing.zookeeper import Chroot, quick_cluster
-from registry.kazoo_blocking import run_blocking
 
 
 @contextlib.contextmanager

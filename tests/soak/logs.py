@@ -4,10 +4,11 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.types import TopicPartition
+from kafka_zk.storage.findings import Finding
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.types import TopicPartition
 from tests.storage.helpers import T0, Clock, append, batch, read_values
 
 Values = list[tuple[int, bytes | None]]
@@ -27,12 +28,27 @@ class RandomLogs:
         self.path = path
         self.rng = rng
         self.config = config
+        self.findings: list[Finding] = []
+        self.step_ms = 0
+        """How much newer a record is than the one before."""
         self.manager = LogManager(
-            [path], config, broker_id=0, cluster_id="c", clock_ms=Clock(), recovery_helper_count=helper_count
+            [path],
+            config,
+            broker_id=0,
+            cluster_id="c",
+            clock_ms=Clock(),
+            recovery_helper_count=helper_count,
+            observe=self.findings.append,
         )
         self.appended: dict[TopicPartition, Values] = {}
         self.acknowledged: dict[TopicPartition, int] = {}
         """Up to which offset everything is acknowledged, for topics that flush first: flush.messages=1."""
+
+    def log(self, tp: TopicPartition) -> Log:
+        """One that is there."""
+        log = self.manager.get(tp)
+        assert log is not None, f"{tp} is gone"
+        return log
 
     def append(self, log: Log) -> None:
         """One batch; flushed before it counts as acknowledged if the topic's configuration says so."""
@@ -45,7 +61,8 @@ class RandomLogs:
             known = log.producers.producers.get(7)
             following = known.last_sequence + 1 if known else 0
             producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": following}
-        info = append(log, batch(rng.randint(1, 4), value=value, **producer), leader_epoch=len(values) // 40)
+        data = batch(rng.randint(1, 4), value=value, timestamp_ms=T0 + self.step_ms * log.log_end_offset, **producer)
+        info = append(log, data, leader_epoch=len(values) // 40)
         values += [(offset, value) for offset in range(info.first_offset, info.last_offset + 1)]
         if log.config.flush_messages == 1:
             while (target := log.flush_target(T0)) is not None:

@@ -10,12 +10,12 @@ from kafka_zk.client.errors import BrokerError
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.storage.checkpoints import read_offsets
+from kafka_zk.storage.filenames import RECOVERY_POINT_CHECKPOINT
+from kafka_zk.storage.record_batch import iter_batches
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper import Chroot
-from storage.checkpoints import read_offsets
-from storage.filenames import RECOVERY_POINT_CHECKPOINT
-from storage.record_batch import iter_batches
-from storage.types import TopicPartition
 from tests.integration.processes import kafka_zk, wait_for
 from tests.soak.brokers import kill_broker, one_broker
 from tests.soak.test_damage import Place, do_damage, flip

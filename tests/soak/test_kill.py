@@ -11,9 +11,9 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.future import RecordFuture
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.zookeeper import Chroot
-from storage.types import TopicPartition
 from tests.soak.brokers import crashed_broker_returns, one_broker
 
 pytestmark = pytest.mark.integration

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.log_config import LogConfig
-from storage.types import TopicPartition
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.types import TopicPartition
 from tests.soak.logs import RandomLogs, check_prefix, small_segments
 from tests.soak.power import Disk
 from tests.storage.helpers import T0

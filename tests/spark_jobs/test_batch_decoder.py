@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.arrow_columns import ArrowColumns
-from spark_jobs.batch_decoder import AbortedTransaction, BatchDecoder, scan
-from spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE, arrow_schema
-from storage.compression import Compression
-from storage.errors import CorruptRecord, StorageError
-from storage.legacy_message_set import LegacyMessage, write_message_set
-from storage.record_batch import HEADER_SIZE, MAGIC_POSITION, RecordBatchBuilder, iter_batches
+from kafka_zk.spark_jobs.arrow_columns import ArrowColumns
+from kafka_zk.spark_jobs.batch_decoder import AbortedTransaction, BatchDecoder, scan
+from kafka_zk.spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP_TYPE, arrow_schema
+from kafka_zk.storage.compression import Compression
+from kafka_zk.storage.errors import CorruptRecord, StorageError
+from kafka_zk.storage.legacy_message_set import LegacyMessage, write_message_set
+from kafka_zk.storage.record_batch import HEADER_SIZE, MAGIC_POSITION, RecordBatchBuilder, iter_batches
 
 pa = pytest.importorskip("pyarrow")
 FOREVER = 1 << 62

@@ -5,18 +5,18 @@ import sys
 
 _PROGRAM = """
 import sys
-import spark_jobs.datasource, spark_jobs.range_fetcher, spark_jobs.stream_reader
-from spark_jobs.range_settings import FetchSettings
-from spark_jobs.cluster_client import ClientSettings
-from spark_jobs.offset_ranges import OffsetRange
-from spark_jobs.errors import FetchFailed
-fetcher = spark_jobs.range_fetcher.RangeFetcher(
+import kafka_zk.spark_jobs.datasource, kafka_zk.spark_jobs.range_fetcher, kafka_zk.spark_jobs.stream_reader
+from kafka_zk.spark_jobs.range_settings import FetchSettings
+from kafka_zk.spark_jobs.cluster_client import ClientSettings
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.errors import FetchFailed
+fetcher = kafka_zk.spark_jobs.range_fetcher.RangeFetcher(
     OffsetRange("t", 0, 0, 1), FetchSettings(ClientSettings("127.0.0.1:1", patience_ms=1)))
 try:
     list(fetcher)
 except FetchFailed:
     pass
-print(*sorted({name.partition(".")[0] for name in sys.modules} & {"twisted", "kazoo", "registry"}))
+print(*sorted(set(sys.modules) & {"twisted", "kazoo", "kafka_zk.registry", "kafka_zk.network"}))
 """
 
 

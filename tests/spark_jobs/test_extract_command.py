@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kafka_zk.cli.main import run
-from spark_jobs.errors import SourceError
-from spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
-from spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.errors import SourceError
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from kafka_zk.spark_jobs.extraction.planning import Extraction
 
 ARGUMENTS = ["extract", "--zookeeper", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "/x"]
 
@@ -16,7 +16,7 @@ def test_without_spark_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = "Spark needs numba: pip install 'kafka-zk[spark]'"
-    monkeypatch.setattr("spark_jobs.extract.absent_packages", lambda: told)
+    monkeypatch.setattr("kafka_zk.spark_jobs.extract.absent_packages", lambda: told)
     assert run(ARGUMENTS) == 1
     assert capsys.readouterr().err == f"Error: {told}\n"
 
@@ -51,11 +51,13 @@ def extraction_does(monkeypatch: pytest.MonkeyPatch) -> Any:
     """``extraction_does(work)``: Spark starts at once and the run is ``work``."""
 
     def replace(work: Any) -> None:
-        monkeypatch.setattr("spark_jobs.session.spark_session", lambda *_: None)
-        monkeypatch.setattr("spark_jobs.session.stop", lambda _: None)
-        monkeypatch.setattr("spark_jobs.session.tell_no_tracebacks", lambda _: None)
-        monkeypatch.setattr("spark_jobs.extraction.job.check", lambda _: None)
-        monkeypatch.setattr("spark_jobs.extraction.job.extract", lambda _, extraction, **more: work(extraction))
+        monkeypatch.setattr("kafka_zk.spark_jobs.session.spark_session", lambda *_: None)
+        monkeypatch.setattr("kafka_zk.spark_jobs.session.stop", lambda _: None)
+        monkeypatch.setattr("kafka_zk.spark_jobs.session.tell_no_tracebacks", lambda _: None)
+        monkeypatch.setattr("kafka_zk.spark_jobs.extraction.job.check", lambda _: None)
+        monkeypatch.setattr(
+            "kafka_zk.spark_jobs.extraction.job.extract", lambda _, extraction, **more: work(extraction)
+        )
 
     return replace
 

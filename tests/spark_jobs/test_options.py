@@ -2,11 +2,11 @@
 
 import pytest
 
-from spark_jobs import offset_specs
-from spark_jobs.errors import OptionError
-from spark_jobs.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest
-from spark_jobs.options import parse
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs import offset_specs
+from kafka_zk.spark_jobs.errors import OptionError
+from kafka_zk.spark_jobs.offset_specs import AtOffsets, AtTime, Committed, Earliest, Latest
+from kafka_zk.spark_jobs.options import parse
+from kafka_zk.storage.types import TopicPartition
 
 BASE = {"kafka.bootstrap.servers": "h:9092", "subscribe": "t"}
 

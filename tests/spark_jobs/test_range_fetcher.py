@@ -8,14 +8,14 @@ import pytest
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchedTopic, FetchResponse
 from kafka_zk.protocol.fetch_request import FetchRequest
-from spark_jobs import range_fetcher
-from spark_jobs.cluster_client import EARLIEST, ClientSettings
-from spark_jobs.errors import DataLoss, FetchFailed
-from spark_jobs.offset_ranges import OffsetRange
-from spark_jobs.range_fetcher import RangeFetcher
-from spark_jobs.range_settings import FetchSettings
-from storage.record_batch import RecordBatchBuilder
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs import range_fetcher
+from kafka_zk.spark_jobs.cluster_client import EARLIEST, ClientSettings
+from kafka_zk.spark_jobs.errors import DataLoss, FetchFailed
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.range_fetcher import RangeFetcher
+from kafka_zk.spark_jobs.range_settings import FetchSettings
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import TopicPartition
 
 
 def one_record(offset: int) -> bytes:

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JNetworkError
 
 from kafka_zk.embedded.errors import JavaNotFound
 from kafka_zk.embedded.java import Java
-from spark_jobs.session import java_answers, java_home, prepare_environment, stop
+from kafka_zk.spark_jobs.session import java_answers, java_home, prepare_environment, stop
 
 
 def test_a_java_of_the_machine_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from storage.file_pool import FilePool
-from storage.log import Log
-from storage.log_config import LogConfig
-from storage.log_loader import Dropped, create_log, load_log
-from storage.log_validator import validate_batch
-from storage.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
-from storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_loader import Dropped, create_log, load_log
+from kafka_zk.storage.log_validator import NotConformed, conform, validate_batch
+from kafka_zk.storage.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 TP = TopicPartition("events", 0)
 T0 = 1_700_000_000_000
@@ -48,7 +48,14 @@ def batch(
 
 def append(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0) -> LogAppendInfo:
     """What a broker does with a produced batch."""
-    return log.append_as_leader(data, validate_batch(data), leader_epoch=leader_epoch, now_ms=now_ms)
+    header = validate_batch(data)
+    try:
+        return log.append_as_leader(data, header, leader_epoch=leader_epoch, now_ms=now_ms)
+    except NotConformed as needed:
+        data = conform(data, header, needed.config, now_ms)
+        return log.append_as_leader(
+            data, validate_batch(data), leader_epoch=leader_epoch, now_ms=now_ms, conforms_to=needed.config
+        )
 
 
 def new_log(tmp_path: Path, pool: FilePool | None = None, **config: object) -> Log:

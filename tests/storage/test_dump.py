@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.dump import dump_file
-from storage.legacy_message_set import encode_message
-from storage.transaction_index import AbortedTransaction, encode_transaction_index
+from kafka_zk.storage.dump import dump_file
+from kafka_zk.storage.legacy_message_set import encode_message
+from kafka_zk.storage.transaction_index import AbortedTransaction, encode_transaction_index
 
 from .helpers import T0, append, batch, new_log
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from storage import offset_index
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.types import TopicPartition
+from kafka_zk.storage import offset_index
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.types import TopicPartition
 
 from .helpers import T0, Clock, append, batch, read_values
 from .test_log_manager import manager

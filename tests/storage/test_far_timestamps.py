@@ -5,11 +5,11 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from storage.conversion import down_convert, up_convert
-from storage.errors import InvalidTimestamp
-from storage.legacy_message_set import encode_message, read_message_set
-from storage.log_validator import validate_batch
-from storage.types import TimestampOffset
+from kafka_zk.storage.conversion import down_convert, up_convert
+from kafka_zk.storage.errors import InvalidTimestamp
+from kafka_zk.storage.legacy_message_set import encode_message, read_message_set
+from kafka_zk.storage.log_validator import validate_batch
+from kafka_zk.storage.types import TimestampOffset
 
 from .helpers import T0, append, batch, new_log, read_offsets
 

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storage.log_config import LogConfig
-from storage.types import TopicPartition
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.types import TopicPartition
 from tests.storage.helpers import T0, append, batch
 from tests.storage.test_log_manager import TPS, manager
 

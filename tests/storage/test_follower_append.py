@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
 
 from .helpers import T0, append, batch, new_log, read_offsets
 

@@ -1,9 +1,11 @@
 """Leader epochs: a model of (epoch, start) pairs, and the checkpoint file."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage.leader_epoch_cache import LeaderEpochCache
+from kafka_zk.storage.errors import CorruptCheckpoint
+from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 
 
 def cache_of(tmp_path, *entries):
@@ -81,11 +83,20 @@ def test_a_load_leaves_the_file_as_it_is(tmp_path):
 
 
 def test_the_file_is_kafkas(tmp_path):
-    """Version, count, lines; a damaged one counts as empty."""
-    cache = cache_of(tmp_path, (0, 0), (3, 12))
+    """Version, count, lines."""
+    cache_of(tmp_path, (0, 0), (3, 12))
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 12\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "0\n5\n0 0\n", "0\n1\n0 -1\n", "0\n1\n2147483648 0\n", "0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "\xff"],
+)
+def test_a_damaged_file_is_refused_as_a_whole(tmp_path, content):
+    """Both columns ascend; nothing of it is believed otherwise."""
     file = tmp_path / "leader-epoch-checkpoint"
-    assert file.read_text() == "0\n2\n0 0\n3 12\n"
-    file.write_text("0\n5\n0 0\n")
+    file.write_text(content, "latin-1")
     cache = LeaderEpochCache(str(file))
-    cache.load()
-    assert cache.entries == []
+    with pytest.raises(CorruptCheckpoint, match="leader-epoch-checkpoint"):
+        cache.load()
+    assert (cache.entries, cache.written_epoch) == ([], -1)

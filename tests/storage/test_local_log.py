@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from storage import files
-from storage.file_pool import FilePool
-from storage.record_batch import iter_batches
+from kafka_zk.storage import files
+from kafka_zk.storage.errors import OffsetOutOfRange
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.record_batch import iter_batches
 
 from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
 
@@ -133,6 +134,49 @@ def test_truncating_everything_starts_afresh(tmp_path):
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (100, 100, 12) or log.recovery_point <= 100
     assert append(log, batch()).first_offset == 100
     assert read_offsets(log) == [100]
+
+
+@pytest.mark.parametrize("offset", [12, 13, 1000])
+def test_truncating_to_the_end_forgets_an_epoch_that_wrote_nothing(tmp_path, offset):
+    """A leader that lost its place before the first record: its followers' leader does not know that epoch."""
+    log = filled(tmp_path)
+    log.leader_epochs.begin(7, 12)
+    assert not log.truncate_to(offset)
+    assert log.leader_epochs.entries == [(0, 0)]
+    assert (log.end_offset_for_epoch(0), log.log_end_offset) == ((0, 12), 12)
+    assert read_offsets(log) == list(range(12))
+    append(log, batch(), leader_epoch=8)
+    again, _ = reopen(log)
+    assert again.leader_epochs.entries == [(0, 0), (8, 12)]
+
+
+def test_truncating_below_the_first_segment_starts_there(tmp_path):
+    """As a follower does whose leader has less than it has deleted; no epoch of what is gone stays."""
+    log = filled(tmp_path)
+    log.increment_log_start_offset(6)
+    log.delete_old_segments(T0)
+    log.leader_epochs.begin(3, 12)
+    assert log.truncate_to(4)
+    assert (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries) == (4, 4, [])
+    assert append(log, batch(), leader_epoch=4).first_offset == 4
+    assert (read_offsets(log), log.leader_epochs.entries) == ([4], [(4, 4)])
+
+
+def test_truncating_within_the_deleted_part_takes_the_start_along(tmp_path):
+    """The log start offset never lies beyond the end."""
+    log = filled(tmp_path)
+    log.increment_log_start_offset(9)
+    assert log.truncate_to(8)
+    assert (log.log_start_offset, log.log_end_offset, log.leader_epochs.entries) == (8, 8, [])
+
+
+@pytest.mark.parametrize("truncate", ["truncate_to", "truncate_fully_and_start_at"])
+def test_a_negative_offset_is_refused(tmp_path, truncate):
+    """No segment could be named by it; nothing is cut."""
+    log = filled(tmp_path)
+    with pytest.raises(OffsetOutOfRange):
+        getattr(log, truncate)(-1)
+    assert read_offsets(log) == list(range(12))
 
 
 def test_a_flush_moves_the_recovery_point_and_comes_due_by_count_and_time(tmp_path):

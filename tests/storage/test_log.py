@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage.errors import (
+from kafka_zk.storage.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
@@ -13,8 +13,9 @@ from storage.errors import (
     RecordBatchTooLarge,
     RecordTooLarge,
 )
-from storage.record_batch import check_crc, decode_records, iter_batches, read_header
-from storage.types import TimestampOffset
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.record_batch import check_crc, decode_records, iter_batches, read_header
+from kafka_zk.storage.types import LogAppendInfo, TimestampOffset
 
 from .helpers import T0, append, batch, new_log, read_offsets, reopen
 
@@ -243,6 +244,28 @@ def test_a_repeated_batch_is_answered_with_its_first_offsets(tmp_path):
     with pytest.raises(OutOfOrderSequence):
         append(log, sent[1])
     assert log.size_bytes == size_bytes
+
+
+@pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
+def test_a_repeated_batch_is_answered_with_its_first_timestamp(tmp_path, timestamp_type):
+    """With each batch's own, whichever kind the topic keeps, as in Kafka; the last one's after a restart, too."""
+    log = new_log(tmp_path, message_timestamp_type=timestamp_type)
+    expected = []
+    for number in range(3):
+        data = batch(producer_id=1, producer_epoch=0, base_sequence=number, timestamp_ms=T0 + number)
+        append(log, data, now_ms=T0 + 100 + number)
+        expected.append(T0 + number + (100 if timestamp_type == "LogAppendTime" else 0))
+
+    def repeat(log: Log, number: int) -> LogAppendInfo:
+        data = batch(producer_id=1, producer_epoch=0, base_sequence=number, timestamp_ms=T0 + number)
+        return append(log, data, now_ms=T0 + 999)
+
+    assert [repeat(log, number).log_append_time_ms for number in range(3)] == expected
+    log.flush()
+    log.close()
+    again, _ = reopen(log, clean=True, recovery_point=3)
+    info = repeat(again, 2)
+    assert (info.duplicate, info.first_offset, info.log_append_time_ms) == (True, 2, expected[2])
 
 
 def test_sequences_and_epochs_are_checked(tmp_path):

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from storage import files
-from storage.errors import InconsistentLogDir, LogDirLocked
-from storage.file_pool import FilePool
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.meta_properties import MetaProperties, read_meta_properties
-from storage.types import TopicPartition
+from kafka_zk.storage import files
+from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.meta_properties import MetaProperties, read_meta_properties
+from kafka_zk.storage.types import TopicPartition
 
 from .helpers import T0, Clock, append, batch, read_offsets
 
@@ -277,12 +277,28 @@ def test_checkpoints_are_kafkas(tmp_path):
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 0\nb-c 0 0\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 1\n"
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n2\na 0 4\nb-c 0 2\n"
-    assert logs.read_high_watermarks() == {TPS[0]: 4, TPS[2]: 2}
     crash(logs)
     again = manager(tmp_path)
     again.start({})
+    assert again.read_high_watermarks() == {TPS[0]: 4, TPS[2]: 2}
     assert again.get(TPS[1]).log_start_offset == 1
     again.shutdown()
+
+
+def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path):
+    """Threads may finish in any order; what was promised durable stays so."""
+    waiting = []
+    logs = manager(tmp_path, run_blocking=lambda work, done: waiting.append(work))
+    logs.start({})
+    append(logs.get_or_create(TPS[1]), batch(4))
+    logs.checkpoint()
+    logs.get(TPS[1]).increment_log_start_offset(3)
+    ((newer, _),) = logs.prepare_start_offsets([TPS[1], TPS[0]])
+    newer()
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 3\n"
+    waiting.pop()()
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 3\n"
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\na 1 0\n"
 
 
 def test_cleanup_applies_retention_and_forgets_producers(tmp_path):

@@ -1,14 +1,16 @@
 """Thousands of idle logs: what each costs is counted in system calls, so that it cannot grow unseen."""
 
 import os
+import threading
 from collections import Counter
 
 import pytest
 
-from storage.log_closing import close_logs
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.types import TopicPartition
+from kafka_zk.storage import log_closing
+from kafka_zk.storage.log_closing import LOGS_AT_ONCE, close_logs_steps
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.types import TopicPartition
 from tests.storage.helpers import Clock, append, batch
 
 COUNTED = ("fsync", "fdatasync", "replace", "mkdir", "open")
@@ -111,10 +113,45 @@ def test_closing_makes_everything_durable(tmp_path, calls):
     for number in range(10):
         append(logs.get(TopicPartition("t", number)), batch())
     calls.clear()
-    close_logs(logs.all_logs())
+    list(close_logs_steps(logs.all_logs()))
     assert calls["fdatasync"] == 10
     assert calls["fsync"] == 10 * 3  # the folder, the folder that it is in, the time index with its last entry
     assert [log.recovery_point for log in logs.all_logs()] == [1] * 10 + [0] * 10
+    assert logs.pool.open_count == 0
+
+
+def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path):
+    """Its heartbeats, for one; each step makes a bounded number of logs durable, or waits for the disk a little."""
+    logs = manager(tmp_path)
+    logs.start({})
+    lead(logs, 2 * LOGS_AT_ONCE + 1)
+    all_logs = logs.all_logs()
+    for log in all_logs:
+        append(log, batch())
+    closed = [0]
+    for _ in logs.shutdown_steps(high_watermarks={}):
+        closed.append(sum(log.recovery_point == 1 for log in all_logs))
+    assert list(dict.fromkeys(closed)) == [0, LOGS_AT_ONCE, 2 * LOGS_AT_ONCE, len(all_logs)]
+    assert logs.all_logs() == []
+    again = manager(tmp_path)
+    assert again.start({}).recovered_count == 0, "it was a clean one"
+    again.shutdown()
+
+
+def test_a_slow_disk_takes_more_steps_and_not_longer_ones(tmp_path, monkeypatch):
+    """The reactor that goes through them has its turns meanwhile."""
+    logs = manager(tmp_path)
+    logs.start({})
+    lead(logs, 1)
+    append(logs.get(TopicPartition("t", 0)), batch())
+    monkeypatch.setattr(log_closing, "WAIT_S", 0.001)
+    synced = threading.Event()
+    monkeypatch.setattr(log_closing, "sync_path", lambda path: synced.wait(30))
+    steps = close_logs_steps(logs.all_logs())
+    for _ in range(3):
+        next(steps)
+    synced.set()
+    list(steps)
     assert logs.pool.open_count == 0
 
 
@@ -136,7 +173,7 @@ def test_a_failed_sync_fails_the_whole_directory(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fdatasync", fail_once)
     with pytest.raises(OSError, match="I/O error"):
-        close_logs(logs.all_logs())
+        list(close_logs_steps(logs.all_logs()))
     assert len(synced) == 5
     assert not any(log.active_segment.is_pinned for log in logs.all_logs())
     assert sorted(log.recovery_point for log in logs.all_logs()) == [0, 1, 1, 1, 1]

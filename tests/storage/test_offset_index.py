@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.offset_index import OffsetIndex, parse_offset_index, serialize_offset_index
+from kafka_zk.storage.offset_index import OffsetIndex, parse_offset_index, serialize_offset_index
 
 STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 5000)), max_size=60)
 
@@ -26,10 +26,12 @@ def test_lookups_agree_with_a_linear_search(steps, wanted):
     entries = list(entries_of(steps))
     for offset, position in entries:
         index.append(100 + offset, position)
-    assert index.lookup(100 + wanted) == max([p for o, p in entries if o <= wanted], default=0)
+    slot = index.slot_of(100 + wanted)
+    assert slot == sum(offset <= wanted for offset, _ in entries)
+    assert not slot or index.entry(slot - 1) == (100 + entries[slot - 1][0], entries[slot - 1][1])
     assert index.floor_position(wanted) == max([p for _, p in entries if p <= wanted], default=0)
     assert index.ceiling_position(wanted) == min([p for _, p in entries if p > wanted], default=None)
-    assert index.lookup(5) == 0
+    assert index.slot_of(5) == 0
 
 
 @given(STEPS, st.integers(0, 100))
@@ -63,7 +65,7 @@ def test_entries_are_written_once_and_after_a_reload_behind_the_old_ones(tmp_pat
     assert again.count == 2
     again.append(3, 30)
     again.unload()
-    assert again.lookup(3) == 30
+    assert again.entry(again.slot_of(3) - 1) == (3, 30)
     assert len(path.read_bytes()) == 24
 
 

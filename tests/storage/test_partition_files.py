@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import filenames
-from storage.checkpoints import format_checkpoint, parse_checkpoint, read_offsets, write_offsets
-from storage.errors import CorruptCheckpoint, InconsistentLogDir
-from storage.partition_metadata import read_topic_id, write_topic_id
-from storage.types import TopicPartition
+from kafka_zk.storage import filenames
+from kafka_zk.storage.checkpoints import format_checkpoint, parse_checkpoint, read_offsets, write_offsets
+from kafka_zk.storage.errors import CorruptCheckpoint
+from kafka_zk.storage.partition_metadata import read_topic_id, write_topic_id
+from kafka_zk.storage.types import TopicPartition
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
 
@@ -33,7 +33,8 @@ def test_offset_files_are_found_again(offset, suffix):
 
 def test_other_names_are_nobodys():
     """Neither partitions nor segments."""
-    for name in ("meta.properties", "topic", "-1", "a-0.deadbeef-stray", "a-x"):
+    too_high = "9" * 20 + ".log"
+    for name in ("meta.properties", "topic", "-1", "a-0.deadbeef-stray", "a-x", "a-00", "a-2147483648", too_high):
         assert filenames.parse_partition_dir(name) is None
         assert filenames.parse_offset_file(name) is None
 
@@ -46,7 +47,14 @@ def test_checkpoints_round_trip(offsets):
     assert {TopicPartition(topic, int(partition)): int(offset) for topic, partition, offset in rows} == offsets
 
 
-@pytest.mark.parametrize("content", ["", "0\n", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na b c\n", "0\nx\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "", "0\n", "1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na b c\n", "0\nx\n", "0\n²\na 0 1\na 1 1\n",
+        "0\n1\na 0 1", "0\n1\na 0 -1\n", "0\n1\na 0 9223372036854775807\n", "0\n1\na -1 0\n", "0\n1\na 0 1_0\n",
+        "0\n1\na 0 ٣\n", "0\n2\na 0 1\na 0 2\n", "0\n1\na/b 0 1\n", "0\n1\na 2147483648 1\n",
+    ],
+)  # fmt: skip
 def test_damaged_checkpoints_are_named(tmp_path, content):
     """With their path."""
     path = tmp_path / "recovery-point-offset-checkpoint"
@@ -66,14 +74,14 @@ def test_a_missing_checkpoint_is_empty_and_a_write_leaves_no_temporary_file(tmp_
 
 
 def test_partition_metadata_is_kafkas(tmp_path):
-    """Two lines; nothing without a file or after a power loss; anything else is an error."""
+    """Two lines; nothing without a file; anything else is an error."""
     assert read_topic_id(str(tmp_path)) is None
     write_topic_id(str(tmp_path), "AAAAAAAAAAAAAAAAAAAAAQ")
     file = tmp_path / "partition.metadata"
     assert file.read_text() == "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n"
     assert read_topic_id(str(tmp_path)) == "AAAAAAAAAAAAAAAAAAAAAQ"
-    file.write_bytes(b"")
-    assert read_topic_id(str(tmp_path)) is None
-    file.write_text("version: 7\n")
-    with pytest.raises(InconsistentLogDir):
-        read_topic_id(str(tmp_path))
+    for damaged in ("", "version: 7\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+                    "version: 0\ntopic_id: short", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAR"):  # fmt: skip
+        file.write_text(damaged)
+        with pytest.raises(CorruptCheckpoint):
+            read_topic_id(str(tmp_path))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.errors import CorruptSnapshot, InvalidTransactionState, StorageError
-from storage.producer_replay import apply_marker
-from storage.producer_snapshot import decode_snapshot, encode_snapshot
-from storage.producer_state import MAX_SEQUENCE, ProducerEntry, ProducerState, parse_marker
-from storage.record_batch import BatchHeader, read_header
+from kafka_zk.storage.errors import CorruptSnapshot, InvalidTransactionState, StorageError
+from kafka_zk.storage.producer_replay import apply_marker
+from kafka_zk.storage.producer_snapshot import decode_snapshot, encode_snapshot
+from kafka_zk.storage.producer_state import MAX_SEQUENCE, ProducerEntry, ProducerState, parse_marker
+from kafka_zk.storage.record_batch import BatchHeader, read_header
 
 from .helpers import T0, append, batch, new_log, reopen
 
@@ -103,7 +103,8 @@ def _entry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset, last
     entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset)
     if last is not None:
         last_sequence, delta, last_offset = last
-        entry.batches.append(((last_sequence - delta) % (1 << 31), last_sequence, last_offset - delta, last_offset))
+        first_sequence = (last_sequence - delta) % (1 << 31)
+        entry.batches.append((first_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms))
     return entry
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.errors import CorruptRecord, InvalidRecord, StorageError
-from storage.record_batch import (
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, StorageError
+from kafka_zk.storage.record_batch import (
     HEADER_SIZE,
     Record,
     RecordBatchBuilder,
@@ -18,7 +18,7 @@ from storage.record_batch import (
     last_sequence,
     read_header,
 )
-from storage.varint import encode_varint, read_varint
+from kafka_zk.storage.varint import encode_varint, read_varint
 
 from .helpers import batch
 

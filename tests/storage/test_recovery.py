@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from storage.file_pool import FilePool
-from storage.log_loader import load_log
-from storage.record_batch import iter_batches, read_header
-from storage.recovery import scan_segment
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.log_loader import load_log
+from kafka_zk.storage.record_batch import iter_batches, read_header
+from kafka_zk.storage.recovery import scan_segment
 
 from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
 
@@ -175,7 +175,7 @@ def test_segments_behind_the_damage_are_dropped(tmp_path):
         file.write(b"\xff")
     recovered, dropped = reopen(log)
     assert recovered.log_end_offset == second.base_offset
-    assert dropped.segments_dropped == len(behind)
+    assert len(dropped.segments_dropped) == len(behind)
     assert dropped.bytes_dropped == second.size_bytes + sum(segment.size_bytes for segment in behind)
     assert not any(os.path.exists(segment.path) for segment in behind)
     assert read_offsets(recovered) == list(range(second.base_offset))
@@ -276,5 +276,5 @@ def test_a_hole_between_segments_ends_the_log(tmp_path):
     os.truncate(first.path, batches[-1][0])
     recovered, dropped = reopen(log)
     assert recovered.log_end_offset == second.base_offset - 2
-    assert dropped.segments_dropped == len(log.segments) - 1
+    assert dropped.segments_dropped == tuple(segment.path for segment in log.segments[1:])
     assert "missing" in dropped.reason

@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from storage import recovery_helper
-from storage.log_config import LogConfig
-from storage.log_manager import LogManager
-from storage.log_opening import DirectoryOpening
-from storage.log_start import StartProgress
-from storage.recovery_helper import HelperPool
-from storage.recovery_work import ScanWork
-from storage.types import TopicPartition
+from kafka_zk.storage import helper_process
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.log_opening import DirectoryOpening
+from kafka_zk.storage.log_start import StartProgress
+from kafka_zk.storage.recovery_helper import HelperPool
+from kafka_zk.storage.recovery_work import ScanWork
+from kafka_zk.storage.types import TopicPartition
 
 from .helpers import Clock, append, batch, read_values
 
@@ -126,7 +126,7 @@ def test_where_no_process_can_be_started_the_broker_does_the_work(crashed, monke
     def refuse(*arguments, **options):
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(recovery_helper.subprocess, "Popen", refuse)
+    monkeypatch.setattr(helper_process.subprocess, "Popen", refuse)
     path, expected = crashed
     logs = manager(path)
     report = logs.start({})

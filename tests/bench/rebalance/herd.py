@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.pipeline import found
-from registry.znodes import consumers
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.znodes import consumers
 from tests.bench.rebalance.methods import Group, Method
 from tests.bench.rebalance.processes import MemberProcess
 from tests.bench.rebalance.zookeeper_counters import Counters, read, session_count

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from confluent_kafka.admin import AdminClient
 
-from registry.client import Watch, WatchedEvent
-from registry.kazoo_blocking import KazooBlockingClient, run_blocking
-from registry.znodes import consumers
+from kafka_zk.registry.client import Watch, WatchedEvent
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.znodes import consumers
 
 _POLL_INTERVAL_S = 0.02
 _WATCH_SLICE_MS = 20

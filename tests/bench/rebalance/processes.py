@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.peers.jars import REPOSITORY_ROOT
+from tests.peers.processes import tied
 
 _ANSWER_TIMEOUT_S = 240
 
@@ -27,8 +28,9 @@ class MemberProcess:
         self._log = log
         with log.open("ab") as stderr:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=REPOSITORY_ROOT
-            )
+                tied(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, text=True,
+                cwd=REPOSITORY_ROOT,
+            )  # fmt: skip
         self._answers: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
         self._expect_ok("start")
@@ -75,7 +77,7 @@ class SteadyProducer:
     def __init__(self, bootstrap: str, topic: str, partition_count: int, rate: int) -> None:
         arguments = [bootstrap, topic, str(partition_count), str(rate)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.rebalance.producer", *arguments],
+            tied([sys.executable, "-m", "tests.bench.rebalance.producer", *arguments]),
             stdin=subprocess.PIPE, cwd=REPOSITORY_ROOT,
         )  # fmt: skip
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from tests.bench import machine, measure
 from tests.bench.spark.session_process import OURS, SPARK
 from tests.peers import apache_kafka, jars, requirements, targets
-from tests.peers.processes import ProcessFailed
+from tests.peers.processes import ProcessFailed, tied
 
 _SINKS = ("noop", "parquet")
 _SOURCES = (OURS, SPARK)
@@ -68,7 +68,7 @@ class Session:
         self._log = (folder / f"{source}-{master}.log").open("w")
         environ = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environ
+            tied(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environ
         )
         self.pid = self._process.pid
         self._answer()

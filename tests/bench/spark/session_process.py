@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from spark_jobs.session import spark_session
+from kafka_zk.spark_jobs.session import spark_session
 from tests.peers import jars
 
 SPARK, OURS = "spark", "kafka_zk"

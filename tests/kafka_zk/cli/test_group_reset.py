@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.group_reset import Target, new_offsets, parse_topics
 from kafka_zk.client.list_offsets import EARLIEST, LATEST, ListedOffset
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 

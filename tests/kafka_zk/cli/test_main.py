@@ -53,7 +53,7 @@ def test_up_refuses_a_bad_override_before_it_starts_anything(capsys: pytest.Capt
     assert run(["up", "-o", "num.partitions=0"]) == 1
     assert "num.partitions=0: allowed is a number of at least 1" in capsys.readouterr().err
     assert run(["up", "-o", "broker.id=5"]) == 2
-    assert "up chooses it" in capsys.readouterr().err
+    assert "up sets it" in capsys.readouterr().err
 
 
 def test_our_own_fault_is_told_as_such_and_raised_for_debugging(
@@ -61,7 +61,7 @@ def test_our_own_fault_is_told_as_such_and_raised_for_debugging(
 ) -> None:
     monkeypatch.setattr("kafka_zk.cli.topics.through_broker", lambda bootstrap: 1 / 0)
     assert run(["topics", "list"]) == UNEXPECTED
-    assert "a fault of kafka-zk itself, ZeroDivisionError" in capsys.readouterr().err
+    assert "this is a bug in kafka-zk: ZeroDivisionError" in capsys.readouterr().err
     monkeypatch.setenv(DEBUG_VARIABLE, "1")
     with pytest.raises(ZeroDivisionError):
         run(["topics", "list"])
@@ -77,13 +77,13 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     ("arguments", "sentence"),
     [
         (["consume", "--topic", "t", "--from-beginning", "--offset", "3"], "give one of --offset"),
-        (["consume", "--topic", "t", "--offset", "x"], "neither earliest nor latest nor an offset"),
+        (["consume", "--topic", "t", "--offset", "x"], "is not earliest, latest or an offset"),
         (["consume", "--topic", "t", "--from-timestamp", "noon"], "neither milliseconds nor a time"),
-        (["topics", "create", "--topic", "t", "--partitions", "1", "--replica-assignment", "0"], "is instead of"),
-        (["topics", "create", "--topic", "t", "--replica-assignment", "a"], "is not like 0:1,1:2"),
+        (["topics", "create", "--topic", "t", "--partitions", "1", "--replica-assignment", "0"], "excludes"),
+        (["topics", "create", "--topic", "t", "--replica-assignment", "a"], "is not of the form 0:1,1:2"),
         (["znodes", "brokers"], "does not start with /"),
         (["dump-log"], "give at least one file or folder"),
-        (["up", "--port", "65535"], "beyond port 65535"),
+        (["up", "--port", "65535"], "exceed port 65535"),
     ],
 )
 def test_wrong_use_is_told_with_exit_code_2(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kafka_zk.cli import offsets_file
 from kafka_zk.cli.errors import CommandFailed
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 NAMES = st.from_regex(r"[a-zA-Z0-9_-]{1,8}", fullmatch=True)
 OFFSETS = st.dictionaries(st.builds(TopicPartition, NAMES, st.integers(0, 2000)), st.integers(0, 2**62), min_size=1)
@@ -33,5 +33,5 @@ def test_anything_else_is_told_with_its_line(line: str) -> None:
     if not line:
         assert offsets_file.parse([good, line]) == {"g": {TopicPartition("t", 0): 1}}
         return
-    with pytest.raises(CommandFailed, match="line 2 is not like"):
+    with pytest.raises(CommandFailed, match="line 2 is not of the form"):
         offsets_file.parse([good, line])

@@ -24,8 +24,8 @@ from kafka_zk.protocol.produce import (
     write_produce_response,
 )
 from kafka_zk.protocol.request import response_body_position
-from storage.record_batch import read_header
-from storage.types import TopicPartition
+from kafka_zk.storage.record_batch import read_header
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.producer.model_broker import ModelBroker
 
 ANSWER_S = 0.001

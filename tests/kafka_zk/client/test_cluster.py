@@ -11,7 +11,7 @@ from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaTimeoutError,
 from kafka_zk.client.waiting import run
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
 
 CONFIG = ClientConfig(bootstrap_servers="b0:9092,b1:9092", metadata_max_age_ms=5_000)

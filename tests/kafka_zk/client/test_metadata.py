@@ -5,7 +5,7 @@ from uuid import UUID
 from kafka_zk.client.metadata import ClusterMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 Response = codec.response(ApiKey.METADATA)
 Topic = Response.MetadataResponseTopic

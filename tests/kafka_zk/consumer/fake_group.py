@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.task import Clock
+from twisted.internet.task import Clock, deferLater
 
 from kafka_zk.client.waiting import run
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
-from rebalance.delivery import Delivery, Start
-from storage.record_batch import RecordBatchBuilder
-from storage.types import TopicPartition
+from kafka_zk.rebalance.delivery import Delivery, Start
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.client.fake_cluster import FakeCluster, finish
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -34,6 +34,7 @@ class FakeGroup:
         self.committed: dict[TopicPartition, int] = {}
         self.commits: list[dict[TopicPartition, int]] = []
         self.refusing: str | None = None
+        self.commit_takes_s = 0.0
         self.registration: Any = None
 
     def __call__(self, client: Any, clock: Any, group: str, consumer_id: str, registration: Any, delivery: Any,
@@ -52,6 +53,8 @@ class FakeGroup:
         self.held_back_count += 1
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Refusal | None]:
+        if self.commit_takes_s:
+            await deferLater(self.clock, self.commit_takes_s)  # type: ignore[arg-type]
         answers: dict[TopicPartition, Refusal | None] = {}
         for tp, offset in offsets.items():
             if self.refusing:
@@ -82,6 +85,10 @@ class FakeGroup:
         for tp, offset in offsets.items():
             if self.owned.pop(tp, None) is not None and offset is not None:
                 self.committed[tp] = offset
+
+    def written(self, tp: TopicPartition) -> list[int]:
+        """Every offset that was committed of a partition, in order."""
+        return [commit[tp] for commit in self.commits if tp in commit]
 
     def lose(self, *partitions: TopicPartition) -> None:
         """The session ended."""

@@ -12,8 +12,8 @@ from kafka_zk.consumer.fetch_state import After, FetchState, Lookup, Wanted
 from kafka_zk.consumer.starts import Start, Timestamp
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition
-from storage.record_batch import RecordBatchBuilder
-from storage.types import TopicPartition
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

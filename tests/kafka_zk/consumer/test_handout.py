@@ -7,7 +7,7 @@ import pytest
 
 from kafka_zk.consumer.handout import Handout
 from kafka_zk.consumer.records import ConsumerRecord
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -11,8 +11,8 @@ from kafka_zk.consumer.reader import Reader
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from storage.record_batch import RecordBatchBuilder
-from storage.types import TopicPartition
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
 
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]

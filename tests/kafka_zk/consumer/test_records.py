@@ -3,9 +3,9 @@
 import pytest
 
 from kafka_zk.consumer.records import decode_batch
-from storage.errors import CorruptRecord
-from storage.record_batch import RecordBatchBuilder, read_header
-from storage.types import TopicPartition
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.record_batch import RecordBatchBuilder, read_header
+from kafka_zk.storage.types import TopicPartition
 
 TP = TopicPartition("t", 2)
 

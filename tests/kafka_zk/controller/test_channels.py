@@ -18,7 +18,7 @@ from kafka_zk.controller.control_requests import (
     UpdateMetadataRequest,
 )
 from kafka_zk.protocol import codec
-from registry.znodes.brokers import BrokerInfo
+from kafka_zk.registry.znodes.brokers import BrokerInfo
 from tests.kafka_zk.controller.test_machines import T0, T1, broker, info
 from tests.kafka_zk.controller.world import OUR_VERSIONS
 
@@ -177,3 +177,18 @@ def test_a_listener_that_fails_does_not_stop_the_channel(peer: Peer) -> None:
     assert peer.channel.queued == 0
     peer.channel.send(update(3))
     assert len(peer.asked) == 4
+
+
+def test_a_connection_that_cannot_even_be_closed_does_not_stop_the_channel(peer: Peer) -> None:
+    def fail() -> None:
+        peer.disconnected += 1
+        raise ZeroDivisionError
+
+    peer.disconnect = fail  # type: ignore[method-assign]
+    peer.channel.send(STOP)
+    peer.waiting[-1].errback(ConnectionError("lost"))
+    assert peer.disconnected == 1 and len(peer.failures) == 1
+    peer.clock.advance(1)
+    assert (peer.connections, len(peer.asked)) == (2, 2)
+    peer.answer()
+    assert peer.channel.queued == 0

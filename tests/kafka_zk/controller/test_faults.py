@@ -3,16 +3,18 @@
 Each test runs under several seeds, which decide how long messages take and when the fault strikes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 
+from kafka_zk.controller import events
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from registry.znodes import admin, controller
-from registry.znodes import topics as znodes
-from storage.types import TopicPartition
-from tests.kafka_zk.controller.world import Broker, Cluster
+from kafka_zk.registry.client import Delete, Operation, ZnodeStat
+from kafka_zk.registry.znodes import admin, controller
+from kafka_zk.registry.znodes import topics as znodes
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.controller.world import Broker, Cluster, led_by
 
 SEEDS = range(6)
 
@@ -197,6 +199,66 @@ def test_nothing_is_begun_without_the_lease() -> None:
     state = cluster.state("t")
     assert state is not None and state.leader == 1
     assert all(request.controller_epoch > 1 for b in cluster.brokers for _, request in b.requests)
+
+
+def test_a_lease_that_lapsed_is_renewed_at_once() -> None:
+    """After a pause of the process the next heartbeat may be more than a second away; the controller asks by itself."""
+    cluster = Cluster()
+    client = first(cluster).client
+    client.has_heartbeats = False
+    cluster.settle(4100)
+    assert not client.lease_held()
+    before = client.counts.total()
+    cluster.create("t", {0: [1]})
+    cluster.settle(100)
+    assert led_by(cluster, "t") == {0: 1}
+    assert client.counts["sync"] == 1 and client.counts.total() - before < 30
+
+
+def lose_the_deletion_of(cluster: Cluster, topic: str, *, applied: bool) -> None:
+    """The answer to the request that deletes the topic's znode is lost."""
+    client = first(cluster).client
+    multi = client.multi
+
+    def losing(operations: Sequence[Operation]) -> "Deferred[list[str | ZnodeStat | None]]":
+        if any(isinstance(one, Delete) and one.path == znodes.topic_path(topic) for one in operations):
+            client.lose_request(applied=applied)
+            client.multi = multi  # type: ignore[method-assign]
+        return multi(operations)
+
+    client.multi = losing  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("applied", [True, False])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_deletion_whose_answer_was_lost_is_completed(seed: int, applied: bool) -> None:
+    cluster = Cluster(seed=seed)
+    cluster.create("t", ASSIGNMENT)
+    cluster.settle()
+    lose_the_deletion_of(cluster, "t", applied=applied)
+    cluster.delete("t")
+    cluster.settle(2000)
+    assert len(first(cluster).named(events.TopicDeleted)) == 1
+    assert cluster.paths("/brokers/topics") == ["/brokers/topics"]
+    check(cluster)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_topic_made_anew_is_not_deleted_by_a_deletion_that_is_repeated(seed: int) -> None:
+    """The answer to the deletion was lost, and somebody created the topic again before the controller could look."""
+    cluster = Cluster(seed=seed)
+    cluster.create("t", {0: [1], 1: [2]})
+    cluster.settle()
+    lose_the_deletion_of(cluster, "t", applied=True)
+    cluster.delete("t")
+    cluster.scheduler.run_until(lambda: cluster.paths("/brokers/topics/t") == [])
+    new_id = "B" * 21 + "Q"
+    cluster.scheduler.run(cluster.topics.create_topic("t", {0: [2]}, new_id, {"retention.ms": "7"}))
+    cluster.settle(3000)
+    assert cluster.assignment("t").topic_id == new_id
+    assert cluster.zookeeper.tree.get("/config/topics/t")[0] == b'{"version":1,"config":{"retention.ms":"7"}}'
+    assert led_by(cluster, "t") == {0: 2}
+    check(cluster)
 
 
 def test_two_processes_with_one_history(campaign_seed: int) -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_zk.controller import events
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from registry.znodes import feature, json_codec
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes import feature, json_codec
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.world import Cluster, led_by
 
 

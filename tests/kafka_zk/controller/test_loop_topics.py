@@ -8,12 +8,12 @@ from twisted.internet.defer import ensureDeferred
 from kafka_zk.controller.loop import ControllerConfig
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from registry.client import Create
-from registry.config import ConfigRegistry
-from registry.errors import NodeExists
-from registry.znodes import admin
-from registry.znodes import topics as znodes
-from storage.types import TopicPartition
+from kafka_zk.registry.client import Create
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.errors import NodeExists
+from kafka_zk.registry.znodes import admin
+from kafka_zk.registry.znodes import topics as znodes
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.world import Cluster, led_by
 
 

@@ -15,7 +15,7 @@ from kafka_zk.controller.effects import (
     SendUpdateMetadata,
     WriteState,
 )
-from kafka_zk.controller.partition_state import Strategy
+from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.states import (
     PARTITION_TRANSITIONS,
     REPLICA_TRANSITIONS,
@@ -23,8 +23,8 @@ from kafka_zk.controller.states import (
     PartitionState,
     ReplicaState,
 )
-from registry.znodes.brokers import BrokerInfo, EndPoint
-from storage.types import TopicPartition
+from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
+from kafka_zk.storage.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -65,7 +65,7 @@ def test_illegal_partition_changes_raise_and_change_nothing(state: PartitionStat
         return
     with pytest.raises(IllegalStateChange, match=f"t-0: {state.value} -> {target.value}"):
         if target is PartitionState.ONLINE:
-            partition_state.elect(made, Strategy.OFFLINE, {T1: info(1, [1]), T0: info(1, [1])})
+            partition_state.elect(made, ElectionStrategy.OFFLINE, {T1: info(1, [1]), T0: info(1, [1])})
         else:
             partition_state.move(made, [T1, T0], target)
     assert vars(made) == before
@@ -132,14 +132,14 @@ def test_a_new_partition_without_live_replica_stays_new() -> None:
 @pytest.mark.parametrize(
     ("strategy", "live", "current", "leader", "isr", "recipients"),
     [
-        (Strategy.OFFLINE, (2, 3), info(1, [1, 2, 3]), 2, [2, 3], (2, 3)),
-        (Strategy.PREFERRED, (1, 2, 3), info(2, [2, 1]), 1, [2, 1], (1, 2, 3)),
-        (Strategy.REASSIGN, (1, 2, 3), info(1, [1, 2, 3]), 2, [1, 2, 3], (2, 3)),
-        (Strategy.CONTROLLED_SHUTDOWN, (1, 2, 3), info(1, [1, 3]), 3, [3], (1, 2, 3)),
+        (ElectionStrategy.OFFLINE, (2, 3), info(1, [1, 2, 3]), 2, [2, 3], (2, 3)),
+        (ElectionStrategy.PREFERRED, (1, 2, 3), info(2, [2, 1]), 1, [2, 1], (1, 2, 3)),
+        (ElectionStrategy.REASSIGN, (1, 2, 3), info(1, [1, 2, 3]), 2, [1, 2, 3], (2, 3)),
+        (ElectionStrategy.CONTROLLED_SHUTDOWN, (1, 2, 3), info(1, [1, 3]), 3, [3], (1, 2, 3)),
     ],
 )
 def test_elections_write_the_next_epoch_and_tell_kafkas_recipients(
-    strategy: Strategy,
+    strategy: ElectionStrategy,
     live: tuple[int, ...],
     current: LeadershipInfo,
     leader: int,
@@ -148,9 +148,9 @@ def test_elections_write_the_next_epoch_and_tell_kafkas_recipients(
 ) -> None:
     made = context(live=live)
     made.partition_states[T0] = PartitionState.OFFLINE
-    if strategy is Strategy.REASSIGN:
+    if strategy is ElectionStrategy.REASSIGN:
         made.assign(T0, ReplicaAssignment((2, 3, 1), (3,), (1,)))
-    if strategy is Strategy.CONTROLLED_SHUTDOWN:
+    if strategy is ElectionStrategy.CONTROLLED_SHUTDOWN:
         made.shutting_down = {1}
     writes, refused = partition_state.elect(made, strategy, {T0: current})
     assert (writes, refused) == ([WriteState(T0, LeadershipInfo(leader, isr, 4, EPOCH, 0, 9), recipients)], [])
@@ -162,17 +162,18 @@ def test_elections_write_the_next_epoch_and_tell_kafkas_recipients(
 def test_an_unclean_leader_recovers() -> None:
     made = context(live=(2, 3))
     made.partition_states[T0] = PartitionState.OFFLINE
-    writes, _ = partition_state.elect(made, Strategy.OFFLINE, {T0: info(-1, [1])}, unclean_topics=["t"])
+    writes, _ = partition_state.elect(made, ElectionStrategy.OFFLINE, {T0: info(-1, [1])}, unclean_topics=["t"])
     assert writes[0].info == LeadershipInfo(2, [2], 4, EPOCH, partition_state.RECOVERING, 9)
     assert partition_state.topics_without_live_isr(made, {T0: info(-1, [1])}) == ["t"]
-    by_order, _ = partition_state.elect(made, Strategy.OFFLINE_UNCLEAN, {T0: info(-1, [1])})
+    by_order, _ = partition_state.elect(made, ElectionStrategy.OFFLINE_UNCLEAN, {T0: info(-1, [1])})
     assert by_order == writes
 
 
 @pytest.mark.parametrize(
     ("current", "reason"),
     [
-        (None, "it has no state znode"),
+        (None, "it has no state znode that can be understood"),
+        (info(1, [1], leader_epoch=2**31 - 1), "its leader epoch 2147483647 is the last there is"),
         (info(1, [1], controller_epoch=EPOCH + 1), "controller epoch 8 wrote it already"),
         (info(-1, [9]), "no leader can be elected (offline), ISR [9]"),
     ],
@@ -180,7 +181,7 @@ def test_an_unclean_leader_recovers() -> None:
 def test_elections_that_are_not_possible_leave_the_partition(current: LeadershipInfo | None, reason: str) -> None:
     made = context()
     made.partition_states[T0] = PartitionState.OFFLINE
-    assert partition_state.elect(made, Strategy.OFFLINE, {T0: current}) == ([], [Refused(T0, reason)])
+    assert partition_state.elect(made, ElectionStrategy.OFFLINE, {T0: current}) == ([], [Refused(T0, reason)])
     assert made.partition_state(T0) is PartitionState.OFFLINE
 
 

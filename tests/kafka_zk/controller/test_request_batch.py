@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from kafka_zk import uuids
 from kafka_zk.controller.context import Context, LeadershipInfo, ReplicaAssignment
 from kafka_zk.controller.control_requests import (
     VERSIONS,
@@ -20,9 +19,9 @@ from kafka_zk.controller.control_requests import (
 )
 from kafka_zk.controller.effects import Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
 from kafka_zk.controller.request_batch import RequestBatch
-from kafka_zk.protocol import codec
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.test_machines import EPOCH, T0, T1, broker, context, info
 
 TOPIC_ID = "A" * 21 + "Q"
@@ -40,9 +39,40 @@ def made() -> Context:
 def flushed(made: Context, *effects: Send) -> list[tuple[int, ControlRequest]]:
     batch = RequestBatch(made, 9, "PLAINTEXT")
     batch.add(effects)
-    requests = batch.flush()
-    assert batch.flush() == []
+    requests, _ = batch.flush()
+    assert batch.flush() == ([], [])
     return requests
+
+
+@pytest.mark.parametrize(
+    ("partition", "replicas", "leadership"),
+    [
+        (2**31, (1,), info(1, [1])),
+        (1, (1, 2**31), info(1, [1])),
+        (1, (1,), info(2**31, [1])),
+        (1, (1,), info(1, [1, -(2**31) - 1])),
+        (1, (1,), info(1, [1], 2**31)),
+        (1, (1,), info(1, [1], 0, 2**31)),
+    ],
+)
+def test_a_partition_that_cannot_be_encoded_drops_itself_only(
+    made: Context, partition: int, replicas: tuple[int, ...], leadership: LeadershipInfo
+) -> None:
+    """Whatever else let it in: the requests it would have stood in tell of all others, and can be encoded."""
+    unfit = TopicPartition("u", partition)
+    made.assign(unfit, ReplicaAssignment(replicas))
+    made.leadership[unfit] = leadership
+    batch = RequestBatch(made, 9, "PLAINTEXT")
+    batch.add([SendLeaderAndIsr((1,), tp, is_new=True) for tp in (unfit, T0, T1)])
+    requests, refused = batch.flush()
+    assert {entry.partition for entry in refused} == {unfit}
+    assert [type(request) for _, request in requests][:2] == [LeaderAndIsrRequest, UpdateMetadataRequest]
+    for _, request in requests:
+        assert isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest)
+        told = request.partitions if isinstance(request, LeaderAndIsrRequest) else request.update.partitions
+        assert sorted(told) == [T0, T1]
+        for message in request.messages(7):
+            codec.encode_body(message, request.api_key, 7)
 
 
 def test_many_effects_make_one_request_of_each_kind_per_broker(made: Context) -> None:

@@ -6,7 +6,7 @@ from kafka_zk.controller import topic_deletion
 from kafka_zk.controller.context import Context, Replica, ReplicaAssignment
 from kafka_zk.controller.states import ReplicaState
 from kafka_zk.controller.topic_deletion import DeletionPlan
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.test_machines import T0, broker, context
 
 ONLINE, OFFLINE = ReplicaState.ONLINE, ReplicaState.OFFLINE

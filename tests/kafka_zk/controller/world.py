@@ -8,23 +8,22 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk import uuids
 from kafka_zk.controller.control_requests import VERSIONS
 from kafka_zk.controller.events import ControllerEvent
 from kafka_zk.controller.loop import Controller, ControllerConfig
-from kafka_zk.metadata_cache import MetadataCache
-from kafka_zk.protocol import codec
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from registry.brokers import BrokerRegistry
-from registry.client import SessionState
-from registry.errors import RegistryError
-from registry.paths import ensure_persistent_paths
-from registry.topics import TopicRegistry
-from registry.znodes import topics
-from registry.znodes.brokers import BrokerInfo, EndPoint
-from registry.znodes.topics import PartitionState
-from storage.types import TopicPartition
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import SessionState
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.paths import ensure_persistent_paths
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.znodes import topics
+from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
+from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
+from kafka_zk.storage.types import TopicPartition
 from tests.sim.scheduler import Scheduler
 from tests.sim.zookeeper import SimZooKeeper
 from tests.sim.zookeeper_client import SimClient
@@ -51,7 +50,13 @@ class Broker:
         self.refusals: dict[TopicPartition, ErrorCode] = {}  # what to answer for a partition
         self.versions = dict(OUR_VERSIONS)
         self.controller = Controller(
-            broker_id, self.client, cluster.scheduler.clock, config, cluster.connect, self.events.append
+            broker_id,
+            self.client,
+            cluster.scheduler.clock,
+            config,
+            cluster.connect,
+            self.events.append,
+            lambda: self.controller_epoch,
         )
 
     async def start(self) -> None:
@@ -239,11 +244,11 @@ class Cluster:
         self.scheduler.run(broker.start())
         return broker
 
-    def state(self, topic: str, partition: int = 0) -> PartitionState | None:
+    def state(self, topic: str, partition: int = 0) -> LeaderIsrAndControllerEpoch | None:
         tp = TopicPartition(topic, partition)
         return self.scheduler.run(self.topics.states([tp])).get(tp)
 
-    def states(self, topic: str, partitions: Iterable[int]) -> list[PartitionState | None]:
+    def states(self, topic: str, partitions: Iterable[int]) -> list[LeaderIsrAndControllerEpoch | None]:
         return [self.state(topic, partition) for partition in partitions]
 
     def assignment(self, topic: str) -> topics.TopicAssignment:

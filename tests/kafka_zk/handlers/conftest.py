@@ -1,9 +1,8 @@
 """A broker's services without a network: real logs in a temporary folder, an in-memory ZooKeeper, a Clock."""
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,26 +11,26 @@ import pytest
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
-from kafka_zk import uuids
-from kafka_zk.authorizer import AllowAll
-from kafka_zk.config import KafkaConfig
-from kafka_zk.dynamic_config import DynamicBrokerConfig
-from kafka_zk.fetch_session import FetchSessions
+from kafka_zk.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import Dispatcher
-from kafka_zk.metadata_cache import MetadataCache
-from kafka_zk.producer_ids import ProducerIdManager
-from kafka_zk.protocol import codec
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
-from kafka_zk.purgatory import Purgatory
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.offsets import StoredOffset
+from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.replica.batch_helpers import BatchHelpers
+from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.manager import ReplicaManager
-from registry.errors import RegistryError
-from registry.offsets import StoredOffset
-from registry.znodes.topics import TopicAssignment
-from storage.log_manager import LogManager
-from storage.record_batch import RecordBatchBuilder
-from storage.types import TopicPartition
+from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.producer_ids import ProducerIdManager
 
 CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 
@@ -49,15 +48,13 @@ class FakeConfigs:
     def __init__(self) -> None:
         self.topics: dict[str, dict[str, str]] = {}
         self.brokers: dict[str, dict[str, str]] = {}
-        self.garbled: set[str] = set()  # topics whose znode cannot be understood
 
     async def entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
         stored = self.topics if entity_type == "topics" else self.brokers
         return {name: stored.get(name, {}) for name in names}
 
-    async def understood_entities(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str] | None]:
-        known = await self.entities(entity_type, names)
-        return {name: None if name in self.garbled else known[name] for name in names}
+    async def entities_until_answered(self, entity_type: str, names: list[str]) -> dict[str, dict[str, str]]:
+        return await self.entities(entity_type, names)
 
     async def entity(self, entity_type: str, name: str) -> dict[str, str]:
         return (await self.entities(entity_type, [name]))[name]
@@ -120,10 +117,12 @@ class Harness:
     configs: FakeConfigs
     topics: FakeTopics
 
-    def start(self, api_key: ApiKey, version: int, request: Any) -> "Deferred[Any]":
+    def start(
+        self, api_key: ApiKey, version: int, request: Any, context: RequestContext = CONTEXT
+    ) -> "Deferred[Any]":
         body = memoryview(bytearray(codec.encode_body(request, api_key, version)))
         header = RequestHeader(api_key, version, 7, "client")
-        dispatched = maybeDeferred(Dispatcher(self.services).dispatch, CONTEXT, header, body)
+        dispatched = maybeDeferred(Dispatcher(self.services).dispatch, context, header, body)
         return dispatched.addCallback(_decoded, api_key, version)
 
     def ask(self, api_key: ApiKey, version: int, request: Any) -> Any:
@@ -219,7 +218,8 @@ def build_harness(folder: Path, **properties: str) -> Harness:
         return succeed(work())
 
     metadata = MetadataCache()
-    replicas = ReplicaManager(0, logs, config.topic_defaults, purgatory, run_now, metadata, len(config.log_directories))
+    batch_helpers = BatchHelpers(clock, lambda work: replicas.run_in_thread(work))
+    replicas = ReplicaManager(0, logs, clock, purgatory, run_now, batch_helpers, metadata)
     configs, topics = FakeConfigs(), FakeTopics()
 
     async def block() -> range:
@@ -230,15 +230,24 @@ def build_harness(folder: Path, **properties: str) -> Harness:
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
         FakeController(), topics, configs, ProducerIdManager(block), lambda: 1,  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
+        batch_helpers,
     )  # fmt: skip
     FakeOffsets.stored.clear()
     return Harness(services, clock, configs, topics)
 
 
 @pytest.fixture
-def harness(tmp_path: Path) -> Callable[..., Harness]:
+def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
     """A factory: ``harness(key=value, …)`` with configuration keys of the broker."""
-    return partial(build_harness, tmp_path)
+    made: list[Harness] = []
+
+    def build(**properties: str) -> Harness:
+        made.append(build_harness(tmp_path, **properties))
+        return made[-1]
+
+    yield build
+    for each in made:
+        each.services.batch_helpers.close()
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.broker_config_table import BROKER_CONFIGS
+from kafka_zk.config.broker_keys import BROKER_CONFIGS
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from storage.log_config import TOPIC_CONFIGS
+from kafka_zk.storage.log_config import TOPIC_CONFIGS
 from tests.kafka_zk.handlers.conftest import Harness
 
 Make = Callable[..., Harness]

@@ -7,7 +7,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kafka_zk.protocol.api_keys import ApiKey
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch
 from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced, values

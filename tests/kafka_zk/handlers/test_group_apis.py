@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.authorizer import AllowAll
-from kafka_zk.handlers.group_membership import REMEMBERED_CLIENTS
+from kafka_zk.handlers.groups.group_membership import REMEMBERED_CLIENTS
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext
-from registry.errors import NoAuth
-from storage.types import TopicPartition
+from kafka_zk.registry.errors import NoAuth
+from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import FakeOffsets, Harness
 
 Make = Callable[..., Harness]
@@ -220,7 +220,7 @@ def test_the_log_says_once_for_each_client_that_it_cannot_join(
         )  # fmt: skip
         assert broker.ask(ApiKey.JOIN_GROUP, 9, request).error_code == NOT_AVAILABLE
 
-    with caplog.at_level(logging.INFO, "kafka_zk.handlers.group_membership"):
+    with caplog.at_level(logging.INFO, "kafka_zk.handlers.groups.group_membership"):
         for group in ("g", "g", "h", "g"):
             ask(group)
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2

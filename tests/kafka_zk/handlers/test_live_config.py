@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.live_config import LiveConfig
+from kafka_zk.broker.live_config import LiveConfig
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol.errors import ErrorCode
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch
 from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
 

@@ -8,6 +8,10 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage import checkpoints
+from kafka_zk.storage.checkpoints import read_offsets
+from kafka_zk.storage.filenames import LOG_START_OFFSET_CHECKPOINT
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
@@ -55,6 +59,23 @@ def test_what_cannot_be_deleted_gets_kafkas_code(harness: Make, request_: Any, c
     broker.lead("t")
     broker.lead("__consumer_offsets")
     assert deleted(broker, request_) == (code, -1)
+
+
+def test_a_deletion_is_durable_when_it_is_answered(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash right after it brings nothing back; where the disk cannot promise that, no success is told."""
+    broker = harness()
+    broker.lead("t")
+    produced(broker, produce(batch(b"a", b"b", b"c")))
+    (directory,) = broker.services.replicas.logs.live_directories
+    assert deleted(broker, delete(2)) == (0, 2)
+    assert read_offsets(str(directory / LOG_START_OFFSET_CHECKPOINT)) == {TopicPartition("t", 0): 2}
+
+    def fail(*args: object) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(checkpoints, "write_offsets", fail)
+    assert deleted(broker, delete(3)) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert not broker.services.replicas.logs.live_directories
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk import uuids
-from kafka_zk.handlers.side_by_side import AT_ONCE, side_by_side
-from kafka_zk.live_config import LiveConfig
+from kafka_zk.broker.live_config import LiveConfig
+from kafka_zk.handlers.topics.side_by_side import AT_ONCE, side_by_side
 from kafka_zk.network.connection_quotas import ConnectionQuotas
-from kafka_zk.protocol import codec
+from kafka_zk.network.slices import SLICE_S
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.slices import SLICE_S
 from tests.kafka_zk.handlers.conftest import Harness, leader_and_isr, update_metadata
 
 Make = Callable[..., Harness]

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from kafka_zk import uuids
 from kafka_zk.handlers.table import OFFERED_VERSIONS
-from kafka_zk.protocol import codec
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.handlers.conftest import Harness, batch

@@ -8,7 +8,7 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from registry.znodes.topics import TopicAssignment
+from kafka_zk.registry.znodes.topics import TopicAssignment
 from tests.kafka_zk.handlers.conftest import Harness
 
 Make = Callable[..., Harness]
@@ -96,3 +96,14 @@ def test_only_the_controller_adds(harness: Make) -> None:
     broker = with_topic(harness)
     broker.services.controller.is_active = False  # type: ignore[misc]
     assert result(broker, grow("t")).error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None:
+    """As one topic's are; what a topic has already does not count."""
+    broker = harness()
+    for name in ("a", "b", "c"):
+        broker.lead(name)
+        broker.topics.assigned[name] = TopicAssignment({number: [0] for number in range(1000)}, "id")
+    answer = broker.ask(ApiKey.CREATE_PARTITIONS, 3, grow("a", "b", "c", count=26_000, validate_only=True))
+    assert [topic.error_code for topic in answer.results] == [0, 0, ErrorCode.INVALID_PARTITIONS]
+    assert "for all topics of a request together" in answer.results[2].error_message

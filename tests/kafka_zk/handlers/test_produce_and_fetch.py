@@ -8,7 +8,7 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from storage.record_batch import decode_records, iter_batches
+from kafka_zk.storage.record_batch import decode_records, iter_batches
 from tests.kafka_zk.handlers.conftest import Harness, batch
 
 Make = Callable[..., Harness]
@@ -226,10 +226,11 @@ def test_a_leader_that_is_replaced_wakes_its_waiting_fetches(harness: Make) -> N
 
 
 def test_an_idempotent_retry_is_answered_with_its_first_offset(harness: Make) -> None:
-    """The same sequence twice is stored once (KIP-98)."""
+    """The same sequence twice is stored once (KIP-98). The answer tells the batch's timestamp then, as Kafka's does."""
     broker = harness()
     broker.lead("t")
     records = batch(b"x", producer_id=5, producer_epoch=0, base_sequence=0)
     first, again = (produced(broker, produce(records)) for _ in range(2))
     assert (first.base_offset, again.base_offset, again.error_code) == (0, 0, 0)
+    assert (first.log_append_time_ms, again.log_append_time_ms) == (-1, 1_700_000_000_000)
     assert fetched(broker.ask(ApiKey.FETCH, 11, fetch(0))).high_watermark == 1

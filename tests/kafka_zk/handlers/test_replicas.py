@@ -1,5 +1,6 @@
 """What a broker does with its replicas when a log directory fails, a topic changes under it, or it leads elsewhere."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,15 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred
 
-from kafka_zk import uuids
-from kafka_zk.protocol import codec
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from storage.log import Log
-from storage.types import TopicPartition
+from kafka_zk.storage import timestamp_search
+from kafka_zk.storage.batch_work import AT_ONCE_RECORDS
+from kafka_zk.storage.helper_process import Helper
+from kafka_zk.storage.segment import Segment
+from kafka_zk.storage.timestamp_search import AT_ONCE
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch, update_metadata
 from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
@@ -101,15 +105,32 @@ def test_a_topic_whose_configuration_becomes_usable_is_served(harness: Make) -> 
     assert produced(broker, produce(batch(b"x"))).error_code == 0
 
 
-def test_a_configuration_that_cannot_be_understood_stops_only_its_topic(harness: Make) -> None:
-    """Somebody wrote garbage into its znode; it is served as soon as that is put right."""
+def test_a_value_that_is_not_allowed_stops_only_its_topic(harness: Make) -> None:
+    """An old tool wrote it before the topic had a log; it is served as soon as that is put right."""
     broker = harness()
-    broker.configs.garbled.add("t")
+    broker.configs.topics["t"] = {"retention.ms": "x"}
     broker.lead("t")
     broker.lead("u")
     assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INVALID_CONFIG
     assert produced(broker, produce(batch(b"x"), topic="u")).error_code == 0
     list(broker.services.replicas.update_topic_configs({"t": {}}))
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+
+
+def test_a_value_that_is_not_allowed_leaves_an_open_log_at_the_configuration_before(
+    harness: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in Kafka, whose handler of the change fails."""
+    broker = harness()
+    broker.configs.topics["t"] = {"max.message.bytes": "100"}
+    topic_id = broker.lead("t")
+    changed = {"max.message.bytes": "x", "retention.ms": "7"}
+    list(broker.services.replicas.update_topic_configs({"t": changed}))
+    assert produced(broker, produce(batch(b"x"))).error_code == 0
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert "/config/topics/t" in caplog.text
+    broker.configs.topics["t"] = changed
+    assert broker.lead_again("t", topic_id) == ErrorCode.NONE
     assert produced(broker, produce(batch(b"x"))).error_code == 0
 
 
@@ -174,23 +195,79 @@ def test_a_flush_that_fails_is_answered_and_lets_go_of_the_other_logs(two_disks:
     assert other.recovery_point == 1
 
 
-@pytest.mark.parametrize("version", [0, 6])
+@pytest.mark.parametrize(("version", "timestamp"), [(0, 1000), (6, 1000), (7, -3)])
+@pytest.mark.parametrize("in_helper", [False, True])
 def test_a_disk_that_fails_while_offsets_are_listed_takes_its_directory_offline(
-    two_disks: Harness, monkeypatch: pytest.MonkeyPatch, version: int
+    two_disks: Harness, monkeypatch: pytest.MonkeyPatch, version: int, timestamp: int, in_helper: bool
 ) -> None:
     """As at a fetch: everything that is asked of the directory's partitions is answered so from then on."""
     two_disks.lead("t")
-    assert produced(two_disks, produce(batch(b"x"))).error_code == 0
+    count = AT_ONCE.record_count + 1 if in_helper else 1
+    assert produced(two_disks, produce(batch(*[b"x"] * count))).error_code == 0
     log = two_disks.services.replicas.logs.get(T0)
     assert log is not None
-
-    def gone(*_: object) -> None:
-        raise OSError("the disk is gone")
-
+    path = Path(log.segments[0].path)
     if version == 0:
-        Path(log.segments[0].path).unlink()
+        path.unlink()
+    elif in_helper:
+        unreadable = os.open(path, os.O_WRONLY)
+        begin = Helper.begin
+        monkeypatch.setattr(Helper, "begin", lambda self, work, descriptor: begin(self, work, unreadable))
     else:
-        monkeypatch.setattr(Log, "offset_for_timestamp", gone)
-    assert listed(two_disks, list_offsets(1000), version).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        monkeypatch.setattr(timestamp_search, "read_range", _fail)
+    assert listed(two_disks, list_offsets(timestamp), version).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert two_disks.services.replicas.logs.get(T0) is None
     assert produced(two_disks, produce(batch(b"x"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("in_helper", [False, True])
+def test_a_disk_that_fails_while_records_are_converted_takes_its_directory_offline(
+    two_disks: Harness, monkeypatch: pytest.MonkeyPatch, in_helper: bool
+) -> None:
+    """Fetch version 3, as any other."""
+    two_disks.lead("t")
+    count = AT_ONCE_RECORDS + 1 if in_helper else 1
+    assert produced(two_disks, produce(batch(*[b"x"] * count))).error_code == 0
+    log = two_disks.services.replicas.logs.get(T0)
+    assert log is not None
+    if in_helper:
+        unreadable = os.open(log.segments[0].path, os.O_WRONLY)
+        begin = Helper.begin
+        monkeypatch.setattr(Helper, "begin", lambda self, work, descriptor: begin(self, work, unreadable))
+    else:
+        monkeypatch.setattr(Segment, "read", _fail)
+    assert fetched(two_disks.ask(ApiKey.FETCH, 3, fetch(0))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert two_disks.services.replicas.logs.get(T0) is None
+
+
+def test_a_segment_that_retention_removes_during_a_lookup_is_no_disk_failure(two_disks: Harness) -> None:
+    """It is looked through to its end, and the answer is that of before."""
+    two_disks.configs.topics["t"] = {"segment.bytes": "20000", "file.delete.delay.ms": "0", "retention.ms": "1"}
+    two_disks.lead("t")
+    many = AT_ONCE.record_count + 1
+    for timestamp_ms in (1000, 2000):
+        assert produced(two_disks, produce(batch(*[b"x"] * many, timestamp_ms=timestamp_ms))).error_code == 0
+    log = two_disks.services.replicas.logs.get(T0)
+    assert log is not None and len(log.segments) == 2
+    running: list[tuple[Callable[[], None], Deferred[None]]] = []
+
+    def run_later(work: Callable[[], None]) -> "Deferred[None]":
+        running.append((work, Deferred()))
+        return running[-1][1]
+
+    two_disks.services.replicas.run_in_thread = run_later
+    answers: list[Any] = []
+    two_disks.start(ApiKey.LIST_OFFSETS, 7, list_offsets(1000)).addCallback(answers.append)
+    path = Path(log.segments[0].path)
+    assert running and not answers
+    assert log.delete_old_segments(10**15) == 2 and log.remove_due(10**15) == 2 and not path.exists()
+    work, done = running.pop()
+    work()
+    done.callback(None)
+    found = answers[0].topics[0].partitions[0]
+    assert (found.error_code, found.offset) == (0, 0)
+    assert two_disks.services.replicas.logs.get(T0) is log
+
+
+def _fail(*_: object) -> None:
+    raise OSError("the disk is gone")

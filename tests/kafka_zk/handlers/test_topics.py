@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk import uuids
-from kafka_zk.protocol import codec
+from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.handlers.conftest import Harness, update_metadata
@@ -254,3 +253,17 @@ def test_a_name_and_an_id_together_delete_nothing(harness: Make) -> None:
     answer = broker.ask(ApiKey.DELETE_TOPICS, 6, request(topics=[both, one], timeout_ms=0))
     assert [result.error_code for result in answer.responses] == [ErrorCode.INVALID_REQUEST] * 2
     assert broker.topics.ordered_deletions == []
+
+
+def test_the_partitions_of_a_request_are_bounded_together(harness: Make) -> None:
+    """As one topic's are: those topics that fit are planned, the others are INVALID_PARTITIONS."""
+    broker = harness()
+    broker.lead("other")
+    request = create("a", "b", "c", partitions=20_000, validate_only=True)
+    request.topics.append(create("d", partitions=10_000).topics[0])
+    answer = broker.ask(ApiKey.CREATE_TOPICS, 4, request)
+    codes = {topic.name: topic.error_code for topic in answer.topics}
+    assert codes == {"a": 0, "b": 0, "c": ErrorCode.INVALID_PARTITIONS, "d": 0} | {
+        topic.name: ErrorCode.REQUEST_TIMED_OUT for topic in answer.topics if topic.error_code == 7
+    }
+    assert "for all topics of a request together" in answer.topics[2].error_message

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from kafka_zk.lesson.gate import Fire, Gate, GatedClient
-from registry.client import EventType, WatchedEvent
+from kafka_zk.registry.client import EventType, WatchedEvent
 
 CHILD = WatchedEvent(EventType.CHILD, "/a")
 

@@ -129,6 +129,17 @@ def test_disconnect_fires_when_the_connection_is_closed(broker: Broker) -> None:
     broker.reactor.until(lambda: not broker.listener.connections)
 
 
+def test_a_listener_that_fails_keeps_nobody_waiting_for_the_end(broker: Broker) -> None:
+    connection = broker.connection()
+
+    def fail(reason: Any) -> None:
+        raise ZeroDivisionError
+
+    connection.on_disconnect = fail
+    broker.reactor.result_of(connection.disconnect())
+    assert connection.lost is not None
+
+
 def test_nobody_there_is_an_error(reactor: LocalReactor) -> None:
     with pytest.raises(ConnectionRefusedError):
         reactor.result_of(connect(reactor, "127.0.0.1", 1, "tester"))

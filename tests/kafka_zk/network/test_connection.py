@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
 from kafka_zk.network.connection import REQUESTS_PER_TURN, Response
 from kafka_zk.network.read_ahead import ReadAhead
@@ -202,6 +203,35 @@ def test_a_late_answer_at_the_end_of_a_turn_throttles_the_peer(
         other.sendall(request(number))
         receive_all(reactor, other, 8)
     assert len(server.handled) == REQUESTS_PER_TURN + 3
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("throttled", range(REQUESTS_PER_TURN - 2, REQUESTS_PER_TURN + 2))
+def test_throttling_and_the_end_of_a_turn_do_not_shorten_each_other(
+    reactor: LocalReactor, make_server: Callable[..., Server], throttled: int, late: bool
+) -> None:
+    """Wherever in its turn the throttled request stands, and whether its answer comes at once: five seconds, then the
+    rest."""
+    server = make_server(on_response=lambda context, header, parts: 5000 * (header.correlation_id == throttled))
+    clock = server.listener._connection_settings.clock = Clock()
+    answers: Deferred[Response] = Deferred()
+    server.handler = lambda header, body: (
+        answers if late and header.correlation_id == throttled else [struct.pack(">i", header.correlation_id)]
+    )
+    count = 3 * REQUESTS_PER_TURN
+    peer = server.connect()
+    peer.sendall(b"".join(request(number) for number in range(count)))
+    reactor.until(lambda: clock.advance(0) or len(server.handled) == throttled + 1)
+    if late:
+        answers.callback([struct.pack(">i", throttled)])
+    for _ in range(49):
+        clock.advance(0.1)
+        reactor.turn(0)
+        assert len(server.handled) == throttled + 1
+    clock.advance(0.101)
+    assert len(server.handled) > throttled + 1
+    reactor.until(lambda: clock.advance(0) or len(server.handled) == count)
+    assert [number for number, _ in server.handled] == list(range(count))
 
 
 @pytest.mark.parametrize("waits", [False, True])

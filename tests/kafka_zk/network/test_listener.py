@@ -3,12 +3,16 @@
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 
+import pytest
 from twisted.internet.defer import Deferred
 
+from kafka_zk.network import listener as listener_module
 from kafka_zk.network.connection import ConnectionSettings, Response
-from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
 from kafka_zk.network.listener import Listener, ListenerSettings
+from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, answer, request
@@ -84,3 +88,157 @@ def test_stop_sends_what_is_queued(reactor: LocalReactor, server: Server) -> Non
     ensureDeferred(server.listener.stop()).addCallback(stopping.append)
     assert len(receive_all(reactor, peer, 8 * 1024 * 1024 + 4)) == 8 * 1024 * 1024 + 4
     reactor.until(lambda: stopping)
+
+
+def test_a_request_that_does_not_come_is_given_up(
+    reactor: LocalReactor, make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, warnings: list[str]
+) -> None:
+    """With a line in the log. Who sends on, however slowly, who waits for an answer and who is only idle, stays."""
+    monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
+    server = make_server()
+    waiting: Deferred[Response] = Deferred()
+    server.handler = lambda header, body: waiting if header.correlation_id == 1 else [b"done"]
+    stalled, slow, busy, idle = (server.connect() for _ in range(4))
+    data = request(2, bytes(100_000))
+    stalled.sendall(data[:2000])
+    busy.sendall(request(1) + data[:2000])
+    idle.sendall(request(3))
+    sent = 0
+
+    def slowly() -> bool:
+        nonlocal sent
+        sent += slow.send(data[sent : sent + 1])
+        return is_closed(stalled)
+
+    reactor.until(slowly)
+    assert 0 < sent < len(data)
+    assert len(server.listener.connections) == 3
+    assert len(warnings) == 1
+    assert "closed: 1996 of the" in warnings[0]
+
+
+def test_a_request_that_has_only_begun_is_not_stalled_yet(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """Its first look may come right after its size prefix: the time counts from there."""
+    server = make_server()
+    peer = server.connect()
+    peer.sendall(struct.pack(">i", 5000))
+    reactor.until(lambda: [each for each in server.listener.connections if each.is_stalled])
+    (connection,) = server.listener.connections
+    assert connection.got_on(least_bytes=1)
+    assert not connection.got_on(least_bytes=1)
+    peer.sendall(b"x")
+    reactor.until(lambda: connection.active)
+    assert connection.got_on(least_bytes=1)
+
+
+def test_a_slow_request_is_given_up_when_others_need_its_memory(
+    reactor: LocalReactor, make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, warnings: list[str]
+) -> None:
+    """Or a few clients that send a byte now and then would keep all others waiting."""
+    monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
+    pool = MemoryPool(100_000)
+    server = make_server(memory=pool)
+    slow = [server.connect() for _ in range(3)]  # one of them has the overdraft
+    for peer in slow:
+        peer.sendall(struct.pack(">i", 50_000_000) + bytes(40_000))
+    honest = server.connect()
+    server.handler = lambda header, body: [struct.pack(">i", header.correlation_id)]
+    reactor.until(lambda: pool.is_waited_for)
+    honest.sendall(request(1, bytes(60_000)))
+    honest.setblocking(False)
+
+    def drip() -> bytes:
+        for peer in slow:
+            with suppress(OSError):
+                peer.send(b"x")
+        with suppress(BlockingIOError):
+            return honest.recv(8)
+        return b""
+
+    assert reactor.until(drip, 10) == answer(1)
+    assert all("of a request came, then nothing" in line for line in warnings)
+
+
+def test_frames_that_find_no_memory_are_not_read_and_come_through_one_after_the_other(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """Twenty requests, each larger than the whole budget, beside small ones that do not wait for them."""
+    pool = MemoryPool(1_000_000)
+    server = make_server(memory=pool)
+    server.handler = lambda header, body: [struct.pack(">i", header.correlation_id) + body[-3:]]
+    data = {number: request(number, bytes(3_000_000) + b"end") for number in range(20)}
+    peers = {number: server.connect() for number in data}
+    for peer in peers.values():
+        peer.setblocking(False)
+    small = server.connect()
+    sent = dict.fromkeys(peers, 0)
+    largest = 0
+
+    def step() -> bool:
+        nonlocal largest
+        largest = max(largest, pool.used_bytes + pool.overdraft_bytes)
+        for number, peer in peers.items():
+            with suppress(BlockingIOError):
+                sent[number] += peer.send(data[number][sent[number] :])
+        return len(server.handled) >= 3
+
+    reactor.until(step)
+    small.sendall(request(100, b"small"))
+    assert receive_all(reactor, small, 11) == answer(100, b"all")
+    reactor.until(lambda: step() and len(server.handled) == 21)
+    for number, peer in peers.items():
+        assert receive_all(reactor, peer, 11) == answer(number, b"end")
+    assert largest < 1_000_000 + 3_100_000 + 21 * 150_000
+    assert (pool.used_bytes, pool.overdraft_bytes) == (0, 0)
+
+
+def test_a_broker_gets_through_when_clients_have_used_up_the_memory(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    """Also on a listener that it shares with them: by what it sends."""
+    pool = MemoryPool(1_200_000)
+    server = make_server(memory=pool)
+    server.handler = lambda header, body: [struct.pack(">i", header.correlation_id)]
+    clients = [server.connect() for _ in range(2)]
+    pool.account().take(1_200_000)
+    for client in clients:  # the first one has the overdraft
+        client.sendall(struct.pack(">i", 3_000_000) + bytes(50_000))
+    reactor.until(lambda: pool.is_waited_for)
+    broker = server.connect()
+    broker.sendall(request(1, bytes(60_000), api_key=6))
+    assert receive_all(reactor, broker, 8) == answer(1)
+
+
+def test_connections_leave_the_logs_their_descriptors(
+    reactor: LocalReactor, make_server: Callable[..., Server], warnings: list[str]
+) -> None:
+    """The next one waits, as with max.connections; that is said once."""
+    server = make_server(quotas=ConnectionQuotas(descriptors=10))
+    peers = [server.connect() for _ in range(10)]
+    waiting = server.connect(accepted=False)
+    waiting.sendall(request(2))
+    for _ in range(10):
+        reactor.turn(0)
+    assert len(server.listener.connections) == 10
+    assert len(warnings) == 1
+    assert "no more are accepted" in warnings[0]
+    peers[0].close()
+    assert receive_all(reactor, waiting, 8) == answer(2)
+    another = server.connect(accepted=False)
+    for _ in range(10):
+        reactor.turn(0)
+    assert len(warnings) == 1
+    for peer in (*peers[1:4], waiting):
+        peer.close()
+    reactor.until(lambda: len(server.listener.connections) == 7)
+    another.sendall(request(3))
+    assert receive_all(reactor, another, 8) == answer(3)
+
+
+@pytest.mark.parametrize(
+    ("limit", "log_files", "connections"), [(20_000, 4096, 15_804), (1024, 512, 412), (100, 50, 25), (300, 150, 75)]
+)
+def test_how_many_descriptors_connections_may_use(limit: int, log_files: int, connections: int) -> None:
+    assert descriptors_for_connections(limit, log_files) == connections

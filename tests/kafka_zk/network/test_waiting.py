@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from kafka_zk.network.connection import Response
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.purgatory import Purgatory
+from kafka_zk.replica.purgatory import Purgatory
 from tests.kafka_zk.network.harness import LocalReactor, receive_all
 from tests.kafka_zk.network.server import Server, answer, request
 

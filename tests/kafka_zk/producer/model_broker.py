@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from storage.record_batch import check_crc, decode_records, read_header
-from storage.types import TopicPartition
+from kafka_zk.storage.record_batch import check_crc, decode_records, read_header
+from kafka_zk.storage.types import TopicPartition
 
 _REMEMBERED = 5
 

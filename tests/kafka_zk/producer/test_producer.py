@@ -19,7 +19,7 @@ from kafka_zk.producer.producer import Producer, ProducerRecord
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.serialization.serdes import SerializationError
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
 
 

@@ -16,7 +16,7 @@ from kafka_zk.producer.idempotence import Idempotence
 from kafka_zk.producer.record_accumulator import RecordAccumulator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.produce import PartitionResult
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.producer.model_broker import ModelBroker
 
 NODES = (0, 1)

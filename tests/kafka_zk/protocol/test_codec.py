@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, FLEXIBLE_SINCE, ApiKey, is_flexible
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.request_limits import max_elements
 from tests.kafka_zk.protocol.oracles import through_kafka_python, through_kio
 
 MESSAGES = [
@@ -102,6 +103,49 @@ def test_flexible_versions_are_those_of_the_field_tables() -> None:
     assert set(FLEXIBLE_SINCE) == set(BROKER_VERSIONS)
 
 
+def _in_steps(api_key: int, version: int, body: bytes) -> Any:
+    steps = codec.decode_request_in_steps(api_key, version, memoryview(body))
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+@pytest.mark.parametrize(("api_key", "kind", "version"), [case for case in MESSAGES if case[1] == "request"])
+def test_a_request_decoded_in_steps_is_the_same(api_key: int, kind: str, version: int) -> None:
+    """Or a ProtocolError, where the body is cut."""
+    for seed in range(4):
+        body = _encoded(api_key, kind, version, seed)
+        for part in (body, body[: len(body) // 2]):
+            try:
+                expected = _decode(api_key, kind, version, part)
+            except ProtocolError:
+                with pytest.raises(ProtocolError):
+                    _in_steps(api_key, version, part)
+            else:
+                assert _in_steps(api_key, version, part) == expected
+
+
+@pytest.mark.parametrize("in_steps", [False, True])
+def test_elements_are_counted_before_they_are_made(in_steps: bool) -> None:
+    """In all arrays together: many topics with many partitions each are as bad as one with too many."""
+    request = codec.request(ApiKey.OFFSET_FETCH)
+
+    def body(topics: int, partitions: int) -> bytes:
+        wanted = [
+            request.OffsetFetchRequestTopic(name="t", partition_indexes=list(range(partitions))) for _ in range(topics)
+        ]
+        return bytes(codec.encode_body(request(group_id="g", topics=wanted), ApiKey.OFFSET_FETCH, 0))
+
+    decode = _in_steps if in_steps else codec.decode_request
+    most = max_elements(ApiKey.OFFSET_FETCH)
+    assert len(decode(ApiKey.OFFSET_FETCH, 0, body(1, most - 1)).topics[0].partition_indexes) == most - 1
+    for topics, partitions in ((1, most), (most // 100, 100)):
+        with pytest.raises(ProtocolError, match="elements more"):
+            decode(ApiKey.OFFSET_FETCH, 0, body(topics, partitions))
+
+
 @given(st.sampled_from(MESSAGES), st.data())
 def test_a_mutated_message_is_read_or_a_protocol_error(case: tuple[int, str, int], data: st.DataObject) -> None:
     body = bytearray(_encoded(*case, data.draw(st.integers(0, 20))))
@@ -150,6 +194,14 @@ def test_many_tagged_fields_take_linear_time() -> None:
 def test_what_kafka_refuses_is_refused(version: int, body: bytes) -> None:
     with pytest.raises(ProtocolError):
         codec.decode_request(ApiKey.METADATA, version, body)
+
+
+def test_a_string_has_at_most_as_many_bytes_as_in_kafka() -> None:
+    """32767, also where the length is a varint: a long one is a request for a large copy."""
+    body = b"\x80\x80\x02" + b"a" * 32767 + b"\x02v\x00"
+    assert len(codec.decode_request(ApiKey.API_VERSIONS, 3, body).client_software_name) == 32767
+    with pytest.raises(ProtocolError, match="32768"):
+        codec.decode_request(ApiKey.API_VERSIONS, 3, b"\x81\x80\x02" + b"a" * 32768 + b"\x02v\x00")
 
 
 def test_an_unknown_api_is_a_protocol_error() -> None:

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_zk.protocol.errors import ProtocolError
@@ -86,3 +86,61 @@ def test_a_big_frame_is_writable_and_outlives_its_decoder() -> None:
     del decoder
     frame[0] = 1
     assert bytes(frame) == b"\x01" + bytes(999) + b"x" * (size_bytes - 1000)
+
+
+class _Scarce:
+    """A budget that has room now and then; counts what was taken."""
+
+    def __init__(self, draw: st.DataObject) -> None:
+        self._draw = draw
+        self.taken_bytes = 0
+
+    def take(self, size_bytes: int) -> None:
+        self.taken_bytes += size_bytes
+
+    def try_take(self, size_bytes: int, whole_bytes: int = 0) -> bool:
+        has_room = self._draw.draw(st.booleans())
+        self.taken_bytes += size_bytes * has_room
+        return has_room
+
+    def give_back(self, size_bytes: int) -> None:
+        self.taken_bytes -= size_bytes
+
+    async def reserve(self, size_bytes: int) -> None:
+        raise AssertionError("a decoder does not wait")
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.sampled_from([0, 5, 4096, 4097, 100_000, 3_000_000, 5_000_000]), max_size=4), st.data())
+def test_a_frame_grows_step_by_step_as_the_budget_allows(sizes: list[int], data: st.DataObject) -> None:
+    """What comes in spite of ``needed_bytes`` is not lost; what was taken is never less than what has arrived."""
+    frames = [(bytes(range(256)) * (size // 256 + 1))[:size] for size in sizes]
+    stream = memoryview(_stream(frames))
+    memory = _Scarce(data)
+    decoder = FrameDecoder(10_000_000, memory)
+    seen: list[bytes] = []
+
+    def got(frame: memoryview) -> None:
+        seen.append(bytes(frame))
+        memory.taken_bytes = 0
+
+    while stream:
+        if decoder.needed_bytes and data.draw(st.booleans()):
+            memory.taken_bytes += decoder.needed_bytes
+            decoder.grow()
+        missing = decoder.missing
+        if missing and data.draw(st.booleans()):
+            count = min(len(missing), len(stream), 1 << 20)
+            missing[:count] = stream[:count]
+            frame = decoder.filled(count)
+            if frame is not None:
+                got(frame)
+        else:
+            count = min(len(stream), data.draw(st.sampled_from([1, 100, 5000, 128 * 1024])))
+            for frame in decoder.feed(stream[:count]):
+                got(frame)
+        stream = stream[count:]
+        assert decoder.counted_bytes == memory.taken_bytes
+        if decoder.size_bytes > 4096:
+            assert decoder.counted_bytes >= decoder.buffered_size_bytes
+    assert seen == frames

@@ -3,10 +3,10 @@
 from dataclasses import fields
 from typing import Any, get_type_hints
 
+from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.client import EventType, SessionState
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.event_codec import EVENT_TYPES
-from rebalance.events import GroupEvent
-from registry.client import EventType, SessionState
-from storage.types import TopicPartition
 
 _VALUES: dict[str, Any] = {
     "int": 7,
@@ -23,7 +23,7 @@ _VALUES: dict[str, Any] = {
 
 def _value(hint: Any) -> Any:
     text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else str(hint)
-    for prefix in ("collections.abc.", "storage.types.", "registry.client."):
+    for prefix in ("collections.abc.", "kafka_zk.storage.types.", "kafka_zk.registry.client."):
         text = text.replace(prefix, "")
     return _VALUES[text]
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from kafka_zk.rebalance.events import Claimed, GroupEvent
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.event_codec import EVENT_TYPES, UnknownEvent, decode, encode
-from rebalance.events import Claimed, GroupEvent
-from storage.types import TopicPartition
 from tests.kafka_zk.timeline.samples import every_event
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kafka_zk.rebalance.events import ClaimWaits, GroupEvent
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.narrator import Narrator, listed, short_name
-from rebalance.events import ClaimWaits, GroupEvent
-from storage.types import TopicPartition
 from tests.kafka_zk.timeline.samples import every_event
 
 

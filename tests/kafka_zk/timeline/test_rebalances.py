@@ -1,10 +1,6 @@
 """From the members' events to rebalances of the group."""
 
-from kafka_zk.timeline.events import MemberGone, MemberSeen
-from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances, Silence
-from kafka_zk.timeline.timeline import HOLD_BACK_MS, Timeline
-from kafka_zk.timeline.trace_file import Traced
-from rebalance.events import (
+from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
     GenerationWritten,
@@ -14,9 +10,13 @@ from rebalance.events import (
     RebalanceFinished,
     RebalanceStarted,
 )
-from registry.client import EventType
-from registry.events import WatchFired
-from storage.types import TopicPartition
+from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import WatchFired
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.events import MemberGone, MemberSeen
+from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances, Silence
+from kafka_zk.timeline.timeline import HOLD_BACK_MS, Timeline
+from kafka_zk.timeline.trace_file import Traced
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 A, B = "g_a", "g_b"

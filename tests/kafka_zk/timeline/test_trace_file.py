@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from kafka_zk.rebalance.events import MemberLeft, MemberRegistered
 from kafka_zk.timeline.trace_file import TraceFollower, TraceWriter
-from rebalance.events import MemberLeft, MemberRegistered
 
 EVENTS = [MemberRegistered(1, "g_a", "started", 5, 77), MemberLeft(2, "g_a", "this member leaves", 0)]
 

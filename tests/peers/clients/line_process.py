@@ -9,6 +9,7 @@ from typing import IO
 
 from tests.peers import java
 from tests.peers.clients.base import TIMEOUT_S, ClientFailed
+from tests.peers.processes import tied
 
 _FLAGS = ["-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
@@ -19,7 +20,7 @@ class LineProcess:
     def __init__(self, version: str, main_class: str) -> None:
         self._name = f"the Java {version} {main_class}"
         self._process = subprocess.Popen(
-            java.driver_command(version, main_class, flags=_FLAGS),
+            tied(java.driver_command(version, main_class, flags=_FLAGS)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

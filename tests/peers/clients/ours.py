@@ -6,7 +6,7 @@ import time
 
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.producer.blocking import BlockingProducer
-from storage.types import TopicPartition
+from kafka_zk.storage.types import TopicPartition
 from tests.peers.clients.base import TIMEOUT_S, Read, ShowsEverything, Write
 from tests.peers.records import Record, anything
 

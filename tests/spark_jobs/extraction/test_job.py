@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from registry.errors import ConnectionLoss, ConnectionTimeout, RegistryError, SessionLost
-from spark_jobs.extraction import job
-from spark_jobs.extraction.errors import ZooKeeperLost
-from spark_jobs.extraction.planning import Extraction
+from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, RegistryError, SessionLost
+from kafka_zk.spark_jobs.extraction import job
+from kafka_zk.spark_jobs.extraction.errors import ZooKeeperLost
+from kafka_zk.spark_jobs.extraction.planning import Extraction
 
 
 class Nothing:

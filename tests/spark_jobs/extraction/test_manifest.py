@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.errors import InvalidZnode
-from spark_jobs.extraction import manifest as manifests
-from spark_jobs.extraction.manifest import State
-from spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.spark_jobs.extraction import manifest as manifests
+from kafka_zk.spark_jobs.extraction.manifest import State
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 
 _names = st.text("abc.-_0", min_size=1, max_size=6)
 _bounds = st.tuples(st.integers(0, 2**62), st.integers(1, 2**32))
@@ -18,7 +18,7 @@ _ranges = st.dictionaries(st.tuples(_names, st.integers(0, 20)), _bounds, min_si
 
 @given(_ranges, st.sampled_from(State))
 def test_round_trip(ranges: list[OffsetRange], state: State) -> None:
-    manifest = manifests.planned(ranges, "file:/lake", "parquet", "a1", 99).to(state)
+    manifest = manifests.planned(ranges, "file:/lake", "parquet", "a1", 1_795_343_361_399).to(state)
     assert manifests.decode("/p", manifests.encode(manifest)) == manifest
 
 

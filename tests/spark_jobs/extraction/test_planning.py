@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.errors import DataLoss
-from spark_jobs.extraction.errors import WronglyAsked
-from spark_jobs.extraction.planning import Extraction, PartitionReport, Planning
-from spark_jobs.extraction.steps import Leftover
-from spark_jobs.offset_ranges import OffsetRange
-from storage.types import TopicPartition
+from kafka_zk.spark_jobs.errors import DataLoss
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Planning
+from kafka_zk.spark_jobs.extraction.steps import Leftover
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.storage.types import TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

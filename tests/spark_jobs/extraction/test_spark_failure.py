@@ -1,6 +1,6 @@
 """One sentence out of what Spark says, in the shapes in which it says it."""
 
-from spark_jobs.extraction.spark_failure import first_line, reason
+from kafka_zk.spark_jobs.extraction.spark_failure import first_line, reason
 
 _JAVA = """An error occurred while calling o45.getFileSystem.
 : org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "foo"
@@ -37,7 +37,7 @@ Driver stacktrace:
 """
 _TASK = """Job aborted: Traceback (most recent call last):
   File "range_fetcher.py", line 1, in fetch
-spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone: the log starts at offset 20
+kafka_zk.spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone: the log starts at offset 20
 
 Caused by: org.apache.spark.SparkException: something else
 """

@@ -1,0 +1,428 @@
+"""One broker: wires its parts and starts and stops them in Kafka's order. No logic of its own.
+
+Start: ZooKeeper → cluster id and broker id → logs → bind → register → accept → controller election → config changes.
+Stop: the reverse; the ZooKeeper session ends last, so that nobody takes the broker for gone while its logs are flushed.
+
+Source: KafkaServer.startup and shutdown@3.9.
+"""
+
+import logging
+import random
+import resource
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.threads import deferToThreadPool
+
+from kafka_zk.broker.live_config import LiveConfig, read_broker_config
+from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
+from kafka_zk.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.controller.loop import Controller, ControllerConfig
+from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.network.connection import ConnectionSettings, Dispatch
+from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
+from kafka_zk.network.listener import Listener, ListenerSettings
+from kafka_zk.network.memory_pool import MemoryPool
+from kafka_zk.network.periodic import Periodic
+from kafka_zk.network.read_ahead import ReadAhead
+from kafka_zk.network.slices import in_slices
+from kafka_zk.registry import broker_ids, cluster_id, isr, paths, producer_ids
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import RegistryClient, SessionState
+from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.registry.session import until_answered
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+from kafka_zk.replica.batch_helpers import BatchHelpers
+from kafka_zk.replica.fetch_session import FetchSessions
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.security.authorizer import AllowAll
+from kafka_zk.storage.errors import InconsistentLogDir
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.meta_properties import read_meta_properties
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.producer_ids import ProducerIdManager
+
+logger = logging.getLogger(__name__)
+
+HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
+DELETION_INTERVAL_MS = 5_000
+"""Files go soon after ``file.delete.delay.ms``, as in Kafka: gigabytes that go together cost others their disk."""
+CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
+WILDCARD_HOSTS = ("", "0.0.0.0", "::")
+
+
+class Broker:
+    """A broker of a cluster, on the reactor thread.
+
+    Args:
+        client: a started ZooKeeper client; the broker closes it at the end.
+        on_fatal: told in one sentence why the broker cannot go on (no log directory left, its id was taken).
+        stats: counts requests, if somebody wants to know.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: KafkaConfig,
+        client: RegistryClient,
+        on_fatal: Callable[[str], None],
+        stats: RequestStats | None = None,
+    ) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._client = client
+        self._on_fatal = on_fatal
+        self._stats = stats
+        self._brokers = BrokerRegistry(client, reactor)
+        self._configs = ConfigRegistry(client)
+        self._dynamic_config = DynamicBrokerConfig(config.properties)
+        self._listeners: list[Listener] = []
+        self._periodic: list[Periodic] = []
+        self._checkpointed: dict[TopicPartition, int] = {}
+        self._config_watcher: ConfigChangeWatcher | None = None
+        self._sessions: list[int] = []
+        self._stopping = False
+        self.broker_id = -1
+        self.broker_epoch = -1
+
+    # -- start --------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Returns when the broker is registered and serves. A connection to ZooKeeper that breaks is waited for.
+
+        Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
+            StartAbandoned if it was stopped meanwhile.
+        """
+        cluster, self.broker_id = await until_answered(self._client, self._identify)
+        config = self._config = await read_broker_config(self._configs, self._dynamic_config, self.broker_id)
+        self._logs = LogManager(
+            config.log_directories,
+            config.topic_defaults,
+            broker_id=self.broker_id,
+            cluster_id=cluster,
+            clock_ms=_now_ms,
+            run_blocking=self._run_blocking,
+            producer_id_expiration_ms=config.producer_id_expiration_ms,
+            recovery_helper_count=config.num_recovery_threads_per_data_dir,
+            on_directory_failure=self._directory_failed,
+            observe=tell_finding,
+        )
+        await self._open_logs()
+        self._build_services(cluster)
+        self._bind()
+        await self._register()
+        if self._stopping:
+            raise StartAbandoned
+        self._client.add_session_listener(self._session_changed)
+        for listener in self._listeners:
+            listener.start_accepting()
+        await self._controller.start()
+        self._config_watcher = self._configs.watch_changes(self._config_changed)
+        self._start_periodic_work()
+        logger.info("started", extra={"broker_id": self.broker_id, "epoch": self.broker_epoch})
+
+    async def _identify(self) -> tuple[str, int]:
+        """The ids of the cluster and of this broker; both are made if they have to be."""
+        await paths.ensure_persistent_paths(self._client)
+        return await cluster_id.get_or_create(self._client), await self._find_broker_id()
+
+    async def _find_broker_id(self) -> int:
+        """The configured id, else the one the log directories belong to, else a new one from ZooKeeper."""
+        config = self._config
+        stored = set()
+        for directory in config.log_directories:
+            try:
+                meta = read_meta_properties(str(directory))
+            except OSError:
+                continue  # opening the logs tells what is wrong with it
+            if meta is not None and meta.broker_id is not None:
+                stored.add(meta.broker_id)
+        if len(stored) > 1:
+            raise InconsistentLogDir(f"the log directories belong to different brokers: {sorted(stored)}")
+        if config.broker_id >= 0:
+            return config.broker_id
+        if stored:
+            return int(stored.pop())
+        return await broker_ids.generate_broker_id(self._client, config.reserved_broker_max_id)
+
+    async def _open_logs(self) -> None:
+        configs = await usable_configs(self._configs, self._config.topic_defaults)
+        await open_logs(self._reactor, self._logs, configs, lambda: self._stopping)
+
+    def _build_services(self, cluster: str) -> None:
+        config = self._config
+        self._memory = MemoryPool(config.queued_max_request_bytes)
+        fetch_purgatory = Purgatory(self._reactor)
+        metadata = MetadataCache()
+        batch_helpers = BatchHelpers(self._reactor, self._run_in_thread)
+        replicas = ReplicaManager(
+            self.broker_id,
+            self._logs,
+            self._reactor,
+            fetch_purgatory,
+            self._run_in_thread,
+            batch_helpers,
+            metadata,
+        )
+        self._controller = Controller(
+            self.broker_id,
+            self._client,
+            self._reactor,
+            ControllerConfig(
+                config.inter_broker_listener,
+                config.delete_topic_enable,
+                config.topic_defaults.unclean_leader_election_enable,
+            ),
+            self._connect,
+            known_epoch=lambda: replicas.controller_epoch,
+        )
+        self.services = Services(
+            broker_id=self.broker_id,
+            cluster_id=cluster,
+            config=config,
+            clock=self._reactor,
+            authorizer=AllowAll(),
+            metadata=metadata,
+            replicas=replicas,
+            fetch_purgatory=fetch_purgatory,
+            fetch_sessions=FetchSessions(
+                config.max_incremental_fetch_session_cache_slots,
+                lambda: random.randrange(1, 2**31),
+                self._memory,
+                metadata.knows,
+            ),
+            metadata_purgatory=Purgatory(self._reactor),
+            controller=self._controller,
+            topics=TopicRegistry(self._client),
+            configs=self._configs,
+            producer_ids=ProducerIdManager(self._allocate_producer_ids),
+            broker_epoch=lambda: self.broker_epoch,
+            dynamic_config=self._dynamic_config,
+            group_offsets=lambda group: OffsetRegistry(self._client, group),
+            batch_helpers=batch_helpers,
+        )
+
+    async def _allocate_producer_ids(self) -> range:
+        """A block may be lost with a connection; there are enough."""
+        return await until_answered(self._client, lambda: producer_ids.allocate_block(self._client, self.broker_id))
+
+    def _bind(self) -> None:
+        config = self._config
+        dispatch: Dispatch = Dispatcher(self.services).dispatch
+        if self._stats is not None:
+            dispatch = self._stats.measure(dispatch)
+        quotas = ConnectionQuotas(
+            config.max_connections,
+            config.max_connections_per_ip,
+            config.connections_per_ip_overrides,
+            descriptors_for_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0], self._logs.pool.max_open_files),
+        )
+        self._live_config = LiveConfig(self.services, quotas)
+        for wanted in config.listener_list:
+            listener = Listener(
+                self._reactor,
+                ListenerSettings(
+                    host=wanted.host,
+                    port=wanted.port,
+                    backlog=config.socket_listen_backlog_size,
+                    send_buffer_size_bytes=config.socket_send_buffer_bytes,
+                    receive_buffer_size_bytes=config.socket_receive_buffer_bytes,
+                    max_idle_ms=config.connections_max_idle_ms,
+                    inter_broker=self._is_between_brokers(wanted.name),
+                ),
+                ConnectionSettings(
+                    clock=self._reactor,
+                    listener_name=wanted.name,
+                    dispatch=dispatch,
+                    security_protocol=wanted.security_protocol,
+                    versions=OFFERED_VERSIONS,
+                    max_request_size_bytes=config.socket_request_max_bytes,
+                    read_ahead=ReadAhead(self._run_in_thread),
+                    memory=self._memory,
+                    between_brokers=self._is_between_brokers(wanted.name),
+                ),
+                quotas,
+            )
+            listener.bind()
+            self._listeners.append(listener)
+
+    def _is_between_brokers(self, listener: str) -> bool:
+        """Whether clients have listeners of their own, other than this one."""
+        return listener == self._config.inter_broker_listener and len(self._config.listener_list) > 1
+
+    # -- registration -------------------------------------------------------------------------------------------------
+
+    def _info(self) -> BrokerInfo:
+        ports = {listener.name: listener.port for listener in self._listeners}
+        endpoints = tuple(
+            EndPoint(
+                wanted.name, wanted.security_protocol, _advertised_host(wanted.host), wanted.port or ports[wanted.name]
+            )
+            for wanted in self._config.advertised_listener_list
+        )
+        return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=_now_ms())
+
+    async def _register(self) -> None:
+        self.broker_epoch = await self._brokers.register(self._info(), self._sessions)
+        if self._client.session_id is not None:
+            self._sessions.append(self._client.session_id)
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED and self._client.session_id not in self._sessions and not self._stopping:
+            ensureDeferred(self._register_again())
+
+    async def _register_again(self) -> None:
+        """A new session: register first, then take part in the election again, as Kafka does."""
+        try:
+            await self._register()
+            await self._controller.session_renewed()
+            self._config_changed("brokers", DEFAULT_ENTITY)  # a change may have been announced that could not be read
+            logger.warning("registered again with a new session", extra={"epoch": self.broker_epoch})
+        except RegistryError as error:
+            if not self._stopping and self._client.state is SessionState.CONNECTED:
+                self._on_fatal(f"broker {self.broker_id} cannot register again: {error}")
+
+    async def _connect(self, info: BrokerInfo) -> KafkaConnection:
+        endpoint = info.endpoint(self._config.inter_broker_listener) or info.endpoints[0]
+        timeout_s = self._config.controller_socket_timeout_ms / 1000
+        return await connect(
+            self._reactor,
+            endpoint.host,
+            endpoint.port,
+            client_id=str(self.broker_id),
+            timeout_s=timeout_s,
+            request_timeout_s=timeout_s,
+        )
+
+    # -- while it runs ------------------------------------------------------------------------------------------------
+
+    def _config_changed(self, entity_type: str, entity_name: str) -> None:
+        ensureDeferred(self._live_config.changed(entity_type, entity_name))
+
+    def _start_periodic_work(self) -> None:
+        config = self._config
+        work: list[tuple[int, Callable[[], object]]] = [
+            (
+                config.log_retention_check_interval_ms,
+                lambda: in_slices(self._reactor, self._logs.cleanup_steps(_now_ms())),
+            ),
+            (
+                min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS),
+                lambda: self._logs.delete_due(_now_ms()),
+            ),
+            (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
+            (HIGH_WATERMARK_CHECKPOINT_MS, self._checkpoint_high_watermarks),
+            (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(_now_ms())),
+        ]
+        self._periodic = [Periodic(self._reactor, interval_ms, task) for interval_ms, task in work]
+
+    def _checkpoint_high_watermarks(self) -> None:
+        """Unless nothing was appended since the last time."""
+        offsets = self._high_watermarks()
+        if offsets != self._checkpointed:
+            self._checkpointed = offsets
+            self._logs.write_high_watermarks(offsets)
+
+    def _high_watermarks(self) -> dict[TopicPartition, int]:
+        partitions = self.services.replicas.partitions
+        return {tp: partition.high_watermark for tp, partition in partitions.items() if partition.log is not None}
+
+    async def _purge_changes(self) -> None:
+        """Notes of configuration changes that every broker has seen by now."""
+        try:
+            await self._configs.purge_changes(_now_ms())
+        except RegistryError as error:
+            logger.info("old configuration changes stay for now: %s", error)
+
+    def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
+        logger.error("log directory %s failed: %s", directory, error)
+        self.services.replicas.directory_failed(lost)
+        if not self._logs.live_directories:
+            self._on_fatal(f"all log directories of broker {self.broker_id} failed, the last: {directory}: {error}")
+        else:
+            ensureDeferred(self._tell_of_failure())
+
+    async def _tell_of_failure(self) -> None:
+        """The controller asks then for each replica; a new session tells it as much."""
+        try:
+            await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
+        except RegistryError as told:
+            logger.warning("the controller was not told of the failed log directory: %s", told)
+
+    def _run_in_thread(self, work: Callable[[], None]) -> "Deferred[None]":
+        finished: Deferred[None] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), work)
+        return finished
+
+    def _run_blocking(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        ensureDeferred(self._finish(self._run_in_thread(work), done))
+
+    async def _finish(self, finished: Awaitable[None], done: Callable[[OSError | None], None]) -> None:
+        try:
+            await finished
+        except OSError as error:
+            done(error)
+        else:
+            done(None)
+
+    # -- stop ---------------------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """A clean shutdown; returns when everything is flushed and the session is closed.
+
+        Kafka first asks the controller to move its leaderships away (ControlledShutdown). The controller passes over
+        partitions with one replica, and there are no others yet; it hears of the closed session at once.
+        """
+        self._stopping = True
+        for periodic in self._periodic:
+            periodic.stop()
+        try:
+            if hasattr(self, "services"):
+                await self._stop_serving()
+            if hasattr(self, "_logs"):
+                await self._close_logs()
+        finally:
+            await self._client.close()
+        if self.broker_epoch >= 0:
+            logger.info("stopped", extra={"broker_id": self.broker_id})
+
+    async def _close_logs(self) -> None:
+        """In slices, or the session would be lost over thousands of logs. What is still being answered has no log to
+        append to meanwhile."""
+        high_watermarks = self._high_watermarks() if self.broker_epoch >= 0 else None
+        if hasattr(self, "services"):
+            self.services.replicas.partitions.clear()
+        await in_slices(self._reactor, self._logs.shutdown_steps(self.broker_epoch, high_watermarks))
+
+    async def _stop_serving(self) -> None:
+        if self._config_watcher is not None:
+            self._config_watcher.close()
+        await self._controller.shutdown()
+        self.services.fetch_purgatory.abandon_all()
+        self.services.metadata_purgatory.abandon_all()
+        self.services.batch_helpers.close()
+        for listener in self._listeners:
+            await listener.stop()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _advertised_host(host: str) -> str:
+    """As Kafka does: a listener on all interfaces is advertised under the machine's name."""
+    return socket.getfqdn() if host in WILDCARD_HOSTS else host

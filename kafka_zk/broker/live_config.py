@@ -1,0 +1,66 @@
+"""Applies configuration changes that ZooKeeper announces to the running broker.
+
+A notification only names an entity; its present configuration is read and applied, so a missed or repeated one does
+no harm. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
+"""
+
+import logging
+
+from kafka_zk.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.connection_quotas import ConnectionQuotas
+from kafka_zk.network.slices import in_slices
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+
+logger = logging.getLogger(__name__)
+
+
+async def read_broker_config(configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int) -> KafkaConfig:
+    """The broker's configuration in force, from ZooKeeper; what cannot be understood counts as empty.
+
+    Raises: RegistryError.
+    """
+    own = str(broker_id)
+    stored = await configs.entities_until_answered("brokers", [DEFAULT_ENTITY, own])
+    return dynamic.take(stored[own], stored[DEFAULT_ENTITY])
+
+
+class LiveConfig:
+    """Keeps a broker's parts at the configuration that ZooKeeper has."""
+
+    def __init__(self, services: Services, quotas: ConnectionQuotas) -> None:
+        self._services = services
+        self._quotas = quotas
+
+    async def changed(self, entity_type: str, entity_name: str) -> None:
+        """Apply the present configuration of an entity that was announced."""
+        try:
+            if entity_type == "topics":
+                await self._reload_topics([entity_name])
+            elif entity_type == "brokers" and entity_name in (DEFAULT_ENTITY, str(self._services.broker_id)):
+                await self._reload_broker()
+        except RegistryError as error:
+            logger.warning("cannot read the configuration of %s %s: %s", entity_type, entity_name, error)
+
+    async def _reload_topics(self, topics: list[str]) -> None:
+        replicas = self._services.replicas
+        async with replicas.state_changes:
+            stored = await self._services.configs.entities_until_answered("topics", topics)
+            await in_slices(self._services.clock, replicas.update_topic_configs(stored))
+
+    async def _reload_broker(self) -> None:
+        services = self._services
+        config = await read_broker_config(services.configs, services.dynamic_config, services.broker_id)
+        new_defaults = config.topic_defaults != services.config.topic_defaults
+        services.config = config
+        self._quotas.set_limits(
+            config.max_connections, config.max_connections_per_ip, config.connections_per_ip_overrides
+        )
+        services.replicas.logs.producer_id_expiration_ms = config.producer_id_expiration_ms
+        if new_defaults:
+            services.replicas.set_topic_defaults(config.topic_defaults)
+            await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))
+        logger.info("the broker's configuration changed")

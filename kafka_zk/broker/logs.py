@@ -1,0 +1,122 @@
+"""Structured logs of a process: one line per event on stderr, as text with ``key=value`` or as JSON.
+
+Both of Python's ``logging`` and ``twisted.logger`` end here, so a line looks the same whichever a module uses. Fields
+given to a logger call (``extra={"topic": …}``, or keyword arguments with Twisted) become the line's fields.
+
+    2026-11-21T06:18:29.123Z INFO kafka_zk.broker.broker: registered broker_id=0 epoch=42
+    {"time": "2026-11-21T06:18:29.123Z", "level": "info", "logger": "kafka_zk.broker.broker", "message": …}
+"""
+
+import json
+import logging
+import re
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any, TextIO, cast
+
+from kafka_zk.broker.log_file import LogFile, LogFileHandler
+
+CHATTY = ("kazoo", "registry.kazoo", "log_legacy", "twisted.internet")
+"""Loggers of libraries that tell every connection; their warnings are logged."""
+
+_RECORD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_PLAIN = re.compile(r"[^\s=\"]+")
+
+
+def configure(
+    *, level: str = "info", as_json: bool = False, stream: TextIO | None = None, log_file: LogFile | None = None
+) -> None:
+    """Send every log of this process to ``stream`` (stderr) or to a file; call once, at the start of a process.
+
+    Args:
+        level: the least that is logged: debug, info, warning or error.
+    """
+    handler = LogFileHandler(log_file) if log_file is not None else logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+    _redirect_twisted()
+
+
+def _redirect_twisted() -> None:
+    from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogBeginner
+
+    levels = {
+        LogLevel.debug: logging.DEBUG,
+        LogLevel.info: logging.INFO,
+        LogLevel.warn: logging.WARNING,
+        LogLevel.error: logging.ERROR,
+        LogLevel.critical: logging.CRITICAL,
+    }
+
+    def observe(event: Any) -> None:
+        logger = logging.getLogger(event.get("log_namespace") or "twisted")
+        level = levels.get(event.get("log_level"), logging.INFO)
+        if not logger.isEnabledFor(level):
+            return
+        failure = event.get("log_failure")
+        exc_info = (failure.type, failure.value, failure.getTracebackObject()) if failure else None
+        template = event.get("log_format") or ""
+        # What the message says already is not said twice; the JSON line has all fields.
+        fields = {key: value for key, value in event.items() if not key.startswith("log_") and key != "isError"}
+        said = frozenset(key for key in fields if f"{{{key}" in template)
+        record = logger.makeRecord(logger.name, level, "", 0, formatEvent(event), (), exc_info)
+        record.created = event.get("log_time", record.created)
+        record.__dict__["fields"] = fields
+        record.__dict__["said"] = said
+        logger.handle(record)
+
+    globalLogBeginner.beginLoggingTo([cast(ILogObserver, observe)], discardBuffer=False, redirectStandardIO=False)
+
+
+class TextFormatter(logging.Formatter):
+    """One line for people; a traceback follows on lines of its own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = record.__dict__.get("said", frozenset())
+        fields = "".join(f" {key}={_text(value)}" for key, value in _fields(record).items() if key not in said)
+        line = f"{_time(record)} {record.levelname} {record.name}: {record.getMessage()}{fields}"
+        return line + (f"\n{_traceback(record)}" if record.exc_info else "")
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line; ``traceback`` is one of its keys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            document["traceback"] = _traceback(record)
+        return json.dumps(document, ensure_ascii=False, default=str)
+
+
+def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
+    if "fields" in record.__dict__:
+        fields: Mapping[str, Any] = record.__dict__["fields"]
+        return fields
+    return {key: value for key, value in vars(record).items() if key not in _RECORD_ATTRIBUTES}
+
+
+def _text(value: Any) -> str:
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _time(record: logging.LogRecord) -> str:
+    seconds = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{seconds}.{int(record.created * 1000) % 1000:03d}Z"
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    assert record.exc_info
+    return "".join(traceback.format_exception(*record.exc_info)).rstrip()

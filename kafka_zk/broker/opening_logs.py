@@ -1,0 +1,124 @@
+"""Opening a broker's logs without keeping the reactor: slices of work, between them ZooKeeper's heartbeats.
+
+After a crash this may take minutes. The broker is not registered yet, but its session exists and must not end.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from kafka_zk.network.slices import after
+from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.znodes.config import entity_path
+from kafka_zk.storage.errors import InvalidConfig
+from kafka_zk.storage.findings import Finding
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.log_start import HELPER_POLL_S, StartProgress, StartReport
+
+logger = logging.getLogger(__name__)
+
+SLICE_S = 0.02
+PROGRESS_INTERVAL_S = 2.0
+
+
+class StartAbandoned(Exception):
+    """The broker was stopped before its logs were open."""
+
+
+async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
+    """Topics' configurations; one that is not allowed (an old tool wrote it) keeps nobody from starting."""
+    usable = {}
+    topics = await configs.entity_names("topics")
+    for topic, properties in (await configs.entities_until_answered("topics", topics)).items():
+        try:
+            LogConfig.from_properties(properties, defaults)
+        except InvalidConfig as error:
+            logger.error("%s is not allowed: %s", entity_path("topics", topic), error)
+        else:
+            usable[topic] = properties
+    return usable
+
+
+async def open_logs(
+    clock: Clock,
+    logs: LogManager,
+    topic_configs: Mapping[str, Mapping[str, str]],
+    is_stopping: Callable[[], bool],
+    monotonic: Callable[[], float] = time.monotonic,
+) -> StartReport:
+    """Start the log manager; progress and findings go to the log.
+
+    Args:
+        clock: the reactor.
+        is_stopping: whether the log manager has been shut down in a pause.
+    Raises: StartAbandoned; and as ``LogManager.start_steps``.
+    """
+    steps = logs.start_steps(topic_configs)
+    begun_s = told_s = monotonic()
+    slice_end_s = begun_s + SLICE_S
+    while True:
+        try:
+            progress = next(steps)
+        except StopIteration as stop:
+            report: StartReport = stop.value
+            _tell_findings(report, monotonic() - begun_s)
+            return report
+        now_s = monotonic()
+        if now_s - told_s >= PROGRESS_INTERVAL_S:
+            told_s = now_s
+            _tell_progress(progress)
+        if progress.is_waiting or now_s >= slice_end_s:
+            await after(clock, HELPER_POLL_S if progress.is_waiting else 0)
+            if is_stopping():
+                raise StartAbandoned
+            slice_end_s = monotonic() + SLICE_S
+
+
+def tell_finding(finding: Finding) -> None:
+    """What storage could not take as it was: one WARN each."""
+    kept = {} if finding.kept_as is None else {"kept_as": finding.kept_as}
+    logger.warning("%s %s: %s", finding.path, finding.problem, finding.meaning, extra=kept)
+
+
+def _tell_progress(progress: StartProgress) -> None:
+    logger.info(
+        "opening logs",
+        extra={
+            "opened": progress.log_count,
+            "count": progress.total_log_count,
+            "scanned_bytes": progress.scanned_bytes,
+            "bytes_to_scan": progress.bytes_to_scan,
+        },
+    )
+
+
+def _tell_findings(report: StartReport, seconds: float) -> None:
+    for lost in report.dropped:
+        logger.warning(
+            "recovery dropped the end of a log: %s",
+            lost.reason,
+            extra={
+                "topic": lost.topic_partition.topic,
+                "partition": lost.topic_partition.partition,
+                "file": lost.path,
+                "position": lost.position,
+                "bytes_dropped": lost.bytes_dropped,
+                "segments_dropped": len(lost.segments_dropped),
+                "log_end_offset": lost.log_end_offset,
+            },
+        )
+        for path in lost.segments_dropped:
+            logger.warning("%s is deleted: it lies behind the end that recovery found", path)
+    for directory, reason in report.offline_directories.items():
+        logger.error("log directory %s cannot be used: %s", directory, reason)
+    logger.info(
+        "logs opened",
+        extra={
+            "count": report.log_count,
+            "recovered": report.recovered_count,
+            "scanned_bytes": report.scanned_bytes,
+            "seconds": round(seconds, 3),
+        },
+    )

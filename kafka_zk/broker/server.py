@@ -1,0 +1,136 @@
+"""The process around a broker: reactor, signals, exit code."""
+
+import gc
+import logging
+import resource
+import signal
+import sys
+from functools import partial
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.error import CannotListenError
+
+from kafka_zk.broker.broker import Broker
+from kafka_zk.broker.opening_logs import StartAbandoned
+from kafka_zk.broker.signals import ending_signals
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.metrics.watchdog import Watchdog
+from kafka_zk.network.reactor import install
+from kafka_zk.registry import cluster_id
+from kafka_zk.registry.errors import ConnectionLoss, RegistryError, SessionLost
+from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.znodes.cluster_id import CLUSTER_ID
+from kafka_zk.storage.errors import StorageError
+
+logger = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_S = 0.0001
+"""A busy thread (kazoo's, the pool's) gives the GIL back this soon; every system call of the reactor gives it away."""
+
+GC_THRESHOLDS = (10_000, 20, 20)
+"""With Python's own (700, 10, 10) the collector looks at everything again and again while a broker learns of thousands
+of partitions, 60 ms each time with 5,000. Nearly all garbage here goes without it."""
+
+
+def run_broker(config: KafkaConfig, metrics_port: int | None = None, metrics_host: str | None = None) -> int:
+    """Run a broker until a signal asks it to end (``signals``); returns the process's exit code (0: it was
+    stopped cleanly).
+
+    ``metrics_port``: where to serve Prometheus metrics; None for nowhere. ``metrics_host``: the first listener's host
+    by default.
+    """
+    _raise_descriptor_limit()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    host = config.listener_list[0].host if metrics_host is None else metrics_host
+    process = _Process(install(), config, None if metrics_port is None else (host, metrics_port))
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.freeze()  # what was imported stays: the collector need not look at it
+    process.run()
+    return process.exit_code
+
+
+def _raise_descriptor_limit() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class _Process:
+    def __init__(self, reactor: Any, config: KafkaConfig, metrics_address: tuple[str, int] | None) -> None:
+        self._metrics_address = metrics_address
+        self._reactor = reactor
+        self._watchdog = Watchdog(reactor)
+        self._config = config
+        self._broker: Broker | None = None
+        self._stopping = False
+        self.exit_code = 0
+
+    def run(self) -> None:
+        asking_to_end = ending_signals()
+        for number in asking_to_end:
+            signal.signal(number, lambda *_: self._reactor.callFromThread(self._stop))
+        self._reactor.callWhenRunning(self._watchdog.start)
+        self._reactor.callWhenRunning(lambda: ensureDeferred(self._start()))
+        self._reactor.run(installSignalHandlers=False)
+        for number in asking_to_end:
+            signal.signal(number, signal.SIG_IGN)  # the exit code is settled
+        self._watchdog.stop()
+
+    async def _start(self) -> None:
+        config = self._config
+        try:
+            client = KazooTwistedClient(
+                self._reactor,
+                config.zookeeper_connect,
+                config.zookeeper_session_timeout_ms,
+                connection_timeout_ms=config.connection_timeout_ms,
+                security=config.zookeeper_security,
+            )
+            await client.start()
+            stats = None if self._metrics_address is None else RequestStats()
+            self._broker = Broker(self._reactor, config, client, self._fatal, stats)
+            await self._broker.start()
+            client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
+            if stats is not None and self._metrics_address is not None:
+                from kafka_zk.metrics import endpoint
+
+                host, port = self._metrics_address
+                endpoint.listen(self._reactor, self._broker, client, stats, port, host, self._watchdog)
+                logger.info("metrics are served", extra={"host": host or "all interfaces", "port": port})
+        except (RegistryError, StorageError, OSError, CannotListenError) as error:
+            if not self._stopping:  # else it is what the stop made of the start
+                self._fatal(_sentence(error))
+        except StartAbandoned:
+            pass  # by a stop, which goes its own way
+        except Exception:
+            logger.exception("the broker cannot start")
+            self._fatal("the broker cannot start because of a bug; see the traceback above")
+
+    def _fatal(self, reason: str) -> None:
+        """Say it in one sentence, stop what runs, leave with exit code 1."""
+        logger.error("%s", reason)
+        self.exit_code = 1
+        self._stop()
+
+    def _stop(self) -> None:
+        if not self._stopping:
+            self._stopping = True
+            ensureDeferred(self._stop_broker())
+
+    async def _stop_broker(self) -> None:
+        try:
+            if self._broker is not None:
+                await self._broker.stop()
+        except Exception:
+            logger.exception("the shutdown was not clean")
+            self.exit_code = 1
+        finally:
+            self._reactor.stop()
+
+
+def _sentence(error: Exception) -> str:
+    """These two only name a path in ZooKeeper."""
+    if isinstance(error, ConnectionLoss | SessionLost):
+        return f"the session with ZooKeeper ended while the broker was starting ({error})"
+    return str(error)

@@ -1,0 +1,199 @@
+"""One row of the table of broker keys: an attribute of ``KafkaConfig`` and what the configuration APIs tell of it.
+
+``INT("1", "What it is for.", low=1, use=Use.READ)`` is a row; its attribute's name is the key with ``_`` for ``.``.
+"""
+
+import enum
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack, overload
+
+from kafka_zk.config import values
+from kafka_zk.config.values import BadValue
+from kafka_zk.storage.config_table import TOPIC_CONFIGS, Value
+
+T = TypeVar("T")
+R = TypeVar("R", covariant=True)
+
+UNUSED = "A key of Apache Kafka that is kept and shown; this broker does not use it."
+
+
+class Update(enum.Enum):
+    """Kafka's dynamic update modes."""
+
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    PER_LISTENER = "per-broker, under a listener's prefix only"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+class Use(enum.Enum):
+    """What this broker does with a key in ``server.properties``."""
+
+    READ = "checked at the start"
+    ACCEPTED = "not checked by its row: a topic's default, read by another module, or without a meaning here"
+    IGNORED = "ignored with a warning"
+
+
+class Facts(TypedDict, total=False):
+    """What a row says besides type, default and documentation."""
+
+    low: int
+    """The least value that is allowed."""
+
+    use: Use
+    update: Update
+
+    is_built: bool
+    """False: the key is dynamic in Kafka, but this broker refuses to change it while it runs."""
+
+    is_listed: bool
+    """False: DescribeConfigs does not know the key, as in Kafka, or it is not Kafka's."""
+
+    in_units: tuple[str, int]
+    """``("log.retention.ms", 60_000)``: another spelling of that key, in units of so many ms."""
+
+    fallback: str
+    """The key whose value counts where this one is not set."""
+
+class _Reader(Protocol):
+    def read(self, key: "BrokerKey[Any]") -> Any: ...
+
+
+class BrokerKey(Generic[R]):
+    """``default`` is Kafka's, as DescribeConfigs shows it; ``default_here`` the one in force in this broker."""
+
+    def __init__(
+        self,
+        type_: str,
+        convert: Callable[[Any], Any],
+        default: str | None,
+        default_here: str | None,
+        documentation: str,
+        facts: Facts,
+        topic_key: str | None = None,
+    ) -> None:
+        self.name = ""
+        self.type = type_
+        self.default = default
+        self.default_here = default_here
+        self.documentation = documentation
+        self.low = facts.get("low")
+        self.use = facts.get("use", Use.IGNORED)
+        self.update = facts.get("update", Update.READ_ONLY)
+        self.is_built = facts.get("is_built", True)
+        self.is_listed = facts.get("is_listed", True)
+        self.in_units = facts.get("in_units")
+        self.fallback = facts.get("fallback")
+        self.topic_key = topic_key  # the topic key whose default this is
+        self._convert = convert
+
+    def __set_name__(self, owner: type, attribute: str) -> None:
+        self.name = attribute.replace("_", ".")
+
+    @overload
+    def __get__(self, config: None, owner: type) -> "BrokerKey[R]": ...
+
+    @overload
+    def __get__(self, config: _Reader, owner: type) -> R: ...
+
+    def __get__(self, config: _Reader | None, owner: type) -> Any:
+        # What is used lies in the configuration's own attributes and never gets here.
+        return self if config is None else config.read(self)
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.type == "PASSWORD"
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.update is not Update.READ_ONLY
+
+    @property
+    def is_changeable(self) -> bool:
+        """Whether this broker takes a change while it runs: of listeners, TLS, SASL and plugins it takes none."""
+        return self.update is Update.CLUSTER_WIDE and self.is_built
+
+    def value(self, text: str) -> Any:
+        """The typed value of a text, whatever its size. Raises BadValue."""
+        return self._convert(values.parse(self.name, self.type, text))
+
+    def check(self, text: str) -> Value:
+        """The value of a text as Kafka's type. Raises BadValue in Kafka's words."""
+        if self.topic_key and self.default is not None:  # else it is checked together with its other spellings
+            return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
+        value = values.parse(self.name, self.type, text)
+        if self.low is not None and isinstance(value, int) and value < self.low:
+            raise BadValue(self.name, value, f"Value must be at least {self.low}")
+        return value
+
+    @property
+    def default_value(self) -> Any:
+        return None if self.default_here is None else self.value(self.default_here)
+
+
+class Kind(Generic[T]):
+    """A constructor of rows of one type."""
+
+    def __init__(self, type_: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
+        self._type = type_
+        self._convert = convert
+
+    @overload
+    def __call__(
+        self, default: str, documentation: str = ..., /, *, here: str = ..., **facts: Unpack[Facts]
+    ) -> BrokerKey[T]: ...
+
+    @overload
+    def __call__(
+        self, default: None = None, documentation: str = ..., /, *, here: str, **facts: Unpack[Facts]
+    ) -> BrokerKey[T]: ...
+
+    @overload
+    def __call__(
+        self, default: None = None, documentation: str = ..., /, **facts: Unpack[Facts]
+    ) -> BrokerKey[T | None]: ...
+
+    def __call__(
+        self,
+        default: str | None = None,
+        documentation: str = UNUSED,
+        /,
+        *,
+        here: str | None = None,
+        **facts: Unpack[Facts],
+    ) -> BrokerKey[Any]:
+        return BrokerKey(self._type, self._convert, default, default if here is None else here, documentation, facts)
+
+
+def items(text: str) -> tuple[str, ...]:
+    """What a comma-separated list names; empty items are none."""
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+BOOLEAN = Kind[bool]("BOOLEAN")
+SHORT = Kind[int]("SHORT")
+INT = Kind[int]("INT")
+LONG = Kind[int]("LONG")
+DOUBLE = Kind[float]("DOUBLE")
+STRING = Kind[str]("STRING")
+CLASS = Kind[str]("CLASS")
+PASSWORD = Kind[str]("PASSWORD")
+LIST = Kind[tuple[str, ...]]("LIST")
+ITEMS = Kind[tuple[str, ...]]("STRING", items)
+"""Lists that Kafka calls STRING."""
+
+
+def topic_default(
+    topic_key: str, *, is_set: bool = True, update: Update = Update.CLUSTER_WIDE, fallback: str | None = None
+) -> BrokerKey[Value | None]:
+    """The broker's default of a topic key, described by the table of those.
+
+    ``is_set=False``: Kafka shows null, since other keys may say the same.
+    """
+    definition = TOPIC_CONFIGS[topic_key]
+    default = definition.format(definition.default) if is_set else None
+    text = f"Default of the topic key {topic_key}. {definition.documentation}"
+    facts: Facts = {"use": Use.ACCEPTED, "update": update}
+    if fallback:
+        facts["fallback"] = fallback
+    return BrokerKey(definition.type, lambda value: value, default, default, text, facts, topic_key)

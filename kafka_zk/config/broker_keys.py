@@ -1,0 +1,487 @@
+"""The table of broker keys: all of Kafka 3.9 in ZooKeeper mode, one row each, in the order of DescribeConfigs.
+
+Names, types, defaults and update modes are Kafka's (a broker of 3.9.1 answers them to DescribeConfigs); the
+documentation is ours. ``KafkaConfig``, the configuration APIs and dynamic configuration are derived from the rows: a
+new key is a new row. Where this broker's own default differs, the row says ``here=``.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from kafka_zk.config.broker_key import (
+    BOOLEAN,
+    CLASS,
+    DOUBLE,
+    INT,
+    ITEMS,
+    LIST,
+    LONG,
+    PASSWORD,
+    SHORT,
+    STRING,
+    UNUSED,
+    BrokerKey,
+    Update,
+    Use,
+    topic_default,
+)
+
+READ, ACCEPTED = Use.READ, Use.ACCEPTED
+READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
+
+
+class BrokerKeys:
+    """An attribute is the key with ``_`` for ``.``; read from a configuration it is the key's value."""
+
+    advertised_listeners = ITEMS(
+        None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",
+        use=READ, update=PER_BROKER,
+    )
+    alter_config_policy_class_name = CLASS()
+    alter_log_dirs_replication_quota_window_num = INT("11")
+    alter_log_dirs_replication_quota_window_size_seconds = INT("1")
+    authorizer_class_name = STRING("")
+    auto_create_topics_enable = BOOLEAN(
+        "true", "Whether asking for the metadata of an unknown topic creates it.", use=READ,
+    )
+    auto_include_jmx_reporter = BOOLEAN("true")
+    auto_leader_rebalance_enable = BOOLEAN("true")
+    background_threads = INT("10", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
+    broker_heartbeat_interval_ms = INT("2000")
+    broker_id = INT(
+        "-1", "Number of this broker; -1 takes the stored one or a new one from ZooKeeper.", low=-1, use=READ,
+    )
+    broker_id_generation_enable = BOOLEAN(
+        "true", "Whether a broker without broker.id gets one from ZooKeeper.", use=READ,
+    )
+    broker_rack = STRING(None, "Rack of this broker, told to clients.", use=READ)
+    broker_session_timeout_ms = INT("9000")
+    client_quota_callback_class = CLASS()
+    compression_gzip_level = topic_default("compression.gzip.level")
+    compression_lz4_level = topic_default("compression.lz4.level")
+    compression_type = topic_default("compression.type")
+    compression_zstd_level = topic_default("compression.zstd.level")
+    connection_failed_authentication_delay_ms = INT("100")
+    connections_max_idle_ms = LONG("600000", "A connection without a request for this long is closed.", low=1, use=READ)
+    connections_max_reauth_ms = LONG("0")
+    control_plane_listener_name = STRING()
+    controlled_shutdown_enable = BOOLEAN(
+        "true", "Whether a stopping broker first hands its leaderships over.", use=ACCEPTED,
+    )
+    controlled_shutdown_max_retries = INT("3", "How often handing over is tried.", use=ACCEPTED)
+    controlled_shutdown_retry_backoff_ms = LONG("5000", "Wait between two tries of handing over.", use=ACCEPTED)
+    controller_listener_names = STRING()
+    controller_quorum_append_linger_ms = INT("25")
+    controller_quorum_bootstrap_servers = LIST("")
+    controller_quorum_election_backoff_max_ms = INT("1000")
+    controller_quorum_election_timeout_ms = INT("1000")
+    controller_quorum_fetch_timeout_ms = INT("2000")
+    controller_quorum_request_timeout_ms = INT("2000")
+    controller_quorum_retry_backoff_ms = INT("20")
+    controller_quorum_voters = LIST("")
+    controller_quota_window_num = INT("11")
+    controller_quota_window_size_seconds = INT("1")
+    controller_socket_timeout_ms = INT("30000", "How long the controller waits for a broker.", low=1, use=READ)
+    create_topic_policy_class_name = CLASS()
+    default_replication_factor = INT(
+        "1", "Replicas of a topic that is created without a number of them.", low=1, use=READ,
+    )
+    delegation_token_expiry_check_interval_ms = LONG("3600000")
+    delegation_token_expiry_time_ms = LONG("86400000")
+    delegation_token_master_key = PASSWORD()
+    delegation_token_max_lifetime_ms = LONG("604800000")
+    delegation_token_secret_key = PASSWORD()
+    delete_records_purgatory_purge_interval_requests = INT("1")
+    delete_topic_enable = BOOLEAN("true", "Whether topics can be deleted.", use=READ)
+    early_start_listeners = STRING()
+    eligible_leader_replicas_enable = BOOLEAN("false")
+    fetch_max_bytes = INT("57671680", "The most bytes that one fetch request is answered with.", low=1024, use=READ)
+    fetch_purgatory_purge_interval_requests = INT("1000")
+    group_consumer_assignors = LIST(
+        "org.apache.kafka.coordinator.group.assignor.UniformAssignor,"
+        "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+    )
+    group_consumer_heartbeat_interval_ms = INT("5000")
+    group_consumer_max_heartbeat_interval_ms = INT("15000")
+    group_consumer_max_session_timeout_ms = INT("60000")
+    group_consumer_max_size = INT("2147483647")
+    group_consumer_min_heartbeat_interval_ms = INT("5000")
+    group_consumer_min_session_timeout_ms = INT("45000")
+    group_consumer_session_timeout_ms = INT("45000")
+    group_coordinator_append_linger_ms = INT("10")
+    group_coordinator_rebalance_protocols = LIST("classic")
+    group_coordinator_threads = INT("1")
+    group_initial_rebalance_delay_ms = INT("3000", use=ACCEPTED)
+    group_max_session_timeout_ms = INT("1800000")
+    group_max_size = INT("2147483647")
+    group_min_session_timeout_ms = INT("6000")
+    group_share_delivery_count_limit = INT("5")
+    group_share_heartbeat_interval_ms = INT("5000")
+    group_share_max_groups = SHORT("10")
+    group_share_max_heartbeat_interval_ms = INT("15000")
+    group_share_max_record_lock_duration_ms = INT("60000")
+    group_share_max_session_timeout_ms = INT("60000")
+    group_share_max_size = SHORT("200")
+    group_share_min_heartbeat_interval_ms = INT("5000")
+    group_share_min_record_lock_duration_ms = INT("15000")
+    group_share_min_session_timeout_ms = INT("45000")
+    group_share_partition_max_record_locks = INT("200")
+    group_share_record_lock_duration_ms = INT("30000")
+    group_share_session_timeout_ms = INT("45000")
+    initial_broker_registration_timeout_ms = INT("60000")
+    inter_broker_listener_name = STRING(None, "Listener that brokers use among themselves.", use=READ)
+    inter_broker_protocol_version = STRING("3.9-IV0", use=ACCEPTED)
+    kafka_metrics_polling_interval_secs = INT("10")
+    kafka_metrics_reporters = LIST("")
+    leader_imbalance_check_interval_seconds = LONG("300")
+    leader_imbalance_per_broker_percentage = INT("10")
+    listener_security_protocol_map = ITEMS(
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "Security protocol of each listener name.", here="PLAINTEXT:PLAINTEXT", use=READ, update=PER_BROKER,
+    )
+    listeners = ITEMS(
+        "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port, an empty host meaning all interfaces.",
+        use=READ, update=PER_BROKER,
+    )
+    log_cleaner_backoff_ms = LONG("15000", update=CLUSTER_WIDE)
+    log_cleaner_dedupe_buffer_size = LONG("134217728", update=CLUSTER_WIDE)
+    log_cleaner_delete_retention_ms = topic_default("delete.retention.ms")
+    log_cleaner_enable = BOOLEAN("true", use=ACCEPTED)
+    log_cleaner_io_buffer_load_factor = DOUBLE("0.9", update=CLUSTER_WIDE)
+    log_cleaner_io_buffer_size = INT("524288", update=CLUSTER_WIDE)
+    log_cleaner_io_max_bytes_per_second = DOUBLE("1.7976931348623157E308", update=CLUSTER_WIDE)
+    log_cleaner_max_compaction_lag_ms = topic_default("max.compaction.lag.ms")
+    log_cleaner_min_cleanable_ratio = topic_default("min.cleanable.dirty.ratio")
+    log_cleaner_min_compaction_lag_ms = topic_default("min.compaction.lag.ms")
+    log_cleaner_threads = INT("1", low=0, update=CLUSTER_WIDE)
+    log_cleanup_policy = topic_default("cleanup.policy")
+    log_dir = STRING("/tmp/kafka-logs", "Log directory, used where log.dirs is not set.", use=READ)
+    log_dir_failure_timeout_ms = LONG("30000")
+    log_dirs = ITEMS(None, "Log directories; a new partition goes to the one with the fewest.", here="", use=READ)
+    log_flush_interval_messages = topic_default("flush.messages")
+    log_flush_interval_ms = topic_default("flush.ms", is_set=False, fallback="log.flush.scheduler.interval.ms")
+    log_flush_offset_checkpoint_interval_ms = INT("60000", "How often recovery points are written.", low=1, use=READ)
+    log_flush_scheduler_interval_ms = LONG(
+        "9223372036854775807", "How often it is looked for logs that have to be flushed.", low=1, use=READ,
+    )
+    log_flush_start_offset_checkpoint_interval_ms = INT("60000")
+    log_index_interval_bytes = topic_default("index.interval.bytes")
+    log_index_size_max_bytes = topic_default("segment.index.bytes")
+    log_local_retention_bytes = topic_default("local.retention.bytes")
+    log_local_retention_ms = topic_default("local.retention.ms")
+    log_message_downconversion_enable = topic_default("message.downconversion.enable")
+    log_message_format_version = topic_default("message.format.version", update=READ_ONLY)
+    log_message_timestamp_after_max_ms = topic_default("message.timestamp.after.max.ms")
+    log_message_timestamp_before_max_ms = topic_default("message.timestamp.before.max.ms")
+    log_message_timestamp_difference_max_ms = topic_default("message.timestamp.difference.max.ms")
+    log_message_timestamp_type = topic_default("message.timestamp.type")
+    log_preallocate = topic_default("preallocate")
+    log_retention_bytes = topic_default("retention.bytes")
+    log_retention_check_interval_ms = LONG(
+        "300000", "How often it is looked for segments that may go.", low=1, use=READ,
+    )
+    log_retention_hours = INT(
+        "168", "log.retention.ms in hours; used where neither ms nor minutes are set.", use=ACCEPTED,
+        in_units=("log.retention.ms", 3_600_000),
+    )
+    log_retention_minutes = INT(
+        None, "log.retention.ms in minutes; used where ms are not set.", use=ACCEPTED,
+        in_units=("log.retention.ms", 60_000),
+    )
+    log_retention_ms = topic_default("retention.ms", is_set=False)
+    log_roll_hours = INT(
+        "168", "log.roll.ms in hours; used where ms are not set.", use=ACCEPTED, in_units=("log.roll.ms", 3_600_000),
+    )
+    log_roll_jitter_hours = INT(
+        "0", "log.roll.jitter.ms in hours; used where ms are not set.", use=ACCEPTED,
+        in_units=("log.roll.jitter.ms", 3_600_000),
+    )
+    log_roll_jitter_ms = topic_default("segment.jitter.ms", is_set=False)
+    log_roll_ms = topic_default("segment.ms", is_set=False)
+    log_segment_bytes = topic_default("segment.bytes")
+    log_segment_delete_delay_ms = topic_default("file.delete.delay.ms")
+    max_connection_creation_rate = INT("2147483647", update=CLUSTER_WIDE)
+    max_connections = INT(
+        "2147483647", "Connections that the broker has at most; when it is full it does not accept.", low=0, use=READ,
+        update=CLUSTER_WIDE,
+    )
+    max_connections_per_ip = INT(
+        "2147483647", "Connections from one address at most; more are closed at once.", low=0, use=READ,
+        update=CLUSTER_WIDE,
+    )
+    max_connections_per_ip_overrides = ITEMS(
+        "", "max.connections.per.ip of single addresses: address:count,...", use=READ, update=CLUSTER_WIDE,
+    )
+    max_incremental_fetch_session_cache_slots = INT(
+        "1000", "Incremental fetch sessions that are remembered.", low=0, use=READ,
+    )
+    max_request_partition_size_limit = INT("2000")
+    message_max_bytes = topic_default("max.message.bytes")
+    metadata_log_dir = STRING()
+    metadata_log_max_record_bytes_between_snapshots = LONG("20971520")
+    metadata_log_max_snapshot_interval_ms = LONG("3600000")
+    metadata_log_segment_bytes = INT("1073741824")
+    metadata_log_segment_ms = LONG("604800000")
+    metadata_max_idle_interval_ms = INT("500")
+    metadata_max_retention_bytes = LONG("104857600")
+    metadata_max_retention_ms = LONG("604800000")
+    metric_reporters = LIST("", update=CLUSTER_WIDE, is_built=False)
+    metrics_num_samples = INT("2")
+    metrics_recording_level = STRING("INFO")
+    metrics_sample_window_ms = LONG("30000")
+    min_insync_replicas = topic_default("min.insync.replicas")
+    node_id = INT("-1")
+    num_io_threads = INT("8", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
+    num_network_threads = INT("3", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
+    num_partitions = INT("1", "Partitions of a topic that is created without a number of them.", low=1, use=READ)
+    num_recovery_threads_per_data_dir = INT(
+        "1", "Logs of one directory that are opened at a time after a crash.", low=1, use=READ, update=CLUSTER_WIDE,
+    )
+    num_replica_alter_log_dirs_threads = INT()
+    num_replica_fetchers = INT("1", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
+    offset_metadata_max_bytes = INT("4096", "Longest metadata that may be committed with an offset.", low=0, use=READ)
+    offsets_commit_required_acks = SHORT("-1")
+    offsets_commit_timeout_ms = INT("5000")
+    offsets_load_buffer_size = INT("5242880")
+    offsets_retention_check_interval_ms = LONG("600000")
+    offsets_retention_minutes = INT("10080")
+    offsets_topic_compression_codec = INT("0")
+    offsets_topic_num_partitions = INT("50", use=ACCEPTED)
+    offsets_topic_replication_factor = SHORT("3", use=ACCEPTED)
+    offsets_topic_segment_bytes = INT("104857600")
+    password_encoder_cipher_algorithm = STRING("AES/CBC/PKCS5Padding")
+    password_encoder_iterations = INT("4096")
+    password_encoder_key_length = INT("128")
+    password_encoder_keyfactory_algorithm = STRING()
+    password_encoder_old_secret = PASSWORD()
+    password_encoder_secret = PASSWORD()
+    principal_builder_class = CLASS(
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", update=PER_BROKER,
+    )
+    process_roles = LIST("")
+    producer_id_expiration_ms = INT(
+        "86400000", "How long a producer id is remembered after its last batch.", low=1, use=READ, update=CLUSTER_WIDE,
+    )
+    producer_purgatory_purge_interval_requests = INT("1000")
+    queued_max_request_bytes = LONG(
+        "-1",
+        "Memory for all requests together: what is over it is not read; -1 stands for 96 MB, "
+        "above which one request may be.",
+        low=-1, use=READ,
+    )
+    queued_max_requests = INT("500", use=ACCEPTED)
+    quota_window_num = INT("11")
+    quota_window_size_seconds = INT("1")
+    remote_fetch_max_wait_ms = INT("500", update=CLUSTER_WIDE)
+    remote_log_index_file_cache_total_size_bytes = LONG("1073741824", update=CLUSTER_WIDE)
+    remote_log_manager_copier_thread_pool_size = INT("-1")
+    remote_log_manager_copy_max_bytes_per_second = LONG("9223372036854775807", update=CLUSTER_WIDE)
+    remote_log_manager_copy_quota_window_num = INT("11")
+    remote_log_manager_copy_quota_window_size_seconds = INT("1")
+    remote_log_manager_expiration_thread_pool_size = INT("-1")
+    remote_log_manager_fetch_max_bytes_per_second = LONG("9223372036854775807", update=CLUSTER_WIDE)
+    remote_log_manager_fetch_quota_window_num = INT("11")
+    remote_log_manager_fetch_quota_window_size_seconds = INT("1")
+    remote_log_manager_task_interval_ms = LONG("30000")
+    remote_log_manager_thread_pool_size = INT("10")
+    remote_log_metadata_custom_metadata_max_bytes = INT("128")
+    remote_log_metadata_manager_class_name = STRING(
+        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
+    )
+    remote_log_metadata_manager_class_path = STRING()
+    remote_log_metadata_manager_impl_prefix = STRING("rlmm.config.")
+    remote_log_metadata_manager_listener_name = STRING()
+    remote_log_reader_max_pending_tasks = INT("100")
+    remote_log_reader_threads = INT("10")
+    remote_log_storage_manager_class_name = STRING()
+    remote_log_storage_manager_class_path = STRING()
+    remote_log_storage_manager_impl_prefix = STRING("rsm.config.")
+    remote_log_storage_system_enable = BOOLEAN("false")
+    replica_fetch_backoff_ms = INT("1000")
+    replica_fetch_max_bytes = INT("1048576")
+    replica_fetch_min_bytes = INT("1")
+    replica_fetch_response_max_bytes = INT("10485760")
+    replica_fetch_wait_max_ms = INT("500")
+    replica_high_watermark_checkpoint_interval_ms = LONG("5000")
+    replica_lag_time_max_ms = LONG("30000")
+    replica_selector_class = STRING()
+    replica_socket_receive_buffer_bytes = INT("65536")
+    replica_socket_timeout_ms = INT("30000")
+    replication_quota_window_num = INT("11")
+    replication_quota_window_size_seconds = INT("1")
+    request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
+    reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
+    sasl_client_callback_handler_class = CLASS()
+    sasl_enabled_mechanisms = LIST("GSSAPI", update=PER_BROKER)
+    sasl_jaas_config = PASSWORD(update=PER_BROKER)
+    sasl_kerberos_kinit_cmd = STRING("/usr/bin/kinit", update=PER_BROKER)
+    sasl_kerberos_min_time_before_relogin = LONG("60000", update=PER_BROKER)
+    sasl_kerberos_principal_to_local_rules = LIST("DEFAULT", update=PER_BROKER)
+    sasl_kerberos_service_name = STRING(update=PER_BROKER)
+    sasl_kerberos_ticket_renew_jitter = DOUBLE("0.05", update=PER_BROKER)
+    sasl_kerberos_ticket_renew_window_factor = DOUBLE("0.8", update=PER_BROKER)
+    sasl_login_callback_handler_class = CLASS()
+    sasl_login_class = CLASS()
+    sasl_login_connect_timeout_ms = INT()
+    sasl_login_read_timeout_ms = INT()
+    sasl_login_refresh_buffer_seconds = SHORT("300", update=PER_BROKER)
+    sasl_login_refresh_min_period_seconds = SHORT("60", update=PER_BROKER)
+    sasl_login_refresh_window_factor = DOUBLE("0.8", update=PER_BROKER)
+    sasl_login_refresh_window_jitter = DOUBLE("0.05", update=PER_BROKER)
+    sasl_login_retry_backoff_max_ms = LONG("10000")
+    sasl_login_retry_backoff_ms = LONG("100")
+    sasl_mechanism_controller_protocol = STRING("GSSAPI")
+    sasl_mechanism_inter_broker_protocol = STRING("GSSAPI", update=PER_BROKER)
+    sasl_oauthbearer_clock_skew_seconds = INT("30")
+    sasl_oauthbearer_expected_audience = LIST()
+    sasl_oauthbearer_expected_issuer = STRING()
+    sasl_oauthbearer_jwks_endpoint_refresh_ms = LONG("3600000")
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = LONG("10000")
+    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = LONG("100")
+    sasl_oauthbearer_jwks_endpoint_url = STRING()
+    sasl_oauthbearer_scope_claim_name = STRING("scope")
+    sasl_oauthbearer_sub_claim_name = STRING("sub")
+    sasl_oauthbearer_token_endpoint_url = STRING()
+    sasl_server_callback_handler_class = CLASS()
+    sasl_server_max_receive_size = INT("524288")
+    security_inter_broker_protocol = STRING("PLAINTEXT")
+    security_providers = STRING()
+    socket_connection_setup_timeout_max_ms = LONG("30000")
+    socket_connection_setup_timeout_ms = LONG("10000")
+    socket_listen_backlog_size = INT("50", "Connections that may wait to be accepted.", low=1, use=READ)
+    socket_receive_buffer_bytes = INT(
+        "102400", "Receive buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
+        use=READ,
+    )
+    socket_request_max_bytes = INT(
+        "104857600", "Largest request; a connection that sends a larger one is closed.", low=1, use=READ,
+    )
+    socket_send_buffer_bytes = INT(
+        "102400", "Send buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
+        use=READ,
+    )
+    ssl_allow_dn_changes = BOOLEAN("false")
+    ssl_allow_san_changes = BOOLEAN("false")
+    ssl_cipher_suites = LIST("", update=PER_BROKER)
+    ssl_client_auth = STRING("none", update=PER_BROKER)
+    ssl_enabled_protocols = LIST("TLSv1.2,TLSv1.3", update=PER_BROKER)
+    ssl_endpoint_identification_algorithm = STRING("https", update=PER_BROKER)
+    ssl_engine_factory_class = CLASS(update=PER_BROKER)
+    ssl_key_password = PASSWORD(update=PER_LISTENER)
+    ssl_keymanager_algorithm = STRING("SunX509", update=PER_BROKER)
+    ssl_keystore_certificate_chain = PASSWORD(update=PER_LISTENER)
+    ssl_keystore_key = PASSWORD(update=PER_LISTENER)
+    ssl_keystore_location = STRING(update=PER_LISTENER)
+    ssl_keystore_password = PASSWORD(update=PER_LISTENER)
+    ssl_keystore_type = STRING("JKS", update=PER_LISTENER)
+    ssl_principal_mapping_rules = STRING("DEFAULT")
+    ssl_protocol = STRING("TLSv1.3", update=PER_BROKER)
+    ssl_provider = STRING(update=PER_BROKER)
+    ssl_secure_random_implementation = STRING(update=PER_BROKER)
+    ssl_trustmanager_algorithm = STRING("PKIX", update=PER_BROKER)
+    ssl_truststore_certificates = PASSWORD(update=PER_LISTENER)
+    ssl_truststore_location = STRING(update=PER_LISTENER)
+    ssl_truststore_password = PASSWORD(update=PER_LISTENER)
+    ssl_truststore_type = STRING("JKS", update=PER_LISTENER)
+    telemetry_max_bytes = INT("1048576")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms = INT("10000")
+    transaction_max_timeout_ms = INT("900000")
+    transaction_partition_verification_enable = BOOLEAN("true", update=CLUSTER_WIDE)
+    transaction_remove_expired_transaction_cleanup_interval_ms = INT("3600000")
+    transaction_state_log_load_buffer_size = INT("5242880")
+    transaction_state_log_min_isr = INT("2", use=ACCEPTED)
+    transaction_state_log_num_partitions = INT("50", use=ACCEPTED)
+    transaction_state_log_replication_factor = SHORT("3", use=ACCEPTED)
+    transaction_state_log_segment_bytes = INT("104857600")
+    transactional_id_expiration_ms = INT("604800000")
+    unclean_leader_election_enable = topic_default("unclean.leader.election.enable")
+    zookeeper_clientCnxnSocket = STRING(use=ACCEPTED)
+    zookeeper_connect = STRING(None, "ZooKeeper servers and chroot: host:port,host:port/chroot.", here="", use=READ)
+    zookeeper_connection_timeout_ms = INT(None, "How long the first connection to ZooKeeper may take.", low=1, use=READ)
+    zookeeper_max_in_flight_requests = INT("10", use=ACCEPTED)
+    zookeeper_metadata_migration_enable = BOOLEAN("false")
+    zookeeper_session_timeout_ms = INT(
+        "18000", "How long ZooKeeper waits for a silent broker before it counts as gone.", low=100, use=READ,
+    )
+    zookeeper_set_acl = BOOLEAN(
+        "false", "Whether only this identity may change the znodes that the broker creates.", use=ACCEPTED,
+    )
+    zookeeper_ssl_cipher_suites = LIST(
+        None, "Cipher suites for TLS 1.2 towards ZooKeeper, by OpenSSL's names.", use=ACCEPTED,
+    )
+    zookeeper_ssl_client_enable = BOOLEAN("false", "Whether to connect to ZooKeeper over TLS.", use=ACCEPTED)
+    zookeeper_ssl_crl_enable = BOOLEAN("false", use=ACCEPTED)
+    zookeeper_ssl_enabled_protocols = LIST(
+        None, "TLS versions for ZooKeeper; zookeeper.ssl.protocol if not set.", use=ACCEPTED,
+    )
+    zookeeper_ssl_endpoint_identification_algorithm = STRING(
+        "HTTPS", "Empty: the host name in a certificate is not checked.", use=ACCEPTED,
+    )
+    zookeeper_ssl_keystore_location = STRING(
+        None, "PEM file with the key and the certificates that are shown to ZooKeeper.", use=ACCEPTED,
+    )
+    zookeeper_ssl_keystore_password = PASSWORD(
+        None, "Password of the key in zookeeper.ssl.keystore.location.", use=ACCEPTED,
+    )
+    zookeeper_ssl_keystore_type = STRING(use=ACCEPTED)
+    zookeeper_ssl_ocsp_enable = BOOLEAN("false", use=ACCEPTED)
+    zookeeper_ssl_protocol = STRING(
+        "TLSv1.2", "The only TLS version for ZooKeeper; 1.2 and later if not set.", use=ACCEPTED,
+    )
+    zookeeper_ssl_truststore_location = STRING(
+        None, "PEM file with the authorities that sign ZooKeeper's certificates.", use=ACCEPTED,
+    )
+    zookeeper_ssl_truststore_password = PASSWORD(use=ACCEPTED)
+    zookeeper_ssl_truststore_type = STRING(use=ACCEPTED)
+
+    # Not in DescribeConfigs, where they are shown as plugins' keys are.
+    follower_replication_throttled_rate = LONG(low=0, update=CLUSTER_WIDE, is_listed=False)
+    host_name = STRING(use=ACCEPTED, is_listed=False)
+    java_security_auth_login_config = STRING(use=ACCEPTED, is_listed=False)
+    leader_replication_throttled_rate = LONG(low=0, update=CLUSTER_WIDE, is_listed=False)
+    port = STRING(use=ACCEPTED, is_listed=False)
+    replica_alter_log_dirs_io_max_bytes_per_second = LONG(low=0, update=CLUSTER_WIDE, is_listed=False)
+    zookeeper_auth_digest = STRING(use=ACCEPTED, is_listed=False)
+    zookeeper_sasl_client = STRING(use=ACCEPTED, is_listed=False)
+    zookeeper_sasl_clientconfig = STRING(use=ACCEPTED, is_listed=False)
+
+
+ALL_KEYS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
+    {row.name: row for row in vars(BrokerKeys).values() if isinstance(row, BrokerKey)}
+)
+BROKER_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
+    {name: row for name, row in ALL_KEYS.items() if row.is_listed}
+)
+"""What DescribeConfigs shows of every broker."""
+
+
+def documentation(key: str) -> str:
+    """One sentence about a broker key, known or not."""
+    return ALL_KEYS[key].documentation if key in ALL_KEYS else UNUSED
+
+
+def _by_unit(key: str) -> dict[str, int]:
+    """The spellings of a key and what a unit of each is, the finest first."""
+    in_units = {row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units and row.in_units[0] == key}
+    return dict(sorted({key: 1, **in_units}.items(), key=lambda spelling: spelling[1]))
+
+
+_SYNONYMS: dict[str, tuple[str, ...]] = {}
+for _row in ALL_KEYS.values():
+    _names = tuple(_by_unit(_row.in_units[0] if _row.in_units else _row.name))
+    _SYNONYMS[_row.name] = (*_names, _row.fallback) if _row.fallback else _names
+
+
+def synonyms(key: str) -> tuple[str, ...]:
+    """All spellings of a broker key, the one that counts first."""
+    return _SYNONYMS.get(key, (key,))
+
+
+TOPIC_DEFAULTS: Mapping[str, str] = MappingProxyType(
+    {row.topic_key: row.name for row in sorted(ALL_KEYS.values(), key=lambda row: row.topic_key or "") if row.topic_key}
+)
+"""The broker key that holds a topic key's default."""
+
+UNITS_MS: Mapping[str, int] = MappingProxyType({row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units})
+"""What one of a key in other units is."""

@@ -1,0 +1,148 @@
+"""The broker's configuration in force: what it was started with, under the cluster's defaults and its own changes.
+
+Dynamic values lie in ``/config/brokers/<default>`` and ``/config/brokers/<id>``; the latter win, and both win over
+``server.properties``. A dynamic value also hides the other spellings of its key (``log.retention.ms`` hides
+``log.retention.hours``). Pure: whoever applies a new configuration is in ``live_config``.
+
+Of Kafka's dynamic keys those of TLS, SASL, listeners and plugins are refused like keys that are not dynamic; those
+that only tune a JVM broker (thread counts, the cleaner's buffers) are kept and shown and change nothing.
+Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from kafka_zk.config import values as config_values
+from kafka_zk.config.broker_key import Update
+from kafka_zk.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, synonyms
+from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.config.values import BadValue
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.storage.config_table import Value
+
+logger = logging.getLogger(__name__)
+
+_REFUSED_PREFIXES = ("ssl.", "sasl.", "listener.name.")
+
+_OVERRIDES = "max.connections.per.ip.overrides"
+
+
+def parse(key: str, text: str) -> Value:
+    """The value of a broker key; unknown keys are texts. Raises BadValue."""
+    row = ALL_KEYS.get(key)
+    return row.check(text) if row else config_values.parse(key, "STRING", text)
+
+
+class DynamicBrokerConfig:
+    """``own`` and ``default`` hold what is in ZooKeeper, without what is not allowed there."""
+
+    def __init__(self, static: Mapping[str, str]) -> None:
+        self.static = dict(static)
+        if "broker.id" in static:  # Kafka's two names for it
+            self.static.setdefault("node.id", static["broker.id"])
+        self.default: dict[str, str] = {}
+        self.own: dict[str, str] = {}
+
+    def take(self, own: Mapping[str, str], default: Mapping[str, str]) -> KafkaConfig:
+        """Follow ZooKeeper; what is not allowed there is logged and ignored. Returns the configuration in force."""
+        self.default = self.usable(default, per_broker=False)
+        self.own = self.usable(own, per_broker=True)
+        try:
+            return self._build(self.default, self.own)
+        except (InvalidBrokerConfig, ApiError) as error:
+            logger.error("the dynamic configuration of the broker is ignored as a whole: %s", error)
+            self.default, self.own = {}, {}
+            return self._build({}, {})
+
+    def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
+        """Those of the stored properties that are allowed."""
+        usable = {}
+        for key, value in properties.items():
+            try:
+                _check_keys([key])
+                parse(key, value)
+            except (BadValue, ApiError) as error:
+                logger.error(
+                    "a dynamic configuration of %s is ignored: %s", "the broker" if per_broker else "all brokers", error
+                )
+            else:
+                usable[key] = value
+        return usable
+
+    def validate(self, properties: Mapping[str, str], *, per_broker: bool) -> None:
+        """Whether the properties may replace those stored. Raises ApiError, in Kafka's words."""
+        _check_keys(properties)
+        try:
+            for key, value in properties.items():
+                parse(key, value)
+        except BadValue as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        default, own = (self.default, properties) if per_broker else (properties, self.own)
+        try:
+            _check_requirements(self._merge(default, own))
+            self._build(default, own)
+        except InvalidBrokerConfig as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+
+    def effective(self) -> dict[str, str]:
+        """What counts of everything that was configured, as text."""
+        return self._merge(self.default, self.own)
+
+    def _merge(self, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+        merged = dict(self.static)
+        for layer in (default, own):
+            for key, value in layer.items():
+                for spelling in synonyms(key):
+                    merged.pop(spelling, None)
+                merged[key] = value
+        return merged
+
+    def _build(self, default: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
+        merged = self._merge(default, own)
+        if "compact" in merged.get("log.cleanup.policy", ""):
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, "log.cleanup.policy: allowed is delete, compaction is not built yet"
+            )
+        return KafkaConfig.from_properties(merged)[0]
+
+
+def _check_keys(keys: Mapping[str, str] | list[str]) -> None:
+    def refuse(problem: str, refused: list[str], collection: str = "Set") -> None:
+        if refused:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: {collection}({', '.join(refused)})")
+
+    rows = {key: BROKER_CONFIGS[key] for key in keys if key in BROKER_CONFIGS}
+    refuse("Cannot update these configs dynamically", [key for key, row in rows.items() if not row.is_dynamic])
+    refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        [key for key, row in rows.items() if row.update is Update.PER_LISTENER],
+        "HashSet",
+    )
+    refuse(
+        "Cannot update these configs dynamically",
+        [key for key in keys if key.startswith(_REFUSED_PREFIXES) or (key in rows and not rows[key].is_changeable)],
+    )
+
+
+def _check_requirements(merged: Mapping[str, str]) -> None:
+    """What Kafka checks when it builds a broker's configuration, beyond single values."""
+
+    def require(holds: bool, problem: str) -> None:
+        if not holds:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"requirement failed: {problem}")
+
+    require(
+        int(merged.get("log.retention.ms", 1)) != 0,
+        "log.retention.ms must be unlimited (-1) or, greater than or equal to 1",
+    )
+    require(int(merged.get("log.roll.ms", 1)) >= 1, "log.roll.ms must be greater than or equal to 1")
+    require(int(merged.get("log.roll.jitter.ms", 0)) >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
+    overrides = [entry.strip() for entry in merged.get(_OVERRIDES, "").split(",") if entry.strip()]
+    for entry in overrides:
+        host, _, count = entry.rpartition(":")
+        if not host or not count.strip().isdigit():
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Error parsing configuration property '{_OVERRIDES}': {entry}")
+    require(
+        bool(overrides) or int(merged.get("max.connections.per.ip", 1)) != 0,
+        f"max.connections.per.ip can be set to zero only if {_OVERRIDES} property is set.",
+    )

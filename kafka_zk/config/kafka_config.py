@@ -1,0 +1,230 @@
+"""``server.properties``, typed and checked. The keys themselves are the table in ``broker_keys``.
+
+A key that is configured and has no use here (``Use.IGNORED``) is reported as a warning, as are keys that nobody knows.
+The defaults of topics (``log.*``) are checked by storage's table of topic keys.
+
+Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from kafka_zk.config.broker_key import BrokerKey, Use, items
+from kafka_zk.config.broker_keys import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, BrokerKeys, synonyms
+from kafka_zk.config.values import BadValue
+from kafka_zk.registry import connect_string
+from kafka_zk.registry.errors import InvalidConnectString, InvalidSecurity
+from kafka_zk.registry.security import Security
+from kafka_zk.security import zookeeper as zookeeper_security
+from kafka_zk.storage.errors import InvalidConfig
+from kafka_zk.storage.log_config import LogConfig
+
+R = TypeVar("R")
+
+SECURITY_PROTOCOLS = ("PLAINTEXT",)
+
+
+class InvalidBrokerConfig(Exception):
+    """A configuration key with a value that is not allowed; the message names the key and what is allowed."""
+
+
+class Listener(NamedTuple):
+    """``PLAINTEXT://127.0.0.1:9092``: an empty host means all interfaces."""
+
+    name: str
+    security_protocol: str
+    host: str
+    port: int
+
+
+class KafkaConfig(BrokerKeys):
+    """One broker's configuration: its attributes are the rows of ``BrokerKeys``, and what several of them make up.
+
+    Times in ms, sizes in bytes; None where Kafka falls back to another key. Immutable.
+    """
+
+    zookeeper_security: Security
+    topic_defaults: LogConfig
+    properties: Mapping[str, str]
+    """What was configured, as text: DescribeConfigs shows it."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        """Raises: InvalidBrokerConfig for the first value that is not allowed."""
+        used = {row.name.replace(".", "_"): row for row in ALL_KEYS.values() if row.use is Use.READ}
+        self.__dict__["properties"] = properties
+        self.__dict__.update({attribute: self.read(row) for attribute, row in used.items()})
+        self.__dict__["zookeeper_security"] = _security(properties)
+        self.__dict__["topic_defaults"] = _topic_defaults(properties)
+        _check_whole(self)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{name}: a configuration does not change")
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], overrides: Mapping[str, str] | None = None
+    ) -> "tuple[KafkaConfig, list[str]]":
+        """The configuration, and one warning per key that nobody knows.
+
+        Args:
+            properties: the lines of a ``server.properties`` file.
+            overrides: ``--override key=value``; they win.
+        Raises: InvalidBrokerConfig for the first value that is not allowed.
+        """
+        merged = {**properties, **(overrides or {})}
+        known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
+        config = cls(merged)
+        return config, [f"{key}: unknown configuration key, ignored" for key in merged if key not in known]
+
+    def read(self, row: BrokerKey[R]) -> R:
+        """The value of any key. Raises: InvalidBrokerConfig."""
+        text = self.properties.get(row.name)
+        value: R = row.default_value if text is None else _parse(row, text.strip())
+        return value
+
+    @property
+    def log_directories(self) -> list[Path]:
+        return [Path(directory) for directory in self.log_dirs or items(self.log_dir)]
+
+    @property
+    def connection_timeout_ms(self) -> int:
+        return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
+
+    @property
+    def listener_list(self) -> list[Listener]:
+        return _parse_listeners("listeners", self.listeners, self._protocols())
+
+    @property
+    def advertised_listener_list(self) -> list[Listener]:
+        """As clients reach the broker; a listener that is not advertised explicitly is advertised as bound."""
+        explicit = _parse_listeners("advertised.listeners", self.advertised_listeners, self._protocols())
+        named = {listener.name for listener in explicit}
+        return explicit + [listener for listener in self.listener_list if listener.name not in named]
+
+    @property
+    def has_tls_listeners(self) -> bool:
+        return any(listener.security_protocol.endswith("SSL") for listener in self.listener_list)
+
+    @property
+    def inter_broker_listener(self) -> str:
+        return self.inter_broker_listener_name or self.listener_list[0].name
+
+    @property
+    def connections_per_ip_overrides(self) -> dict[str, int]:
+        return {
+            host: int(count) for host, _, count in (e.rpartition(":") for e in self.max_connections_per_ip_overrides)
+        }
+
+    def _protocols(self) -> dict[str, str]:
+        protocols = {protocol: protocol for protocol in SECURITY_PROTOCOLS}
+        protocols.update(
+            (name, value) for name, _, value in (e.partition(":") for e in self.listener_security_protocol_map)
+        )
+        return protocols
+
+
+def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, str]) -> list[Listener]:
+    listeners = []
+    for text in texts:
+        name, separator, address = text.partition("://")
+        host, colon, port = address.rpartition(":")
+        if not (separator and colon and port.isdigit() and int(port) < 65536):
+            raise InvalidBrokerConfig(f"{key}={text}: allowed is NAME://host:port, for example PLAINTEXT://127.0.0.1:9092")
+        protocol = protocols.get(name.upper())
+        if protocol not in SECURITY_PROTOCOLS:
+            raise InvalidBrokerConfig(
+                f"{key}={text}: no usable security protocol for {name}; allowed in listener.security.protocol.map: "
+                f"{', '.join(SECURITY_PROTOCOLS)}"
+            )
+        listeners.append(Listener(name.upper(), protocol, host.strip("[]"), int(port)))
+    names = [listener.name for listener in listeners]
+    if len(set(names)) != len(names):
+        raise InvalidBrokerConfig(f"{key}={','.join(texts)}: allowed is each listener name once")
+    return listeners
+
+
+def _parse(row: BrokerKey[Any], text: str) -> Any:
+    if not text and row.default_value is None:
+        return None
+    try:
+        value = row.value(text)
+    except BadValue:
+        allowed = "true or false" if row.type == "BOOLEAN" else "a number"
+        raise InvalidBrokerConfig(f"{row.name}={text}: allowed is {allowed}") from None
+    if row.low is not None and value < row.low:
+        raise InvalidBrokerConfig(f"{row.name}={text}: allowed is a number of at least {row.low}")
+    return value
+
+
+def _security(properties: Mapping[str, str]) -> Security:
+    try:
+        return zookeeper_security.zookeeper_security(properties)
+    except InvalidSecurity as error:
+        raise InvalidBrokerConfig(str(error)) from None
+
+
+def _topic_defaults(properties: Mapping[str, str]) -> LogConfig:
+    values: dict[str, tuple[str, str]] = {}  # topic key -> the key that was configured, its value
+    for topic_key, broker_key in TOPIC_DEFAULTS.items():
+        name = next((spelling for spelling in synonyms(broker_key) if spelling in properties), None)
+        if name is not None:
+            values[topic_key] = name, _scaled(name, properties[name], UNITS_MS.get(name, 1))
+    try:
+        return LogConfig.from_properties({topic_key: value for topic_key, (_, value) in values.items()})
+    except InvalidConfig as error:
+        topic_key = str(error).partition("=")[0]
+        configured = values[topic_key][0] if topic_key in values else topic_key
+        raise InvalidBrokerConfig(str(error).replace(topic_key, configured, 1)) from None
+
+
+def _scaled(key: str, text: str, unit_ms: int) -> str:
+    if unit_ms == 1:
+        return "-1" if key == "log.retention.ms" and text.strip().startswith("-") else text
+    try:
+        number = int(text)
+    except ValueError:
+        raise InvalidBrokerConfig(f"{key}={text}: allowed is a number") from None
+    return str(number * unit_ms if number >= 0 else -1)
+
+
+def _check_whole(config: KafkaConfig) -> None:
+    if not config.zookeeper_connect:
+        raise InvalidBrokerConfig("zookeeper.connect: missing; allowed is host:port[,host:port...][/chroot]")
+    try:
+        connect_string.parse(config.zookeeper_connect)
+    except InvalidConnectString as error:
+        problem = f"zookeeper.connect={config.zookeeper_connect}: allowed is another form: {error}"
+        raise InvalidBrokerConfig(problem) from None
+    if config.broker_id < 0 and not config.broker_id_generation_enable:
+        raise InvalidBrokerConfig(
+            "broker.id: missing; allowed is a number of at least 0 while broker.id.generation.enable=false"
+        )
+    if config.broker_id > config.reserved_broker_max_id and config.broker_id_generation_enable:
+        raise InvalidBrokerConfig(
+            f"broker.id={config.broker_id}: allowed is at most reserved.broker.max.id "
+            f"({config.reserved_broker_max_id}) while broker.id.generation.enable=true"
+        )
+    if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
+        raise InvalidBrokerConfig(
+            f"queued.max.request.bytes={config.queued_max_request_bytes}: allowed is -1 or at least "
+            f"socket.request.max.bytes ({config.socket_request_max_bytes})"
+        )
+    if not config.log_directories:
+        raise InvalidBrokerConfig("log.dirs: missing; allowed is a comma-separated list of folders")
+    names = {listener.name for listener in config.listener_list}
+    if not names:
+        raise InvalidBrokerConfig("listeners: missing; allowed is a list like PLAINTEXT://127.0.0.1:9092")
+    for listener in config.advertised_listener_list:
+        if listener.name not in names:
+            raise InvalidBrokerConfig(
+                f"advertised.listeners: {listener.name} is not among listeners ({', '.join(sorted(names))})"
+            )
+    if config.inter_broker_listener not in names:
+        raise InvalidBrokerConfig(
+            f"inter.broker.listener.name={config.inter_broker_listener}: allowed is one of {sorted(names)}"
+        )
+    if config.default_replication_factor > 1:
+        raise InvalidBrokerConfig("default.replication.factor: allowed is 1, replication is not built yet")
+    if config.topic_defaults.is_compacted:
+        raise InvalidBrokerConfig("log.cleanup.policy: allowed is delete, compaction is not built yet")

@@ -1,0 +1,137 @@
+"""Configuration values as text: parsed by Kafka's types, refused in Kafka's words, printed as Kafka prints them.
+
+Source: ConfigDef.java, LogConfig.java@3.9.
+"""
+
+from collections.abc import Callable, Mapping
+
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.storage.config_table import TOPIC_CONFIGS, TopicConfig, Value
+from kafka_zk.storage.log_config import LogConfig
+
+_BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
+
+_COMPLAINTS: dict[str, str] = {
+    "cleanup.policy": "String must be one of: compact, delete",
+    "compression.gzip.level": "Value must be between 1 and 9 or equal to -1",
+    "message.format.version": "Version {value} is not a valid version",
+}
+_THROTTLED = (
+    "{key} must be the literal '*' or a list of replicas in the following format: "
+    "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+)
+
+
+class BadValue(Exception):
+    """A value that is not allowed; the text is Kafka's (its ConfigException)."""
+
+    def __init__(self, key: str, value: object, problem: str) -> None:
+        super().__init__(f"Invalid value {value} for configuration {key}: {problem}")
+
+
+def parse(key: str, kind: str, text: str) -> Value:
+    """The value of ``text`` as Kafka's type ``kind``. Raises BadValue."""
+    text = text.strip()
+    if kind in _BITS:
+        limit = 1 << (_BITS[kind] - 1)
+        return _number(key, kind, text, lambda: _whole(text, limit))
+    if kind == "DOUBLE":
+        return _number(key, kind, text, lambda: float(text))
+    if kind == "BOOLEAN":
+        if text.lower() not in ("true", "false"):
+            raise BadValue(key, text, "Expected value to be either true or false")
+        return text.lower() == "true"
+    if kind == "LIST":
+        return tuple(item.strip() for item in text.split(",")) if text else ()
+    return text
+
+
+def _number(key: str, kind: str, text: str, convert: Callable[[], float]) -> float:
+    try:
+        if "_" in text:
+            raise ValueError(text)
+        return convert()
+    except ValueError:
+        raise BadValue(key, text, f"Not a number of type {kind}") from None
+
+
+def _whole(text: str, limit: int) -> int:
+    value = int(text)
+    if not -limit <= value < limit:
+        raise ValueError(text)
+    return value
+
+
+def to_text(value: Value) -> str:
+    """As DescribeConfigs shows it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def check(key: str, definition: TopicConfig, text: str, topic_key: str | None = None) -> Value:
+    """The value of ``text`` for a key defined as a topic's, ``key`` being perhaps the broker's name for it.
+
+    Raises: BadValue.
+    """
+    value = parse(key, definition.type, text)
+    if not definition.check(value):
+        raise _refused(key, topic_key or key, definition, value)
+    return value
+
+
+def _refused(key: str, topic_key: str, definition: TopicConfig, value: Value) -> BadValue:
+    allowed = definition.allowed
+    if topic_key in _COMPLAINTS:
+        items = value if isinstance(value, tuple) else (value,)
+        shown = next(item for item in items if item not in ("compact", "delete"))
+        return BadValue(key, shown, _COMPLAINTS[topic_key].format(value=value))
+    if isinstance(value, tuple):
+        return BadValue(key, f"[{', '.join(value)}]", _THROTTLED.format(key=key))
+    if allowed.startswith("between ") and isinstance(value, int | float):
+        _, low, _, high = allowed.split(" ")
+        problem = f"Value must be at least {low}" if value < float(low) else f"Value must be no more than {high}"
+        return BadValue(key, value, problem)
+    if allowed.startswith("one of "):
+        return BadValue(key, value, f"String must be one of: {allowed.removeprefix('one of ')}")
+    return BadValue(key, value, f"Value must be {allowed}")
+
+
+def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig:
+    """A topic's configuration from its own properties, checked as a ZooKeeper-mode broker does.
+
+    Raises: BadValue; ApiError(INVALID_CONFIG) for what Kafka refuses with a sentence of its own, and for compaction.
+    """
+    for key in properties:
+        if key not in TOPIC_CONFIGS:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {key}")
+    values = {key: check(key, TOPIC_CONFIGS[key], text) for key, text in properties.items()}
+    low = values.get("min.compaction.lag.ms", defaults.min_compaction_lag_ms)
+    high = values.get("max.compaction.lag.ms", defaults.max_compaction_lag_ms)
+    if isinstance(low, int) and isinstance(high, int) and low > high:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})",
+        )
+    if values.get("remote.log.delete.on.disable") or values.get("remote.log.copy.disable"):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.",
+        )
+    if values.get("remote.storage.enable"):
+        raise TieredStorageDisabled
+    config = LogConfig.from_properties(properties, defaults)
+    if config.is_compacted:
+        raise ApiError(ErrorCode.INVALID_CONFIG, "cleanup.policy: allowed is delete, compaction is not built yet")
+    return config
+
+
+class TieredStorageDisabled(BadValue):
+    """``remote.storage.enable=true`` where there is no remote storage."""
+
+    def __init__(self) -> None:
+        Exception.__init__(
+            self,
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        )

@@ -1,0 +1,114 @@
+"""When offsets go to ZooKeeper: by the clock, when the user says so, and when ``auto.offset.reset`` chose a start.
+
+Commits are written in the order in which they were decided, one at a time, each only under the ownership in which it
+was decided. So an offset goes back only if the user says so. A start is the exception: it counts for as long as nothing
+else was committed, so it is decided when its turn comes. On the reactor's thread.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from kafka_zk.client.waiting import Reactor, run
+from kafka_zk.consumer.errors import CommitRefused
+from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.consumer.zookeeper_delivery import GroupDelivery
+from kafka_zk.storage.types import TopicPartition
+
+_log = Logger()
+
+Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Mapping[TopicPartition, Any]]]
+"""The driver's commit: per partition None, or an object whose ``reason`` says why it was refused."""
+
+_TAKEN_AWAY = "it was taken away while its records were being processed; they will be delivered again"
+
+
+class GroupCommits:
+    """The commits of one consumer."""
+
+    def __init__(
+        self, reactor: Reactor, config: ZookeeperConsumerConfig, delivery: GroupDelivery, write: Write
+    ) -> None:
+        self._reactor = reactor
+        self._interval_s = config.auto_commit_interval_ms / 1000 if config.auto_commit_enable else None
+        self._delivery = delivery
+        self._write = write
+        self._turn = DeferredLock()
+        self._starts_wait = False  # for their turn
+        self._timer: Any = None
+
+    def start(self) -> None:
+        """Commit by the clock from now on, if the configuration says so."""
+        if self._interval_s is not None:
+            self._timer = self._reactor.callLater(self._interval_s, self._commit_by_clock)
+
+    def stop(self) -> None:
+        """Commit by the clock no more."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._interval_s = None
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
+        """Write ``offsets``, or (None) those behind everything that was handed out.
+
+        Raises: CommitRefused naming the partitions that were not written.
+        """
+        reasons: dict[TopicPartition, str] = {}
+        if offsets is None:
+            offsets = self._delivery.handed_out()
+            reasons = {tp: _TAKEN_AWAY for stream in self._delivery.streams for tp in stream.handout.lost()}
+        self._delivery.committed_by_user(offsets)
+        reasons |= await self._commit(offsets)
+        if reasons:
+            raise CommitRefused(reasons)
+
+    def commit_starts(self) -> None:
+        """Commit the starts that ``auto.offset.reset`` chose, or the next owner would choose other ones."""
+        if not self._starts_wait:
+            self._starts_wait = True
+            self._in_background(self._commit_starts())
+
+    async def _commit_starts(self) -> None:
+        def due() -> Mapping[TopicPartition, int]:
+            self._starts_wait = False  # one that is found from now on needs another turn
+            return self._delivery.starts_due()
+
+        for tp, reason in (await self._write_in_turn(due)).items():
+            if reason is not None:  # again at the next occasion, if it is still ours
+                _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
+
+    async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
+        """Write these when the commits before are done; returns why some were not written."""
+        if not offsets:
+            return {}
+        answers = await self._write_in_turn(self._delivery.under_the_same_claims(offsets))
+        reasons = {tp: answers.get(tp, _TAKEN_AWAY) for tp in offsets}
+        return {tp: reason for tp, reason in reasons.items() if reason is not None}
+
+    async def _write_in_turn(self, due: Callable[[], Mapping[TopicPartition, int]]) -> dict[TopicPartition, str | None]:
+        """Write what is ``due`` when the turn has come; returns why each was not written, None where it was."""
+        await self._turn.acquire()
+        try:
+            offsets = due()
+            answers = await self._write(offsets) if offsets else {}
+            self._delivery.committed({tp: offset for tp, offset in offsets.items() if answers[tp] is None})
+        finally:
+            self._turn.release()
+        return {tp: None if answer is None else answer.reason for tp, answer in answers.items()}
+
+    def _commit_by_clock(self) -> None:
+        self._in_background(self._auto_commit())
+
+    async def _auto_commit(self) -> None:
+        try:
+            for tp, reason in (await self._commit(self._delivery.processed())).items():
+                _log.info("the offset of {tp} was not committed: {reason}", tp=tp, reason=reason)
+        finally:
+            if self._interval_s is not None:
+                self._timer = self._reactor.callLater(self._interval_s, self._commit_by_clock)
+
+    @staticmethod
+    def _in_background(commit: Coroutine[Any, Any, None]) -> None:
+        run(commit).addErrback(lambda failure: _log.failure("a commit failed", failure=failure))

@@ -1,0 +1,202 @@
+"""Configuration of a consumer that coordinates through ZooKeeper: the keys and defaults of Kafka's old consumer.
+
+Pure. Added to Kafka's keys: ``group.instance.id`` with ``session.timeout.ms`` (static membership, as in Kafka 2.3),
+``max.poll.records``, ``check.crcs``, the deserializers, and the names of our own strategies.
+
+Source: ConsumerConfig.scala@0.10.2. Tests: tests/kafka_zk/consumer/test_zookeeper_config.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kafka_zk.client.config import CheckedConfig, option
+from kafka_zk.client.errors import ConfigError
+from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.rebalance.config import DEFAULT_RETRIES, GroupConfig
+from kafka_zk.rebalance.group_strategy import STRATEGIES, keeps_places
+from kafka_zk.registry import connect_string
+from kafka_zk.registry.errors import InvalidConnectString, InvalidSecurity
+from kafka_zk.registry.security import NO_SECURITY, Security
+from kafka_zk.registry.znodes.consumers import group_id_fault
+from kafka_zk.security.zookeeper import KEYS as SECURITY_KEYS
+from kafka_zk.security.zookeeper import zookeeper_security
+from kafka_zk.serialization.serdes import Deserializer, serde_named
+
+_RESETS = {
+    "smallest": "earliest",
+    "earliest": "earliest",
+    "largest": "latest",
+    "latest": "latest",
+    "error": "none",
+    "none": "none",
+}
+_STRATEGY_ALIASES = {"cooperative": "cooperative-sticky"}
+_WITHOUT_MEANING_HERE = frozenset(
+    {
+        "num_consumer_fetchers",  # one request is in flight per broker, whatever the count
+        "socket_receive_buffer_bytes",  # the system adapts it
+        "offsets_channel_backoff_ms",  # for offsets.storage=kafka
+        "offsets_channel_socket_timeout_ms",
+        "offsets_commit_max_retries",
+    }
+)
+"""Keys of Kafka's old consumer that are accepted and change nothing, so that its files can be used as they are."""
+_SECURITY_NAMES = {key: key.replace(".", "_") for key in SECURITY_KEYS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZookeeperConsumerConfig(CheckedConfig):
+    """Kafka's keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
+
+    ``partition_assignment_strategy``: what this member can do, its favourite first: a list of ``range``,
+    ``roundrobin``, ``sticky`` and ``cooperative``, with commas or as a sequence. Beside a member that names none, such
+    as Kafka's old consumer, it is ``range``, unless ``roundrobin`` is all that our members list.
+    ``group_instance_id`` makes a static member. When it leaves or dies, its partitions are kept for it, and read by
+    nobody, for ``session_timeout_ms`` from when its registration is gone: at once when it leaves, when
+    ``zookeeper_session_timeout_ms`` is over when it dies, so that the two add up. While ZooKeeper is away that time
+    does not run. It takes ``sticky`` or ``cooperative``: ``range`` and ``roundrobin`` keep no places, and while a group
+    falls back to them the member's log says so.
+    ``key_deserializer``, ``value_deserializer``: a name of ``serialization.serdes.SERDES``, an object with
+    ``deserialize``, or None for bytes as they are.
+
+    Raises: ConfigError naming the key and what is allowed.
+    """
+
+    group_id: str = ""
+    zookeeper_connect: str = "127.0.0.1:2181"
+    zookeeper_session_timeout_ms: int = option(6_000, 1)
+    zookeeper_connection_timeout_ms: int | None = option(None, 1)
+    zookeeper_sync_time_ms: int = option(2_000, 0)
+    consumer_id: str | None = None
+    client_id: str | None = None
+    group_instance_id: str | None = None
+    session_timeout_ms: int = option(45_000, 1)
+    partition_assignment_strategy: str | tuple[str, ...] = "range"
+    rebalance_max_retries: int = option(DEFAULT_RETRIES, 0)
+    rebalance_backoff_ms: int | None = option(None, 0)
+    auto_commit_enable: bool = option(True)
+    auto_commit_interval_ms: int = option(60_000, 1)
+    auto_offset_reset: str = option("largest", choices=tuple(_RESETS))
+    offsets_storage: str = "zookeeper"
+    dual_commit_enabled: bool = option(False)
+    exclude_internal_topics: bool = option(True)
+    consumer_timeout_ms: int = option(-1, -1)
+    fetch_message_max_bytes: int = option(1_048_576, 1)
+    fetch_max_bytes: int = option(52_428_800, 1)
+    fetch_min_bytes: int = option(1, 0)
+    fetch_wait_max_ms: int = option(100, 0)
+    queued_max_message_chunks: int = option(2, 1)
+    max_poll_records: int = option(500, 1)
+    check_crcs: bool = option(True)
+    socket_timeout_ms: int = option(30_000, 1)
+    refresh_leader_backoff_ms: int = option(200, 0)
+    zookeeper_security: Security = NO_SECURITY
+    key_deserializer: str | Deserializer | None = None
+    value_deserializer: str | Deserializer | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (fault := group_id_fault(self.group_id)) is not None:
+            raise ConfigError(f"group.id: {fault}")
+        for key, name in (("consumer.id", self.consumer_id), ("group.instance.id", self.group_instance_id)):
+            if name is not None and (not name or "/" in name):
+                raise ConfigError(f"{key}: {name!r} is no name for a member (it is part of a znode's name)")
+        if self.consumer_id is not None and self.group_instance_id is not None:
+            raise ConfigError("group.instance.id: it already says what the member is called; leave consumer.id out")
+        try:
+            connect_string.parse(self.zookeeper_connect)
+        except InvalidConnectString as error:
+            raise ConfigError(f"zookeeper.connect: {error}") from error
+        if self.offsets_storage != "zookeeper":
+            raise ConfigError(
+                f"offsets.storage: {self.offsets_storage!r} is not there yet; this consumer keeps offsets in zookeeper"
+            )
+        if self.dual_commit_enabled:
+            raise ConfigError("dual.commit.enabled: it only has a meaning with offsets.storage=kafka")
+        if self.fetch_wait_max_ms >= self.socket_timeout_ms:
+            raise ConfigError("socket.timeout.ms must be above fetch.wait.max.ms")
+        object.__setattr__(self, "partition_assignment_strategy", _strategies(self.partition_assignment_strategy))
+        if self.group_instance_id is not None and not keeps_places(self.strategies):
+            raise ConfigError(
+                f"group.instance.id has no effect under {' and '.join(self.strategies)} alone: list sticky or"
+                " cooperative in partition.assignment.strategy, too"
+            )
+        for name in ("key_deserializer", "value_deserializer"):
+            object.__setattr__(self, name, _deserializer(name, getattr(self, name)))
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, Any]) -> Self:
+        """Build from keys in either spelling, those that secure the connection to ZooKeeper included.
+
+        Raises: ConfigError for a key that neither Kafka's old consumer nor this one has.
+        """
+        given = {key.replace(".", "_"): value for key, value in properties.items()}
+        secured = {key: given.pop(name) for key, name in _SECURITY_NAMES.items() if name in given}
+        if secured:
+            try:
+                given["zookeeper_security"] = zookeeper_security({key: str(value) for key, value in secured.items()})
+            except InvalidSecurity as error:
+                raise ConfigError(str(error)) from None
+        return super().from_properties(
+            {name: value for name, value in given.items() if name not in _WITHOUT_MEANING_HERE}
+        )
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """What this member announces, by the names that stand in ZooKeeper, its favourite first."""
+        return tuple(self.partition_assignment_strategy)
+
+    @property
+    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
+        """Of keys and of values; None: bytes as they are."""
+        key, value = self.key_deserializer, self.value_deserializer
+        assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
+        return key, value
+
+    @property
+    def backoff_ms(self) -> int:
+        """``rebalance.backoff.ms``, by default ``zookeeper.sync.time.ms``."""
+        return self.zookeeper_sync_time_ms if self.rebalance_backoff_ms is None else self.rebalance_backoff_ms
+
+    @property
+    def ahead_bytes(self) -> int:
+        """How much of a partition is fetched ahead: the queued chunks besides the one that is being worked on."""
+        return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
+
+    @property
+    def group(self) -> GroupConfig:
+        """What the group's driver needs of this."""
+        return GroupConfig(self.backoff_ms, self.rebalance_max_retries, self.exclude_internal_topics)
+
+    @property
+    def reader(self) -> ReaderConfig:
+        """The same for what fetches, by the names of Kafka's new consumer."""
+        return ReaderConfig(
+            client_id=self.client_id or self.group_id,
+            auto_offset_reset=_RESETS[self.auto_offset_reset],
+            check_crcs=self.check_crcs,
+            fetch_max_bytes=self.fetch_max_bytes,
+            fetch_max_wait_ms=self.fetch_wait_max_ms,
+            fetch_min_bytes=self.fetch_min_bytes,
+            max_partition_fetch_bytes=self.fetch_message_max_bytes,
+            max_poll_records=self.max_poll_records,
+            request_timeout_ms=self.socket_timeout_ms,
+            retry_backoff_ms=self.refresh_leader_backoff_ms,
+        )
+
+
+def _strategies(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+    wanted = [_STRATEGY_ALIASES.get(name, name) for name in names]
+    for name in wanted:
+        if name not in STRATEGIES:
+            known = ", ".join((*STRATEGIES, *_STRATEGY_ALIASES))
+            raise ConfigError(f"partition.assignment.strategy: {name!r} is not one of {known}")
+    return tuple(dict.fromkeys(wanted))
+
+
+def _deserializer(name: str, given: str | Deserializer | None) -> Deserializer | None:
+    if not isinstance(given, str):
+        return given
+    return None if given == "bytes" else serde_named(name.replace("_", "."), given).deserializer

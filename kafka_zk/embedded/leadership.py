@@ -1,0 +1,99 @@
+"""Whether a cluster leads what it should: the partitions in ZooKeeper, against what brokers tell and serve.
+
+That brokers are registered and know a controller does not mean that the controller has told them of the topics.
+"""
+
+from collections.abc import Collection, Mapping
+
+from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.probe import ask_leaders, ask_unserved
+from kafka_zk.protocol.topic_names import is_legal_name
+from kafka_zk.registry.errors import InvalidZnode, RegistryError
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.znodes import topics as znodes
+from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH, decode_epoch
+from kafka_zk.registry.znodes.json_codec import INT32
+from kafka_zk.security.zookeeper import zookeeper_security
+from kafka_zk.storage.types import TopicPartition
+
+SESSION_TIMEOUT_MS = 6_000
+
+
+class LeadershipCheck:
+    """Compares one ZooKeeper with the brokers on it. Close it at the end.
+
+    Args:
+        properties: as a broker's; they say how to log in to ZooKeeper.
+    Raises: RegistryError if ZooKeeper cannot be reached.
+    """
+
+    def __init__(self, zookeeper_connect: str, properties: Mapping[str, str]) -> None:
+        self._client = KazooBlockingClient(
+            zookeeper_connect, SESSION_TIMEOUT_MS, security=zookeeper_security(properties)
+        )
+        self._client.start()
+
+    def close(self) -> None:
+        self._client.close()
+
+    def missing(self, ports: Mapping[int, int]) -> set[TopicPartition] | None:
+        """The partitions that brokers at these local ports (by id) should lead and do not serve, as each of them sees
+        it; None while one of them, or ZooKeeper, does not answer."""
+        try:
+            expected = run_blocking(leadable(self._client, ports.keys()))
+        except RegistryError:
+            return None
+        missing: set[TopicPartition] = set()
+        leaders: dict[TopicPartition, int] = {}
+        for port in ports.values() if expected else ():
+            told = ask_leaders(LOCALHOST, port)
+            if told is None:
+                return None
+            missing |= expected - told.keys()
+            leaders |= told
+        for broker_id, port in ports.items():
+            led = [tp for tp in expected - missing if leaders[tp] == broker_id]
+            unserved = ask_unserved(LOCALHOST, port, led) if led else set()
+            if unserved is None:
+                return None
+            missing |= unserved
+        return missing
+
+
+async def leadable(client: KazooBlockingClient, broker_ids: Collection[int]) -> set[TopicPartition]:
+    """The partitions that one of these brokers can lead: a replica in the ISR; any replica where there was no leader
+    yet.
+
+    Those that no controller can understand or change, and those that are being deleted, are not among them.
+    Raises: RegistryError; InvalidZnode, which is one, while no controller can be elected.
+    """
+    topics = TopicRegistry(client)
+    epoch = decode_epoch((await client.get(CONTROLLER_EPOCH))[0])
+    deleting = set(await topics.deletions())
+    names = [name for name in await topics.names() if is_legal_name(name) and name not in deleting]
+    replicas: dict[TopicPartition, list[int]] = {}
+    for name, answer in zip(names, await found(client.get(znodes.topic_path(n)) for n in names), strict=True):
+        try:
+            assignment = znodes.decode_assignment(name, None if answer is None else answer[0])
+        except InvalidZnode:
+            continue
+        replicas.update({TopicPartition(name, number): ids for number, ids in assignment.partitions.items()})
+    answers = await found(client.get(znodes.state_path(*tp)) for tp in replicas)
+    return {
+        tp
+        for (tp, ids), answer in zip(replicas.items(), answers, strict=True)
+        if not _candidates(tp, ids, None if answer is None else answer[0], epoch).isdisjoint(broker_ids)
+        or (answer is None and not set(ids).isdisjoint(broker_ids))
+    }
+
+
+def _candidates(tp: TopicPartition, replicas: list[int], state_data: bytes | None, epoch: int) -> set[int]:
+    """By the partition's state; nobody where a controller of this epoch can do nothing about it."""
+    try:
+        state = znodes.decode_state(*tp, state_data)
+    except InvalidZnode:
+        return set()
+    is_final = state.controller_epoch > epoch or state.leader_epoch + 1 not in INT32
+    return set() if is_final else set(state.isr) & set(replicas)

@@ -1,0 +1,144 @@
+"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share: resources, their checks, writing them.
+
+Source: ConfigAdminManager.scala, ZkAdminManager.alterConfigs@3.9.
+"""
+
+import enum
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from kafka_zk.config import values as config_values
+from kafka_zk.config.values import BadValue
+from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import topic_names
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext
+from kafka_zk.registry.session import Clock
+from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+from kafka_zk.security.authorizer import CLUSTER, Operation, topic
+
+
+class ResourceType(enum.IntEnum):
+    """Source: ConfigResource.java@3.9."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+OF_CLUSTER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS)
+
+
+def authorize(services: Services, context: RequestContext, operation: Operation, resource: Any) -> None:
+    """Raises ApiError TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED."""
+    if resource.resource_type == ResourceType.TOPIC:
+        allowed = services.authorizer.authorize(context, operation, topic(resource.resource_name))
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
+        allowed = services.authorizer.authorize(context, operation, CLUSTER)
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if not allowed:
+        raise ApiError(code)
+
+
+def repeated(resources: Iterable[Any]) -> set[tuple[int, str]]:
+    """The resources that a request names more than once."""
+    names = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    return {name for name, count in names.items() if count > 1}
+
+
+def check_entries(resource: Any, may_be_null: Callable[[Any], bool] = lambda entry: False) -> None:
+    """Raises ApiError for keys given twice and for values that are missing."""
+    names = [entry.name for entry in resource.configs]
+    if len(set(names)) != len(names):
+        raise invalid_request("Error due to duplicate config keys")
+    empty = [entry.name for entry in resource.configs if entry.value is None and not may_be_null(entry)]
+    if empty:
+        raise invalid_request(f"Null value not supported for : {', '.join(empty)}")
+
+
+def check_broker(services: Services, name: str) -> bool:
+    """Whether the resource is this broker (not the default of all brokers). Raises ApiError for another broker."""
+    if not name:
+        return False
+    try:
+        broker_id = int(name)
+    except ValueError:
+        raise invalid_request(f"Node id must be an integer, but it is: {name}") from None
+    if broker_id != services.broker_id:
+        raise invalid_request(f"Unexpected broker id, expected {services.broker_id}, but received {name}")
+    return True
+
+
+def invalid_request(problem: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, problem)
+
+
+def not_alterable(resource_type: int) -> ApiError:
+    """For resources that are neither topics nor brokers."""
+    if resource_type == ResourceType.CLIENT_METRICS:
+        return invalid_request(
+            "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
+        )
+    return invalid_request(f"Unknown resource type {resource_type}")
+
+
+def check_topic_name(name: str) -> None:
+    if not name:
+        raise invalid_request("Default topic resources are not allowed.")
+    if not topic_names.is_legal_name(name):  # or it would be the path of another znode
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+async def change_topic(services: Services, name: str, properties: Mapping[str, str], *, validate_only: bool) -> None:
+    """Replace a topic's configuration and tell all brokers. Raises ApiError, RegistryError."""
+    check_topic_name(name)
+    if name not in services.metadata.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    try:
+        config_values.check_topic(properties, services.config.topic_defaults)
+    except BadValue as error:
+        problem = f"Invalid config value for resource ConfigResource(type=TOPIC, name='{name}'): {error}"
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem) from None
+    if not validate_only:
+        await services.configs.change_entity("topics", name, properties)
+
+
+def broker_entity(services: Services, *, per_broker: bool) -> str:
+    return str(services.broker_id) if per_broker else DEFAULT_ENTITY
+
+
+async def change_broker(
+    services: Services, properties: Mapping[str, str], *, per_broker: bool, validate_only: bool
+) -> None:
+    """Replace this broker's dynamic configuration, or the default of all, and tell all. Raises ApiError."""
+    services.dynamic_config.validate(properties, per_broker=per_broker)
+    if not validate_only:
+        await services.configs.change_entity("brokers", broker_entity(services, per_broker=per_broker), properties)
+
+
+async def alter_each(clock: Clock, response: Any, request: Any, alter: Callable[[Any], Awaitable[None]]) -> Any:
+    """The answer to AlterConfigs and IncrementalAlterConfigs: what ``alter`` raises is its resource's code and text."""
+    resources_twice = repeated(request.resources)
+    results = []
+    async for resource in in_turns(clock, request.resources):
+        result = response.AlterConfigsResourceResponse(
+            error_code=0,
+            error_message=None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        try:
+            if (resource.resource_type, resource.resource_name) in resources_twice:
+                raise invalid_request("Each resource must appear at most once.")
+            await alter(resource)
+        except EXPECTED as error:
+            result.error_code, result.error_message = error_code(error), error_message(error)
+        results.append(result)
+    return response(throttle_time_ms=0, responses=results)

@@ -1,0 +1,197 @@
+"""DescribeConfigs: every key of a topic or broker with its value, source, synonyms, type and documentation.
+
+Source: ConfigHelper.scala@3.9. As in Kafka a value whose key is not set under its first name but under another
+spelling (``log.retention.hours``) has no synonyms and counts as default.
+"""
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka_zk.config import values as config_values
+from kafka_zk.config.broker_keys import BROKER_CONFIGS, TOPIC_DEFAULTS, documentation, synonyms
+from kafka_zk.handlers.configs import config_resources
+from kafka_zk.handlers.configs.config_resources import OF_CLUSTER, ResourceType
+from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import codec, topic_names
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.memory import OBJECT_BYTES
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import Operation
+from kafka_zk.storage.log_config import TOPIC_CONFIGS, LogConfig
+
+Response = codec.response(ApiKey.DESCRIBE_CONFIGS)
+Result = Response.DescribeConfigsResult
+Entry = Result.DescribeConfigsResourceResult
+Synonym = Entry.DescribeConfigsSynonym
+
+
+class ConfigSource(enum.IntEnum):
+    """Source: DescribeConfigsResponse.java@3.9."""
+
+    TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+_TYPES = {
+    "BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9,
+}  # fmt: skip
+_UNKNOWN_TYPE = 0
+_NO_DOCUMENTATION = None
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """All keys, or those asked for, of each resource."""
+    results = []
+    async for resource in in_turns(services.clock, request.resources):
+        result = Result(
+            error_code=0,
+            error_message="",
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=[],
+        )
+        try:
+            result.configs = await _entries(services, context, resource, request)
+            await context.memory.reserve(len(result.configs) * OBJECT_BYTES)
+        except EXPECTED as error:
+            result.error_code, result.error_message = error_code(error), error_message(error)
+        results.append(result)
+    return Response(throttle_time_ms=0, results=results)
+
+
+async def _entries(services: Services, context: RequestContext, resource: Any, request: Any) -> list[Any]:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind != ResourceType.TOPIC and kind not in OF_CLUSTER:
+        raise config_resources.invalid_request(f"Unexpected resource type {kind} for resource {name}")
+    config_resources.authorize(services, context, Operation.DESCRIBE_CONFIGS, resource)
+    if kind == ResourceType.TOPIC:
+        make, keys = await _topic(services, name)
+    elif kind == ResourceType.BROKER:
+        make, keys = _broker(services, name)
+    else:
+        raise _not_described(services, kind, name)
+    asked = set(resource.configuration_keys or ())
+    entries = [make(key) for key in keys if not asked or key in asked]
+    for entry in entries:
+        if not request.include_synonyms:
+            entry.synonyms = []
+        if not request.include_documentation:
+            entry.documentation = _NO_DOCUMENTATION
+    return entries
+
+
+def _not_described(services: Services, kind: int, name: str) -> ApiError:
+    if kind == ResourceType.CLIENT_METRICS:
+        if not name:
+            return config_resources.invalid_request("Client metrics subscription name must not be empty")
+        return config_resources.invalid_request("Config type client-metrics is only supported on KRaft clusters")
+    if not name:
+        return config_resources.invalid_request("Broker id must not be empty")
+    if _broker_id(name) != services.broker_id:
+        return config_resources.invalid_request(
+            f"Unexpected broker id, expected {services.broker_id} but received {name}"
+        )
+    return config_resources.invalid_request("Log levels cannot be described: this broker has no Log4j loggers.")
+
+
+Make = Callable[[str], Any]
+
+
+async def _topic(services: Services, name: str) -> tuple[Make, Iterable[str]]:
+    topic_names.check_name(name)
+    if name not in services.metadata.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    own = await services.configs.entity("topics", name)
+    known = {key: text for key, text in own.items() if key in TOPIC_CONFIGS}
+    config = LogConfig.from_properties(known, services.config.topic_defaults)
+
+    def make(key: str) -> Any:
+        definition = TOPIC_CONFIGS.get(key)
+        if definition is None:  # an old tool wrote it
+            shown = Synonym(name=key, value=None, source=ConfigSource.TOPIC_CONFIG)
+            return _entry(key, None, [shown], None, read_only=False)
+        value = config.property_text(key)
+        found = _broker_synonyms(services, TOPIC_DEFAULTS[key]) if key in TOPIC_DEFAULTS else []
+        if key in own:
+            found.insert(0, Synonym(name=key, value=value, source=ConfigSource.TOPIC_CONFIG))
+        return _entry(key, value, found, definition.type, definition.documentation, read_only=False)
+
+    return make, [*TOPIC_CONFIGS, *(key for key in own if key not in known)]
+
+
+def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
+    dynamic = services.dynamic_config
+    if name and _broker_id(name) != services.broker_id:
+        raise config_resources.invalid_request(
+            f"Unexpected broker id, expected {services.broker_id} or empty string, but received {name}"
+        )
+    texts = dynamic.effective() if name else dynamic.default
+
+    def make(key: str) -> Any:
+        known = BROKER_CONFIGS.get(key)
+        found = _broker_synonyms(services, key)
+        if not name:
+            found = [synonym for synonym in found if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
+        if known is None or known.is_sensitive:  # what is unknown may be secret
+            for synonym in found:
+                synonym.value = None
+            value = None
+        elif key in texts and known.type != "STRING":
+            value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
+        else:
+            value = texts.get(key, known.default)
+        read_only = known is None or not known.is_dynamic
+        return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
+
+    return make, [*BROKER_CONFIGS, *(key for key in texts if key not in BROKER_CONFIGS)] if name else texts
+
+
+def _broker_id(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise config_resources.invalid_request(f"Broker id must be an integer, but it is: {name}") from None
+
+
+def _broker_synonyms(services: Services, key: str) -> list[Any]:
+    """Where a broker key is configured, under all its spellings, what counts most first."""
+    dynamic = services.dynamic_config
+    spellings = synonyms(key)
+    defaults = {name: BROKER_CONFIGS[name].default for name in spellings if name in BROKER_CONFIGS}
+    layers: tuple[tuple[dict[str, Any], ConfigSource], ...] = (
+        (dynamic.own, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (dynamic.default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (dynamic.static, ConfigSource.STATIC_BROKER_CONFIG),
+        (defaults, ConfigSource.DEFAULT_CONFIG),
+    )
+    found = [
+        Synonym(name=name, value=layer[name], source=source)
+        for layer, source in layers
+        for name in spellings
+        if layer.get(name) is not None
+    ]
+    first = next((index for index, synonym in enumerate(found) if synonym.name == key), len(found))
+    return found[first:]
+
+
+def _entry(
+    key: str, value: str | None, synonyms: list[Any], kind: str | None, text: str | None = None, *, read_only: bool
+) -> Any:
+    return Entry(
+        name=key,
+        value=value,
+        read_only=read_only,
+        config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+        is_default=False,
+        is_sensitive=kind is None or kind == "PASSWORD",
+        synonyms=synonyms,
+        config_type=_TYPES.get(kind, _UNKNOWN_TYPE) if kind else _UNKNOWN_TYPE,
+        documentation=text,
+    )

@@ -1,0 +1,224 @@
+"""Clients from before Kafka 0.11: their message sets become batches (Produce 0 to 2), batches become their message sets
+(Fetch 0 to 3: magic 0 for versions 0 and 1, magic 1 for 2 and 3).
+
+Converting costs CPU per record and may multiply bytes. So at most ``PART_BYTES`` of a partition are converted for one
+fetch, and of all its partitions no more records than one batch may have (fewer bytes than asked for are always
+allowed); the reactor gets its turn between parts; what is or may get big is done by a helper process; and what a batch
+becomes takes memory from the broker's budget first. A fetch that finds no room waits as long as it has nothing, else it
+gets what it has: who holds converted bytes never waits for memory.
+
+Source: KafkaApis.maybeConvertFetchedData, LazyDownConversionRecordsSend.java, LogValidator.java@3.9.
+"""
+
+from contextlib import ExitStack
+from pickle import PickleBuffer
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
+from kafka_zk.protocol.fetch import FetchedPartition
+from kafka_zk.protocol.fetch_request import FetchPartition
+from kafka_zk.protocol.memory import Memory
+from kafka_zk.replica.partition import Bound
+from kafka_zk.storage import conversion
+from kafka_zk.storage.batch_work import AT_ONCE_BYTES, AT_ONCE_RECORDS, DownConvertWork, UpConvertWork
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, OffsetOutOfRange, StorageError, UnpacksTooBig
+from kafka_zk.storage.legacy_message_set import whole_size_bytes
+from kafka_zk.storage.record_batch import CODEC_MASK, BatchHeader
+from kafka_zk.storage.record_stream import MAX_RECORDS
+from kafka_zk.storage.segment import FileSlice, Segment
+from kafka_zk.storage.segment_scan import BatchSpan
+from kafka_zk.storage.types import TopicPartition
+
+PART_BYTES = 256 * 1024
+_RECORD_COST_BYTES = 64  # what a record costs beside its bytes
+_MESSAGE_BYTES = 34  # of a message of magic 1 around its key and value
+MAGIC_2_SINCE_PRODUCE = 3
+MAGIC_2_SINCE_FETCH = 4
+_MAGIC_1_SINCE_FETCH = 2
+_ONE_MESSAGE_SINCE_FETCH = 3  # KIP-74; before, a limit was a limit
+_MAGIC_POSITION = 16
+
+
+async def up_convert(
+    services: Services, memory: Memory, records: memoryview, max_size_bytes: int | None
+) -> memoryview:
+    """The one batch that a message set makes, writable; empty if the set has no whole message.
+
+    A message that is cut at the end is left out and a batch of magic 2 stays as it is, both as in Kafka.
+    Raises: StorageError, ApiError.
+    """
+    if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] == 2:
+        return records
+    if len(records) <= AT_ONCE_BYTES:
+        whole = records[: whole_size_bytes(records)]
+        if not whole:
+            return whole
+        try:
+            return memoryview(
+                conversion.up_convert(whole, max_uncompressed_bytes=AT_ONCE_BYTES, max_size_bytes=max_size_bytes)
+            )
+        except UnpacksTooBig:
+            pass  # for the turn of a reactor
+    converted: bytes = await services.batch_helpers.run(UpConvertWork(PickleBuffer(records), max_size_bytes))
+    memory.take(len(converted))
+    return memoryview(bytearray(converted))
+
+
+def read(
+    services: Services,
+    version: int,
+    topic_partition: TopicPartition,
+    fetch: FetchPartition,
+    bound: Bound,
+    left_bytes: int,
+    is_first: bool,
+) -> FetchedPartition:
+    """What a fetch of version 0 to 3 gets from one partition, not yet converted.
+
+    When even the first batch is bigger than the client allows, version 3 gets it if nothing came before it. Versions
+    0 to 2 get nothing then, as from Kafka since it stores magic 2 (its 0.8 sent the beginning of the message).
+    """
+    limit_bytes = min(fetch.partition_max_bytes, left_bytes)
+    try:
+        partition, log, found = services.replicas.read(
+            topic_partition, fetch.fetch_offset, min(limit_bytes, PART_BYTES), bound
+        )
+        if not log.config.message_downconversion_enable:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    except OffsetOutOfRange:
+        return FetchedPartition(fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    except EXPECTED as error:
+        return FetchedPartition(fetch.partition, error_code(error))
+    result = FetchedPartition(fetch.partition, 0, partition.high_watermark)
+    if found.slice is None:
+        return result
+    if found.slice.size_bytes <= limit_bytes or (is_first and version >= _ONE_MESSAGE_SINCE_FETCH):
+        return result._replace(records=found.slice)
+    return result
+
+
+def _check_has_old_form(span: BatchSpan, header: BatchHeader) -> None:
+    """Raises: StorageError."""
+    if span.magic != 2:
+        raise CorruptRecord(f"magic {span.magic} at position {span.position}, expected 2")
+    if not header.is_control:
+        conversion.check_has_old_form(header)
+
+
+def _needed_bytes(span: BatchSpan, header: BatchHeader) -> int:
+    """At most so much becomes of a batch that is not compressed, and about so much of another."""
+    return 0 if header.is_control else span.size_bytes + max(0, header.record_count) * _MESSAGE_BYTES
+
+
+class DownConversion:
+    """The conversions for one Fetch request."""
+
+    def __init__(self, services: Services, memory: Memory, version: int, bound: Bound) -> None:
+        self._services = services
+        self._memory = memory
+        self._magic = int(version >= _MAGIC_1_SINCE_FETCH)
+        self._bound = bound
+        self._turns = Turns(services.clock)
+        self._records_left = MAX_RECORDS
+        self._has_converted = False
+
+    async def convert(
+        self, topic_partition: TopicPartition, fetch_offset: int, result: FetchedPartition
+    ) -> FetchedPartition:
+        """The result of ``read``, whose slice is held, with its records as the message set that the version knows."""
+        services = self._services
+        found = result.records
+        try:
+            while isinstance(found, FileSlice):
+                with ExitStack() as held:
+                    held.callback(found.retain().release)
+                    converted, next_offset = await self._convert_slice(found, fetch_offset)
+                if converted or next_offset is None:
+                    return result._replace(records=converted)
+                # Control batches only: they have no old form, and an empty answer would keep the client here forever.
+                _, _, read = services.replicas.read(topic_partition, next_offset, PART_BYTES, self._bound)
+                found = read.slice
+        except OSError as error:
+            assert isinstance(found, FileSlice)
+            services.replicas.read_failed(topic_partition, found, error)
+            return FetchedPartition(result.partition, error_code(error))
+        except EXPECTED as error:
+            return FetchedPartition(result.partition, error_code(error))
+        return result._replace(records=found or b"")
+
+    async def _convert_slice(self, found: FileSlice, first_offset: int) -> tuple[bytes | bytearray, int | None]:
+        """The batches converted, up to one that cannot be; and the offset after the last one that was.
+
+        Raises: StorageError if already the first cannot be.
+        """
+        converted: bytes | bytearray = b""
+        next_offset = None
+        for span in found.segment.spans(found.position, found.position + found.size_bytes):
+            header = found.segment.header_at(span.position)
+            try:
+                _check_has_old_form(span, header)
+                needed_bytes = _needed_bytes(span, header)
+                if not await self._take(header.record_count, needed_bytes):
+                    break
+                part = await self._convert_and_count(found.segment, span, header, first_offset, needed_bytes)
+            except StorageError:
+                if not converted:
+                    raise
+                break
+            if not converted:
+                converted = part
+            elif isinstance(converted, bytearray):
+                converted += part
+            else:
+                converted = bytearray(converted) + part
+            next_offset = header.last_offset + 1
+            self._records_left -= header.record_count
+            self._has_converted = self._has_converted or bool(part)
+        return converted, next_offset
+
+    async def _take(self, record_count: int, needed_bytes: int) -> bool:
+        """Take memory for a batch. The first one of a fetch waits for it; whether there is room for another one.
+
+        Raises: InvalidRecord if there is never room; ClientGone.
+        """
+        if self._has_converted:
+            return record_count <= self._records_left and self._memory.try_take(needed_bytes)
+        try:
+            await self._memory.reserve(needed_bytes)
+        except ProtocolError as error:
+            raise InvalidRecord(f"a batch is too big to be converted: {error}") from error
+        return True
+
+    async def _convert_and_count(
+        self, segment: Segment, span: BatchSpan, header: BatchHeader, first_offset: int, taken_bytes: int
+    ) -> bytes | bytearray:
+        """The batch converted, and of the memory that was taken for it as much left as it needs."""
+        size_bytes = 0
+        try:
+            converted = await self._convert_batch(segment, span, header, first_offset)
+            size_bytes = len(converted)
+            return converted
+        finally:
+            if size_bytes > taken_bytes:
+                self._memory.take(size_bytes - taken_bytes)
+            else:
+                self._memory.give_back(taken_bytes - size_bytes)
+
+    async def _convert_batch(
+        self, segment: Segment, span: BatchSpan, header: BatchHeader, first_offset: int
+    ) -> bytes | bytearray:
+        at_once_bytes = AT_ONCE_BYTES if header.attributes & CODEC_MASK else PART_BYTES
+        if span.size_bytes <= at_once_bytes and header.record_count <= AT_ONCE_RECORDS:
+            await self._turns.spend(max(span.size_bytes, header.record_count * _RECORD_COST_BYTES))
+            batch = segment.read(span.position, span.size_bytes)
+            try:
+                return conversion.down_convert_batch(
+                    batch, header, self._magic, first_offset=first_offset, max_uncompressed_bytes=at_once_bytes
+                )
+            except UnpacksTooBig:
+                pass  # for the turn of a reactor
+        work = DownConvertWork(span.position, span.size_bytes, self._magic, first_offset)
+        converted: bytes = await self._services.batch_helpers.run_on(segment, work)
+        return converted

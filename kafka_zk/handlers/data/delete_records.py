@@ -1,0 +1,70 @@
+"""DeleteRecords: moves the log start offset. Source: KafkaApis.handleDeleteRecordsRequest, Partition.scala@3.9.
+
+With one replica the low watermark is the leader's own log start offset, so nothing is waited for.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
+from kafka_zk.security.authorizer import Operation, topic
+from kafka_zk.storage.types import TopicPartition
+
+INVALID_LOW_WATERMARK = -1
+
+Response = codec.response(ApiKey.DELETE_RECORDS)
+Topic = Response.DeleteRecordsTopicResult
+Result = Topic.DeleteRecordsPartitionResult
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """The new low watermark, durable by then, or an error for each partition."""
+    moved: list[tuple[TopicPartition, Any]] = []
+    turns = Turns(services.clock)
+    topics = []
+    for named in request.topics:
+        results = []
+        for wanted in named.partitions:
+            if turns.is_over:
+                await turns.next()
+            topic_partition = TopicPartition(named.name, wanted.partition_index)
+            try:
+                low_watermark = _delete(services, context, topic_partition, wanted.offset)
+            except EXPECTED as error:
+                results.append(_refused(wanted.partition_index, error))
+            else:
+                result = Result(partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=0)
+                moved.append((topic_partition, result))
+                results.append(result)
+        topics.append(Topic(name=named.name, partitions=results))
+    await services.replicas.write_log_starts(topic_partition for topic_partition, _ in moved)
+    for topic_partition, result in moved:
+        if turns.is_over:
+            await turns.next()
+        try:
+            services.replicas.partition(topic_partition).leader_log()
+        except ApiError as error:  # its directory failed, or its leader is another meanwhile
+            result.low_watermark, result.error_code = INVALID_LOW_WATERMARK, error_code(error)
+    return Response(throttle_time_ms=0, topics=topics)
+
+
+def _refused(partition: int, error: Exception) -> Any:
+    return Result(partition_index=partition, low_watermark=INVALID_LOW_WATERMARK, error_code=error_code(error))
+
+
+def _delete(services: Services, context: RequestContext, topic_partition: TopicPartition, offset: int) -> int:
+    if not services.authorizer.authorize(context, Operation.DELETE, topic(topic_partition.topic)):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if services.metadata.partition(*topic_partition) is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic_partition.topic in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if topic_partition not in services.replicas.partitions:
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return services.replicas.delete_records(topic_partition, offset)

@@ -1,0 +1,97 @@
+"""DescribeLogDirs: what lies in each of the broker's log directories, and how full their file systems are.
+
+Source: KafkaApis.handleDescribeLogDirsRequest, ReplicaManager.describeLogDirs@3.9.
+"""
+
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import CLUSTER, Operation
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.types import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+INVALID_OFFSET_LAG = -1
+UNKNOWN_BYTES = -1
+
+Response = codec.response(ApiKey.DESCRIBE_LOG_DIRS)
+Directory = Response.DescribeLogDirsResult
+Topic = Directory.DescribeLogDirsTopic
+Partition = Topic.DescribeLogDirsPartition
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """One result per configured directory; null topics means all that there are."""
+    if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
+        return Response(throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, results=[])
+    asked = None if request.topics is None else await _asked(services, request.topics)
+    by_directory: dict[str, list[Log]] = {}
+    async for log in in_turns(services.clock, list(services.replicas.logs.all_logs())):
+        if (asked is None or log.topic_partition in asked) and services.replicas.logs.get(log.topic_partition) is log:
+            directory = os.path.abspath(services.replicas.logs.log_dir_of(log.topic_partition))
+            by_directory.setdefault(directory, []).append(log)
+    live = {os.path.abspath(directory) for directory in services.replicas.logs.live_directories}
+    results = [
+        await _result(services, directory, by_directory.get(directory, ()), directory in live)
+        for directory in _absolute(services.config.log_directories)
+    ]
+    return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, results=results)
+
+
+async def _asked(services: Services, topics: Iterable[Any]) -> set[TopicPartition]:
+    partitions = (TopicPartition(named.topic, partition) for named in topics for partition in named.partitions)
+    return {topic_partition async for topic_partition in in_turns(services.clock, partitions)}
+
+
+def _absolute(directories: Iterable[Path]) -> list[str]:
+    """Each directory once, in the configured order."""
+    return list(dict.fromkeys(os.path.abspath(directory) for directory in directories))
+
+
+async def _result(services: Services, directory: str, logs: Iterable[Log], is_live: bool) -> Any:
+    try:
+        if not is_live:
+            raise OSError(f"log directory {directory} is offline")
+        space = os.statvfs(directory)
+    except OSError as error:
+        logger.warning("cannot describe %s: %s", directory, error)
+        return Directory(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+            log_dir=directory,
+            topics=[],
+            total_bytes=UNKNOWN_BYTES,
+            usable_bytes=UNKNOWN_BYTES,
+        )
+    topics: dict[str, list[Any]] = {}
+    async for log in in_turns(services.clock, sorted(logs, key=lambda log: log.topic_partition)):
+        topics.setdefault(log.topic_partition.topic, []).append(_partition(services, log))
+    return Directory(
+        error_code=ErrorCode.NONE,
+        log_dir=directory,
+        topics=[Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        total_bytes=space.f_blocks * space.f_frsize,
+        usable_bytes=space.f_bavail * space.f_frsize,
+    )
+
+
+def _partition(services: Services, log: Log) -> Any:
+    partition = services.replicas.partitions.get(log.topic_partition)
+    hosted = partition is not None and partition.log is log
+    return Partition(
+        partition_index=log.topic_partition.partition,
+        partition_size=log.size_bytes,
+        offset_lag=max(0, partition.high_watermark - log.log_end_offset)
+        if partition is not None and hosted
+        else INVALID_OFFSET_LAG,
+        is_future_key=False,
+    )

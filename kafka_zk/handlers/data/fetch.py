@@ -1,0 +1,243 @@
+"""Fetch: file slices from the offsets asked for, after waiting for ``min_bytes`` at most ``max_wait_ms``.
+
+Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromLog@3.9.
+"""
+
+import functools
+import time
+import uuid
+from collections.abc import Iterable
+from contextlib import ExitStack
+from itertools import islice
+from typing import NamedTuple
+
+from kafka_zk.handlers.data import conversion
+from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, Part, write_fetch_response
+from kafka_zk.protocol.fetch_request import (
+    TOPIC_IDS_SINCE,
+    FetchPartition,
+    FetchRequest,
+    read_fetch_request,
+    read_fetch_request_in_steps,
+)
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey
+from kafka_zk.replica.partition import Bound
+from kafka_zk.security.authorizer import CLUSTER, Operation, topic
+from kafka_zk.storage.errors import OffsetOutOfRange
+from kafka_zk.storage.segment import FileSlice
+from kafka_zk.storage.types import TopicPartition
+
+_READ_COMMITTED = 1
+_ZSTD_SINCE = 10
+_AT_ONCE = 250
+
+
+class _Wanted(NamedTuple):
+    """One partition of the request; ``error`` when it cannot be read at all."""
+
+    topic: TopicKey
+    topic_partition: TopicPartition
+    fetch: FetchPartition
+    error: ErrorCode | None
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
+    """Answer with what there is, waiting for more if that is less than the client asked for."""
+    version = header.api_version
+    is_large = len(body) > LARGE_BODY_BYTES
+    if is_large:
+        request = await coded_in_turns(services.clock, context, read_fetch_request_in_steps(version, body))
+    else:
+        request = read_fetch_request(version, body)
+    try:
+        fetching = services.fetch_sessions.open(request, version >= TOPIC_IDS_SINCE, time.time_ns() // 1_000_000)
+    except ApiError as error:
+        return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
+    if is_large:
+        wanted = await _resolve_in_turns(services, context, request, fetching)
+    else:
+        wanted = _resolve(services, context, request, fetching.wanted.items())
+    if version < _ZSTD_SINCE:
+        wanted = [_without_zstd(services, entry) for entry in wanted]
+    bound = _bound(request)
+    fetched, size_bytes, is_final = _read_all(services, version, request, wanted, bound)
+    if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
+        await _wait(services, version, request, wanted, bound)
+        fetched, _, _ = _read_all(services, version, request, wanted, bound)
+    if version < conversion.MAGIC_2_SINCE_FETCH:
+        fetched = await _converted(services, context, version, wanted, bound, fetched)
+    return write_fetch_response(version, header.correlation_id, fetching.response(fetched))
+
+
+def _bound(request: FetchRequest) -> Bound:
+    if request.replica_id >= 0:
+        return Bound.LOG_END
+    return Bound.LAST_STABLE_OFFSET if request.isolation_level == _READ_COMMITTED else Bound.HIGH_WATERMARK
+
+
+async def _resolve_in_turns(
+    services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext
+) -> list[_Wanted]:
+    """For many partitions."""
+    asked = iter(list(fetching.wanted.items()))  # of a session, which may change between two turns
+    turns = Turns(services.clock)
+    wanted: list[_Wanted] = []
+    while some := _resolve(services, context, request, islice(asked, _AT_ONCE)):
+        wanted += some
+        if turns.is_over:
+            await turns.next()
+    return wanted
+
+
+def _resolve(
+    services: Services,
+    context: RequestContext,
+    request: FetchRequest,
+    asked: Iterable[tuple[PartitionKey, FetchPartition]],
+) -> list[_Wanted]:
+    """Find the topics' names and whether the client may read them."""
+    names: dict[TopicKey, tuple[str, ErrorCode | None]] = {}
+    wanted = []
+    for (key, partition), fetch in asked:
+        if key not in names:
+            names[key] = _resolve_topic(services, context, request, key)
+        name, error = names[key]
+        if error is None and request.replica_id < 0 and services.metadata.partition(name, partition) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        wanted.append(_Wanted(key, TopicPartition(name, partition), fetch, error))
+    return wanted
+
+
+def _without_zstd(services: Services, entry: _Wanted) -> _Wanted:
+    """An old consumer would take records of a topic that is kept in zstd for damaged."""
+    partition = services.replicas.partitions.get(entry.topic_partition)
+    log = None if partition is None else partition.log
+    if entry.error is not None or log is None or log.config.compression_type != "zstd":
+        return entry
+    return entry._replace(error=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+@functools.lru_cache(maxsize=1000)
+def _topic_id(key: bytes) -> uuid.UUID:
+    """Consumers ask for the same few topics again and again, and making the object costs as much as finding it."""
+    return uuid.UUID(bytes=key)
+
+
+def _resolve_topic(
+    services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
+) -> tuple[str, ErrorCode | None]:
+    name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
+    if request.replica_id >= 0 and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+        return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # reads to the log end are for followers only
+    if name is None:
+        return "", ErrorCode.UNKNOWN_TOPIC_ID
+    if request.replica_id < 0 and not services.authorizer.authorize(context, Operation.READ, topic(name)):
+        return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return name, None
+
+
+def _read_all(
+    services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], bound: Bound
+) -> tuple[Fetched, int, bool]:
+    """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for)."""
+    left_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+    size_bytes = 0
+    is_final = not wanted
+    fetched = []
+    for entry in wanted:
+        if version >= conversion.MAGIC_2_SINCE_FETCH or entry.error is not None:
+            result = _read(services, entry, bound, left_bytes, size_bytes == 0)
+        else:
+            result = conversion.read(
+                services, version, entry.topic_partition, entry.fetch, bound, left_bytes, size_bytes == 0
+            )
+        found_bytes = 0 if result.records is None else len(result.records)
+        if result.error_code:
+            is_final = True
+        elif found_bytes:
+            size_bytes += found_bytes
+            left_bytes = max(0, left_bytes - found_bytes)
+        fetched.append((entry.topic, result))
+    return fetched, size_bytes, is_final
+
+
+def _read(services: Services, wanted: _Wanted, bound: Bound, left_bytes: int, min_one_batch: bool) -> FetchedPartition:
+    fetch = wanted.fetch
+    if wanted.error is not None:
+        return FetchedPartition(fetch.partition, wanted.error)
+    try:
+        partition, log, found = services.replicas.read(
+            wanted.topic_partition,
+            fetch.fetch_offset,
+            min(fetch.partition_max_bytes, left_bytes),
+            bound,
+            current_leader_epoch=fetch.current_leader_epoch,
+            min_one_batch=min_one_batch,
+        )
+    except OffsetOutOfRange:
+        log_start_offset = services.replicas.partition(wanted.topic_partition).leader_log().log_start_offset
+        return FetchedPartition(fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start_offset)
+    except EXPECTED as error:
+        return FetchedPartition(fetch.partition, error_code(error))
+    return FetchedPartition(
+        fetch.partition,
+        0,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        log.log_start_offset,
+        found.slice if found.slice is not None else b"",
+        [] if bound is Bound.LAST_STABLE_OFFSET else None,
+    )
+
+
+async def _converted(
+    services: Services, context: RequestContext, version: int, wanted: list[_Wanted], bound: Bound, fetched: Fetched
+) -> Fetched:
+    """For versions 0 to 3: the records as message sets."""
+    converting = conversion.DownConversion(services, context.memory, version, bound)
+    with ExitStack() as slices:
+        held = [(key, _held(slices, result)) for key, result in fetched]
+        return [
+            (key, await converting.convert(entry.topic_partition, entry.fetch.fetch_offset, result))
+            for entry, (key, result) in zip(wanted, held, strict=True)
+        ]
+
+
+def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
+    """The result, whose slice stays readable until ``slices`` is closed."""
+    if isinstance(result.records, FileSlice):
+        try:
+            slices.callback(result.records.retain().release)
+        except OSError as error:  # its file was closed, and cannot be opened again
+            return FetchedPartition(result.partition, error_code(error))
+    return result
+
+
+async def _wait(services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], bound: Bound) -> None:
+    """Until there are ``min_bytes`` or a partition changes so that waiting is pointless, at most ``max_wait_ms``."""
+
+    def has_something() -> bool:
+        try:
+            return any(_readable_end(services, entry, bound) > entry.fetch.fetch_offset for entry in wanted)
+        except ApiError:
+            return True
+
+    def has_enough() -> bool:
+        _, size_bytes, is_final = _read_all(services, version, request, wanted, bound)
+        return is_final or size_bytes >= request.min_bytes
+
+    condition = has_something if request.min_bytes <= 1 else has_enough
+    keys = [entry.topic_partition for entry in wanted]
+    await services.fetch_purgatory.wait(keys, condition, request.max_wait_ms)
+
+
+def _readable_end(services: Services, entry: _Wanted, bound: Bound) -> int:
+    partition = services.replicas.partition(entry.topic_partition)
+    partition.leader_log(entry.fetch.current_leader_epoch)
+    return partition.readable_end(bound)

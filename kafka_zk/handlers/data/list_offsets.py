@@ -1,0 +1,159 @@
+"""ListOffsets: earliest, latest, by timestamp, of the largest timestamp.
+
+Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and legacyFetchOffsetsBefore@3.9.
+"""
+
+import os
+import time
+from collections import Counter
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.replica.partition import Bound, Partition
+from kafka_zk.security.authorizer import Operation, topic
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.timestamp_search import Result as SearchResult
+from kafka_zk.storage.timestamp_search import Search
+from kafka_zk.storage.types import TimestampOffset, TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+
+_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_COST = 256  # of a partition, as slices.Turns counts
+_STEP_COST = 4 * 1024  # of a segment that is looked at
+_UNKNOWN = TimestampOffset(-1, -1, -1)
+
+Response = codec.response(ApiKey.LIST_OFFSETS)
+Topic = Response.ListOffsetsTopicResponse
+Result = Topic.ListOffsetsPartitionResponse
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """An offset, its timestamp and leader epoch (version 0: a list of offsets) or an error for each partition."""
+    asked: Counter[tuple[str, int]] = Counter()
+    turns = Turns(services.clock)
+    for named in request.topics:
+        for wanted in named.partitions:
+            if turns.is_over:
+                await turns.next()
+            asked[named.name, wanted.partition_index] += 1
+    topics = []
+    for named in request.topics:
+        results = []
+        for wanted in named.partitions:
+            topic_partition = TopicPartition(named.name, wanted.partition_index)
+            try:
+                if asked[topic_partition] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
+                await turns.spend(_COST)
+                results.append(
+                    await _result(services, context, turns, header.api_version, request, topic_partition, wanted)
+                )
+            except EXPECTED as error:
+                results.append(
+                    Result(partition_index=wanted.partition_index, error_code=error_code(error), old_style_offsets=[])
+                )
+        topics.append(Topic(name=named.name, partitions=results))
+    return Response(throttle_time_ms=0, topics=topics)
+
+
+async def _result(
+    services: Services,
+    context: RequestContext,
+    turns: Turns,
+    version: int,
+    request: Any,
+    topic_partition: TopicPartition,
+    wanted: Any,
+) -> Any:
+    if not services.authorizer.authorize(context, Operation.DESCRIBE, topic(topic_partition.topic)):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    partition = services.replicas.partition(topic_partition)
+    log = partition.leader_log(wanted.current_leader_epoch if version >= 4 else -1)
+    bound = _bound(request, version)
+    number = topic_partition.partition
+    try:
+        if version > 0:
+            found = await _lookup(services, turns, log, partition, bound, wanted.timestamp, version)
+        else:
+            offsets = _offsets_before(log, partition.readable_end(bound), wanted.timestamp, wanted.max_num_offsets)
+    except OSError as error:
+        services.replicas.logs.fail_directory(log, error)
+        raise
+    if version == 0:
+        return Result(partition_index=number, error_code=0, old_style_offsets=offsets)
+    return Result(
+        partition_index=number,
+        error_code=0,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+def _bound(request: Any, version: int) -> Bound:
+    if request.replica_id >= 0:
+        return Bound.LOG_END
+    return Bound.LAST_STABLE_OFFSET if version >= 2 and request.isolation_level == 1 else Bound.HIGH_WATERMARK
+
+
+async def _lookup(
+    services: Services, turns: Turns, log: Log, partition: Partition, bound: Bound, timestamp: int, version: int
+) -> TimestampOffset:
+    if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < LATEST_TIERED:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    if timestamp == LATEST:
+        return TimestampOffset(-1, partition.readable_end(bound), log.leader_epochs.latest_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return TimestampOffset(-1, log.log_start_offset, log.leader_epochs.epoch_for_offset(log.log_start_offset))
+    if timestamp == LATEST_TIERED:
+        return _UNKNOWN
+    search = log.max_timestamp_search() if timestamp == MAX_TIMESTAMP else log.timestamp_search(timestamp)
+    found = await _searched(services, turns, search)
+    if partition.leader_log() is not log:  # the partition was deleted, moved, or lost with its disk
+        raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return found if found is not None and found.offset < partition.readable_end(bound) else _UNKNOWN
+
+
+async def _searched(services: Services, turns: Turns, search: Search) -> TimestampOffset | None:
+    """The result of a search: what takes long is done by a helper process, and others have their turn."""
+    result: SearchResult = None
+    try:
+        while True:
+            wanted = search.send(result)
+            await turns.spend(_STEP_COST)
+            result = None if wanted is None else await services.batch_helpers.run_on(*wanted)
+    except StopIteration as stop:
+        found: TimestampOffset | None = stop.value
+        return found
+
+
+def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int) -> list[int]:
+    """Version 0: base offsets of segments (and the end) before a time, newest first; never empty for -1 and -2.
+
+    A segment counts by the time of its last change, the end of a log with records by the time of now.
+    """
+    if timestamp == EARLIEST:
+        return [log.log_start_offset][:max_count]
+    candidates = [max(segment.base_offset, log.log_start_offset) for segment in log.segments]
+    if log.segments[-1].size_bytes:
+        candidates.append(log.log_end_offset)
+    if timestamp != LATEST:
+        changed_ms = [os.stat(segment.path).st_mtime * 1000 for segment in log.segments] + [time.time() * 1000]
+        count = len(candidates)
+        while count and changed_ms[count - 1] > timestamp:
+            count -= 1
+        del candidates[count:]
+    newest_first = candidates[::-1][: max(0, max_count)]
+    visible = [offset for offset in newest_first if offset <= end_offset]
+    return visible if len(visible) == len(newest_first) else [end_offset, *visible]

@@ -1,0 +1,127 @@
+"""Produce: one batch per partition, appended as it came.
+
+Source: KafkaApis.handleProduceRequest and ReplicaManager.appendRecords@3.9.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_zk.handlers.data import conversion
+from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
+from kafka_zk.protocol.fetch import Part
+from kafka_zk.protocol.produce import (
+    PartitionResult,
+    ProduceResponse,
+    TopicResult,
+    read_produce_request,
+    write_produce_response,
+)
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import Operation, topic
+from kafka_zk.storage.compression import Compression
+from kafka_zk.storage.errors import UnsupportedCompression
+from kafka_zk.storage.record_batch import CODEC_MASK, Buffer
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+
+_ZSTD_SINCE = 7
+_MANY = 100  # partitions of one topic that are looked at in one turn
+_ATTRIBUTES_POSITION = 22  # their lower byte, in a batch
+
+_NO_PARTITIONS: Mapping[int, object] = {}
+_NO_RECORDS = memoryview(b"")
+_PENDING = PartitionResult(-1)  # holds the place of what is appended
+
+
+async def handle(
+    services: Services, context: RequestContext, header: RequestHeader, body: memoryview
+) -> list[Part] | None:
+    """Answer with an offset or an error for each partition; None for acks=0.
+
+    Raises: ProtocolError, which closes the connection, when an acks=0 request had an error: the only way to tell.
+    """
+    version = header.api_version
+    request = read_produce_request(version, body)
+    turns: Turns | None = None
+    topics: list[TopicResult] = []
+    batches: list[tuple[TopicPartition, Any]] = []  # the records are a view of the frame, or converted
+    places: list[tuple[list[PartitionResult], int, int]] = []  # of their results, and the partition
+    for name, partitions in request.topics:
+        results: list[PartitionResult] = []
+        if topics or len(partitions) > _MANY:
+            turns = Turns(services.clock, goes_on=True) if turns is None else turns
+        is_allowed = services.authorizer.authorize(context, Operation.WRITE, topic(name))
+        known = services.metadata.topics.get(name, _NO_PARTITIONS)
+        for partition, records in partitions:
+            if turns is not None and turns.is_over:
+                await turns.next()
+            if not is_allowed or partition not in known or version < _ZSTD_SINCE:
+                checked = await _checked(
+                    services, context, version, TopicPartition(name, partition), records, is_allowed
+                )
+                if isinstance(checked, PartitionResult):
+                    results.append(checked)
+                    continue
+                records = checked
+            batches.append((TopicPartition(name, partition), records or _NO_RECORDS))
+            places.append((results, len(results), partition))
+            results.append(_PENDING)
+        topics.append(TopicResult(name, results))
+    appended = await services.replicas.append_records(batches, request.acks, request.timeout_ms)
+    for (results, place, partition), info in zip(places, appended, strict=True):
+        if isinstance(info, LogAppendInfo):
+            results[place] = PartitionResult(
+                partition, 0, info.first_offset, info.log_append_time_ms, info.log_start_offset
+            )
+        else:
+            results[place] = _refused(partition, info)
+    if request.acks == 0:
+        if any(result.error_code for _, results in topics for result in results):
+            raise ProtocolError("a Produce request with acks=0 failed")
+        return None
+    return [write_produce_response(version, header.correlation_id, ProduceResponse(topics))]
+
+
+def _refused(partition: int, error: Exception) -> PartitionResult:
+    return PartitionResult(partition, error_code(error), error_message=error_message(error))
+
+
+async def _checked(
+    services: Services,
+    context: RequestContext,
+    version: int,
+    topic_partition: TopicPartition,
+    records: Buffer | None,
+    is_allowed: bool,
+) -> Buffer | PartitionResult:
+    """The batch to append, for versions 0 to 2 made of the message set, or the result if nothing is appended."""
+    try:
+        if not is_allowed:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        # A topic that the controller deletes takes nothing more, whatever this broker still has of it.
+        if services.metadata.partition(*topic_partition) is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if records is None:
+            return _NO_RECORDS
+        if version >= conversion.MAGIC_2_SINCE_PRODUCE:
+            if version < _ZSTD_SINCE:
+                _refuse_zstd(records)
+            return records
+        partition = services.replicas.partitions.get(topic_partition)
+        log = None if partition is None else partition.log
+        limit_bytes = None if log is None else log.config.max_message_bytes
+        message_set = memoryview(records)
+        converted = memoryview(await conversion.up_convert(services, context.memory, message_set, limit_bytes))
+        if not converted:  # without a whole message; no error in the old versions, as in Kafka, but it gets no offset
+            log = services.replicas.partition(topic_partition).leader_log()
+            return PartitionResult(topic_partition.partition, 0, -1, -1, log.log_start_offset)
+        return converted
+    except EXPECTED as error:
+        return _refused(topic_partition.partition, error)
+
+
+def _refuse_zstd(records: Buffer) -> None:
+    if len(records) > _ATTRIBUTES_POSITION and records[_ATTRIBUTES_POSITION] & CODEC_MASK == Compression.zstd:
+        raise UnsupportedCompression(f"versions before {_ZSTD_SINCE} do not know zstd")

@@ -1,0 +1,58 @@
+"""FindCoordinator: any live broker will do for a group, since none keeps anything for it; transactions have none.
+
+The old tools that read a group's offsets from ZooKeeper ask for the coordinator first, again and again until one is
+named. The same broker is named by all for the same group.
+
+Source: KafkaApis.handleFindCoordinatorRequest, getCoordinator@3.9.
+"""
+
+import zlib
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import Operation, group
+
+_MANY_KEYS_SINCE = 4
+_SHARE_SINCE = 6
+_GROUP, _TRANSACTION, _SHARE = range(3)
+_NOWHERE = {"node_id": -1, "host": "", "port": -1}
+
+Response = codec.response(ApiKey.FIND_COORDINATOR)
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """A node for each key, or COORDINATOR_NOT_AVAILABLE with the fields of a node that is none."""
+    key_type = request.key_type if header.api_version >= 1 else _GROUP
+    if header.api_version < _MANY_KEYS_SINCE:
+        code, node = _coordinator(services, context, header.api_version, key_type, request.key)
+        return Response(throttle_time_ms=0, error_code=code, error_message=code.name, **node)
+    coordinators = []
+    async for key in in_turns(services.clock, request.coordinator_keys):
+        code, node = _coordinator(services, context, header.api_version, key_type, key)
+        coordinators.append(Response.Coordinator(key=key, error_code=code, error_message="", **node))
+    return Response(throttle_time_ms=0, coordinators=coordinators)
+
+
+def _coordinator(
+    services: Services, context: RequestContext, version: int, key_type: int, key: str
+) -> tuple[ErrorCode, dict[str, Any]]:
+    if key_type not in (_GROUP, _TRANSACTION, _SHARE) or (key_type == _SHARE and version < _SHARE_SINCE):
+        return ErrorCode.INVALID_REQUEST, _NOWHERE
+    if key_type != _GROUP:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOWHERE
+    if not services.authorizer.authorize(context, Operation.DESCRIBE, group(key)):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED, _NOWHERE
+    reachable = [
+        (broker_id, broker.endpoints[context.listener_name])
+        for broker_id, broker in sorted(services.metadata.brokers.items())
+        if context.listener_name in broker.endpoints
+    ]
+    if not reachable:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOWHERE
+    broker_id, endpoint = reachable[zlib.crc32(key.encode()) % len(reachable)]
+    return ErrorCode.NONE, {"node_id": broker_id, "host": endpoint.host, "port": endpoint.port}

@@ -1,0 +1,32 @@
+"""ControlledShutdown: a broker that stops asks the controller to move its leaderships away.
+
+Source: KafkaApis.handleControlledShutdownRequest@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import CLUSTER, Operation
+
+Response = codec.response(ApiKey.CONTROLLED_SHUTDOWN)
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """The partitions that the broker still leads."""
+    if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+        return Response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, remaining_partitions=[])
+    try:
+        remaining = await services.controller.handle_controlled_shutdown(request.broker_id, request.broker_epoch)
+    except EXPECTED as error:
+        return Response(error_code=error_code(error), remaining_partitions=[])
+    return Response(
+        error_code=0,
+        remaining_partitions=[
+            Response.RemainingPartition(topic_name=tp.topic, partition_index=tp.partition) for tp in remaining
+        ],
+    )

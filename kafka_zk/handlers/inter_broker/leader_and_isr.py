@@ -1,0 +1,104 @@
+"""LeaderAndIsr: the controller says which partitions this broker leads or follows.
+
+Source: ReplicaManager.becomeLeaderOrFollower@3.9.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafka_zk.handlers.inter_broker.authorization import refusal
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_slices
+from kafka_zk.protocol import codec, uuids
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.topic_names import is_legal_name
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.replica.manager import LeaderState
+from kafka_zk.replica.partition import LeaderAndIsrPartitionState
+from kafka_zk.storage.types import TopicPartition
+
+_GROUPED_SINCE = 2
+_TOPIC_IDS_SINCE = 5
+
+Response = codec.response(ApiKey.LEADER_AND_ISR)
+PartitionError = Response.LeaderAndIsrPartitionError
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """An error code for each partition. The topics' configurations are read from ZooKeeper first, in one pipeline.
+
+    Raises: ProtocolError, which ends the controller's connection, if ZooKeeper cannot be asked.
+    """
+    async with services.replicas.state_changes:
+        return await _handle(services, context, header, request)
+
+
+async def _handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
+    if refused is not ErrorCode.NONE:
+        return Response(error_code=refused, partition_errors=[], topics=[])
+    everything = list(_partition_states(request, header.api_version))
+    wanted = [entry for entry in everything if is_legal_name(entry[0]) and entry[2].partition_index >= 0]
+    try:
+        properties = await services.configs.entities_until_answered(
+            "topics", sorted({topic for topic, _, _ in wanted})
+        )
+    except RegistryError as error:  # no code of ours would make the controller ask again: a lost connection does
+        raise ProtocolError(f"the topics' configurations cannot be read: {error}") from error
+    # A newer controller may have spoken while ZooKeeper was asked.
+    refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
+    if refused is not ErrorCode.NONE:
+        return Response(error_code=refused, partition_errors=[], topics=[])
+    states = [
+        LeaderState(TopicPartition(topic, state.partition_index), topic_id, _partition_state(state), properties[topic])
+        for topic, topic_id, state in wanted
+    ]
+    # Names become paths: a controller that was misled must not lead this broker out of its folder.
+    codes = {TopicPartition(topic, s.partition_index): ErrorCode.INVALID_TOPIC_EXCEPTION for topic, _, s in everything}
+    codes.update(await in_slices(services.clock, services.replicas.become_leader_or_follower(states)))
+    if header.api_version >= _TOPIC_IDS_SINCE:
+        return Response(error_code=0, topics=_by_topic(request, codes))
+    errors = [
+        PartitionError(topic_name=tp.topic, partition_index=tp.partition, error_code=code) for tp, code in codes.items()
+    ]
+    return Response(error_code=0, partition_errors=errors)
+
+
+def _partition_states(request: Any, version: int) -> Iterator[tuple[str, Any, Any]]:
+    if version < _GROUPED_SINCE:
+        for state in request.ungrouped_partition_states:
+            yield state.topic_name, uuids.ZERO, state
+        return
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, topic.topic_id or uuids.ZERO, state
+
+
+def _partition_state(told: Any) -> LeaderAndIsrPartitionState:
+    return LeaderAndIsrPartitionState(
+        told.leader,
+        told.leader_epoch,
+        told.controller_epoch,
+        told.partition_epoch,
+        tuple(told.isr),
+        tuple(told.replicas),
+        bool(told.is_new),
+    )
+
+
+def _by_topic(request: Any, codes: dict[TopicPartition, ErrorCode]) -> list[Any]:
+    return [
+        Response.LeaderAndIsrTopicError(
+            topic_id=topic.topic_id,
+            partition_errors=[
+                PartitionError(
+                    partition_index=state.partition_index,
+                    error_code=codes[TopicPartition(topic.topic_name, state.partition_index)],
+                )
+                for state in topic.partition_states
+            ],
+        )
+        for topic in request.topic_states
+    ]

@@ -1,0 +1,53 @@
+"""StopReplica: the controller takes partitions away from this broker, and deletes them.
+
+Source: KafkaApis.handleStopReplicaRequest, ReplicaManager.stopReplicas@3.9.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kafka_zk.handlers.inter_broker.authorization import refusal
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_slices
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.storage.types import TopicPartition
+
+_EPOCH_UNKNOWN = -1
+
+Response = codec.response(ApiKey.STOP_REPLICA)
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """An error code for each partition."""
+    async with services.replicas.state_changes:
+        refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
+        if refused is not ErrorCode.NONE:
+            return Response(error_code=refused, partition_errors=[])
+        errors = await in_slices(services.clock, _stopped(services, _wanted(request, header.api_version)))
+    return Response(error_code=0, partition_errors=errors)
+
+
+def _stopped(services: Services, wanted: Iterable[tuple[TopicPartition, int, bool]]) -> Iterator[Any]:
+    for topic_partition, leader_epoch, delete in wanted:
+        code = services.replicas.stop_replica(topic_partition, leader_epoch, delete=delete)
+        yield Response.StopReplicaPartitionError(
+            topic_name=topic_partition.topic, partition_index=topic_partition.partition, error_code=code
+        )
+
+
+def _wanted(request: Any, version: int) -> Iterator[tuple[TopicPartition, int, bool]]:
+    if version >= 3:
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                tp = TopicPartition(topic.topic_name, state.partition_index)
+                yield tp, state.leader_epoch, state.delete_partition
+    elif version >= 1:
+        for topic in request.topics:
+            for partition in topic.partition_indexes:
+                yield TopicPartition(topic.name, partition), _EPOCH_UNKNOWN, request.delete_partitions
+    else:
+        for entry in request.ungrouped_partitions:
+            yield TopicPartition(entry.topic_name, entry.partition_index), _EPOCH_UNKNOWN, request.delete_partitions

@@ -1,0 +1,30 @@
+"""UpdateMetadata: the controller tells every broker who is alive and who leads.
+
+Source: KafkaApis.handleUpdateMetadataRequest@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.inter_broker.authorization import refusal
+from kafka_zk.handlers.services import Services
+from kafka_zk.metadata.cache import partition_changes
+from kafka_zk.network.slices import in_slices
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+Response = codec.response(ApiKey.UPDATE_METADATA)
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """Takes over the update, which is prepared in turns, and wakes requests that wait for metadata."""
+    refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
+    if refused is ErrorCode.NONE:
+        changes = await in_slices(services.clock, partition_changes(request))
+        # A newer controller may have spoken meanwhile.
+        refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
+    if refused is ErrorCode.NONE:
+        services.metadata.update(request, changes)
+        services.metadata_purgatory.check("metadata")
+    return Response(error_code=refused)

@@ -1,0 +1,39 @@
+"""Requests with many elements, and answers: decoded and encoded in turns, so that nobody waits for one of them.
+
+What they become takes memory from the broker's budget.
+Tests: tests/fuzz/test_request_attacks.py.
+"""
+
+from collections.abc import Generator
+from typing import TypeVar
+
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol.request import RequestContext
+from kafka_zk.registry.session import Clock
+
+LARGE_BODY_BYTES = 16 * 1024
+"""Larger requests are decoded in turns; a smaller one has no more elements than a turn has time for."""
+
+_RESERVE_AT_ONCE_BYTES = 64 * 1024
+
+T = TypeVar("T")
+
+
+async def coded_in_turns(clock: Clock, context: RequestContext, steps: Generator[int, None, T]) -> T:
+    """What ``steps`` return; they yield the bytes of memory that they need, or have used.
+
+    Raises: ProtocolError; ClientGone if the connection ends meanwhile.
+    """
+    turns = Turns(clock)
+    needed_bytes = 0
+    while True:
+        try:
+            needed_bytes += next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if needed_bytes >= _RESERVE_AT_ONCE_BYTES:
+            await context.memory.reserve(needed_bytes)
+            needed_bytes = 0
+        if turns.is_over:
+            await turns.next()

@@ -1,0 +1,162 @@
+"""CreatePartitions: only the controller's broker answers it, when every partition has a leader or time is up.
+
+Source: KafkaApis.handleCreatePartitionsRequest, ZkAdminManager.createPartitions,
+AdminZkClient.createNewPartitionsAssignment@3.9.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.services import Services
+from kafka_zk.metadata import replica_assignment, topic_creation
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol import codec, topic_names
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.registry.errors import NodeExists, NoNode
+from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.security.authorizer import Operation, topic
+
+Response = codec.response(ApiKey.CREATE_PARTITIONS)
+Result = Response.CreatePartitionsTopicResult
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """One result per topic of the request."""
+    wanted_topics = {wanted.name: wanted for wanted in request.topics}
+    if not services.controller.is_active:
+        refused = [Result(name=name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None) for name in wanted_topics]
+        return Response(throttle_time_ms=0, results=refused)
+    names = Counter(wanted.name for wanted in request.topics)
+    deleting = set(await services.topics.deletions())
+    results = []
+    grown: dict[str, int] = {}
+    added_count = 0
+    for name, wanted in wanted_topics.items():
+        try:
+            if names[name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
+            if not services.authorizer.authorize(context, Operation.ALTER, topic(name)):
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "The topic authorization is failed.")
+            if name in deleting:
+                raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
+            added_count += await _grow(services, wanted, added_count, validate_only=request.validate_only)
+            grown[name] = wanted.count
+            results.append(Result(name=name, error_code=ErrorCode.NONE, error_message=None))
+        except EXPECTED as error:
+            results.append(Result(name=name, error_code=error_code(error), error_message=error_message(error)))
+    if grown and not request.validate_only:
+        await _wait_for_leaders(services, grown, request.timeout_ms)
+        for result in results:
+            if result.name in grown and not (request.timeout_ms > 0 and _all_led(services, result.name, grown)):
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+    return Response(throttle_time_ms=0, results=results)
+
+
+async def _grow(services: Services, wanted: Any, others_count: int, *, validate_only: bool) -> int:
+    """Returns how many partitions the topic gets; ``others_count`` is what the request's other topics got."""
+    existing = None
+    if topic_names.is_legal_name(wanted.name):  # or it would be the path of another znode
+        existing = (await services.topics.assignments([wanted.name])).get(wanted.name)
+    if existing is None or not existing.partitions:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
+    topic_creation.check_count(wanted.count)
+    topic_creation.check_sum(wanted.count - len(existing.partitions), others_count)
+    added = plan(wanted, existing, services.metadata)
+    if validate_only:
+        return len(added)
+    try:
+        await services.topics.add_partitions(wanted.name, added)
+    except NoNode:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.") from None
+    except NodeExists:  # somebody else was faster
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic '{wanted.name}' has just been changed.") from None
+    return len(added)
+
+
+def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dict[int, list[int]]:
+    """The replicas of the partitions to add. Raises ApiError."""
+    if existing.adding or existing.removing:
+        raise ApiError(
+            ErrorCode.REASSIGNMENT_IN_PROGRESS,
+            f"A partition reassignment is in progress for the topic '{wanted.name}'.",
+        )
+    before = len(existing.partitions)
+    topic_creation.check_count(wanted.count)
+    if wanted.count < before:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic currently has {before} partitions, which is higher than the requested {wanted.count}.",
+        )
+    if wanted.count == before:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {before} partitions.")
+    first_replicas = existing.partitions.get(0)
+    if first_replicas is None:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"Unexpected existing replica assignment for topic '{wanted.name}', partition id 0 is missing.",
+        )
+    brokers = sorted(metadata.brokers)
+    if wanted.assignments is not None:
+        given = [list(assignment.broker_ids) for assignment in wanted.assignments]
+        return _check_given(given, before, wanted.count - before, len(first_replicas), brokers)
+    if len(first_replicas) > len(brokers):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {len(first_replicas)} larger than available brokers: {len(brokers)}.",
+        )
+    start = next((index for index, broker in enumerate(brokers) if broker >= first_replicas[0]), 0)
+    return replica_assignment.assign(brokers, wanted.count - before, len(first_replicas), start, start, before)
+
+
+def _check_given(
+    given: list[list[int]], first: int, count: int, replication_factor: int, brokers: list[int]
+) -> dict[int, list[int]]:
+    """The replicas that the client chose for partitions ``first`` and up, ``count`` of them."""
+
+    def refuse(problem: str) -> ApiError:
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+
+    unknown = {broker for replicas in given for broker in replicas} - set(brokers)
+    if unknown:
+        raise refuse(f"Unknown broker(s) in replica assignment: {_join(sorted(unknown))}.")
+    if len(given) != count:
+        raise refuse(f"Increasing the number of partitions by {count} but {len(given)} assignments provided.")
+    for partition, replicas in enumerate(given, first):
+        if not replicas:
+            raise refuse(f"Cannot have replication factor of 0 for partition id {partition}.")
+        if len(set(replicas)) != len(replicas):
+            raise refuse(
+                f"Duplicate brokers not allowed in replica assignment: {_join(replicas)} for partition id {partition}."
+            )
+    bad = {
+        partition: len(replicas)
+        for partition, replicas in enumerate(given, first)
+        if len(replicas) != replication_factor
+    }
+    if bad:
+        raise refuse(
+            f"Inconsistent replication factor between partitions, partition 0 has {replication_factor} while "
+            f"partitions [{_join(bad)}] have replication factors [{_join(bad.values())}], respectively."
+        )
+    return dict(enumerate(given, first))
+
+
+def _join(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _all_led(services: Services, name: str, grown: dict[str, int]) -> bool:
+    partitions = services.metadata.topics.get(name, {})
+    return len(partitions) >= grown[name] and all(partition.leader >= 0 for partition in partitions.values())
+
+
+async def _wait_for_leaders(services: Services, grown: dict[str, int], timeout_ms: int) -> None:
+    def all_led() -> bool:
+        return all(_all_led(services, name, grown) for name in grown)
+
+    if timeout_ms > 0 and not all_led():
+        await services.metadata_purgatory.wait(["metadata"], all_led, timeout_ms)

@@ -1,0 +1,156 @@
+"""CreateTopics: only the controller's broker answers it, when every partition has a leader or time is up.
+
+Source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, DelayedCreatePartitions@3.9.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.topics.side_by_side import side_by_side
+from kafka_zk.metadata import topic_creation
+from kafka_zk.metadata.topic_creation import NewTopic
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import codec, uuids
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import CLUSTER, Operation, topic
+from kafka_zk.storage.log_config import TOPIC_CONFIGS
+
+_DEFAULTS_SINCE = 4  # KIP-464: -1 partitions or replicas
+_CONFIGS_SINCE = 5  # KIP-525: the result shows the topic's configuration
+_TOPIC_CONFIG_SOURCE = 1
+_DEFAULT_CONFIG_SOURCE = 5
+
+Response = codec.response(ApiKey.CREATE_TOPICS)
+Result = Response.CreatableTopicResult
+Config = Result.CreatableTopicConfigs
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """One result per topic of the request, in its order."""
+    names = Counter(wanted.name for wanted in request.topics)
+    wanted_topics = {wanted.name: wanted for wanted in request.topics}
+    plans: list[NewTopic | Exception] = []
+    planned_count = 0
+    async for name, wanted in in_turns(services.clock, wanted_topics.items()):
+        plan = _checked(services, context, header, wanted, names[name], planned_count)
+        planned_count += len(plan.replicas) if isinstance(plan, NewTopic) else 0
+        plans.append(plan)
+    created = [] if request.validate_only else [plan for plan in plans if isinstance(plan, NewTopic)]
+    outcomes = await side_by_side([topic_creation.create(planned, services.topics) for planned in created])
+    failed = {planned.name: o for planned, o in zip(created, outcomes, strict=True) if isinstance(o, Exception)}
+    plans = [failed.get(name, plan) for name, plan in zip(wanted_topics, plans, strict=True)]
+    created = [planned for planned in created if planned.name not in failed]
+    if request.timeout_ms > 0 and created:
+        await _wait_for_leaders(services, created, request.timeout_ms)
+    timed_out = {planned.name for planned in created if not _has_leaders(services, planned)}
+    return Response(
+        throttle_time_ms=0,
+        topics=[
+            _result(header, name, plan, timed_out)
+            async for name, plan in in_turns(services.clock, zip(wanted_topics, plans, strict=True))
+        ],
+    )
+
+
+def _checked(
+    services: Services, context: RequestContext, header: RequestHeader, wanted: Any, times: int, planned_count: int
+) -> NewTopic | Exception:
+    """The topic as it will be, or why it will not."""
+    try:
+        if times > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Create topics request contains duplicate topics.")
+        return _plan(services, context, header, wanted, planned_count)
+    except EXPECTED as error:
+        return error
+
+
+def _plan(
+    services: Services, context: RequestContext, header: RequestHeader, wanted: Any, planned_count: int
+) -> NewTopic:
+    if not services.controller.is_active or not services.metadata.brokers:
+        # A controller that was elected a moment ago has not told this broker yet who is alive: ask again.
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+    if not (
+        services.authorizer.authorize(context, Operation.CREATE, CLUSTER)
+        or services.authorizer.authorize(context, Operation.CREATE, topic(wanted.name))
+    ):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assignments = {entry.partition_index: entry.broker_ids for entry in wanted.assignments or ()}
+    if header.api_version < _DEFAULTS_SINCE and not assignments:
+        _refuse_defaults(wanted)
+    default_count = services.config.num_partitions
+    count = len(assignments) or (default_count if wanted.num_partitions == -1 else wanted.num_partitions)
+    topic_creation.check_count(count)
+    topic_creation.check_sum(count, planned_count)
+    properties = {entry.name: entry.value for entry in wanted.configs or ()}
+    return topic_creation.plan(
+        wanted.name,
+        wanted.num_partitions,
+        wanted.replication_factor,
+        assignments,
+        properties,
+        services.config,
+        services.metadata,
+    )
+
+
+def _refuse_defaults(wanted: Any) -> None:
+    if wanted.num_partitions <= 0:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    if wanted.replication_factor <= 0:
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+
+
+def _result(header: RequestHeader, name: str, outcome: NewTopic | Exception, timed_out: Collection[str]) -> Any:
+    if isinstance(outcome, Exception):
+        return _failure(name, outcome)
+    result = _success(outcome, with_configs=header.api_version >= _CONFIGS_SINCE)
+    if name in timed_out:
+        result.error_code = ErrorCode.REQUEST_TIMED_OUT
+    return result
+
+
+def _success(planned: NewTopic, *, with_configs: bool) -> Any:
+    return Result(
+        name=planned.name,
+        topic_id=uuids.from_text(planned.topic_id),
+        error_code=0,
+        error_message=None,
+        topic_config_error_code=0,
+        num_partitions=len(planned.replicas),
+        replication_factor=planned.replication_factor,
+        configs=[
+            Config(
+                name=key,
+                value=planned.config.property_text(key),
+                read_only=False,
+                config_source=_TOPIC_CONFIG_SOURCE if key in planned.properties else _DEFAULT_CONFIG_SOURCE,
+                is_sensitive=False,
+            )
+            for key in (TOPIC_CONFIGS if with_configs else ())
+        ],
+    )
+
+
+def _failure(name: str, error: Exception) -> Any:
+    return Result(
+        name=name, topic_id=uuids.ZERO, error_code=error_code(error), error_message=error_message(error), configs=[]
+    )
+
+
+def _has_leaders(services: Services, planned: NewTopic) -> bool:
+    partitions = services.metadata.topics.get(planned.name, {})
+    return all(partition in partitions and partitions[partition].leader >= 0 for partition in planned.replicas)
+
+
+async def _wait_for_leaders(services: Services, created: list[NewTopic], timeout_ms: int) -> None:
+    def all_led() -> bool:
+        return all(_has_leaders(services, planned) for planned in created)
+
+    if not all_led():
+        await services.metadata_purgatory.wait(["metadata"], all_led, timeout_ms)

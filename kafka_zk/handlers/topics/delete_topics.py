@@ -1,0 +1,79 @@
+"""DeleteTopics: asks the controller through ``/admin/delete_topics`` and waits until the topics are gone.
+
+Source: KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics@3.9.
+"""
+
+import uuid
+from typing import Any
+
+from kafka_zk.handlers.error_map import error_code, error_message
+from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.topics.side_by_side import side_by_side
+from kafka_zk.protocol import codec, uuids
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import Operation, topic
+
+_BY_ID_SINCE = 6
+_DISABLED_SINCE = 3  # TOPIC_DELETION_DISABLED; older clients do not know it
+
+Response = codec.response(ApiKey.DELETE_TOPICS)
+Result = Response.DeletableTopicResult
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """One result per topic, named or by id."""
+    if header.api_version >= _BY_ID_SINCE:
+        wanted = [(state.name, state.topic_id or uuids.ZERO) for state in request.topics]
+    else:
+        wanted = [(name, uuids.ZERO) for name in request.topic_names]
+    if any(name is not None and topic_id != uuids.ZERO for name, topic_id in wanted):
+        return Response(throttle_time_ms=0, responses=[_refused(name, topic_id) for name, topic_id in wanted])
+    names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
+    ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before the controller forgets
+    outcomes = await side_by_side([_delete(services, context, header.api_version, name) for name in names])
+    results = []
+    deleted = []
+    for (asked_name, asked_id), name, topic_id, error in zip(wanted, names, ids, outcomes, strict=True):
+        if error is None:
+            deleted.append(name)
+            results.append(Result(name=name, topic_id=topic_id, error_code=0))
+        else:
+            code, message = error_code(error), error_message(error)
+            results.append(Result(name=asked_name, topic_id=asked_id, error_code=code, error_message=message))
+    await _wait_until_gone(services, deleted, request.timeout_ms)
+    for result in results:
+        if result.error_code == 0 and result.name in services.metadata.topics:
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+    return Response(throttle_time_ms=0, responses=results)
+
+
+def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
+    """The id may be another topic's than the name, one that was deleted and made anew: then nothing is certain."""
+    message = "Topic name and topic ID can not both be specified."
+    return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
+
+
+async def _delete(services: Services, context: RequestContext, version: int, name: str | None) -> None:
+    if not services.controller.is_active:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+    if not services.config.delete_topic_enable:
+        raise ApiError(
+            ErrorCode.TOPIC_DELETION_DISABLED if version >= _DISABLED_SINCE else ErrorCode.INVALID_REQUEST
+        )
+    if name is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if not services.authorizer.authorize(context, Operation.DELETE, topic(name)):
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if name not in services.metadata.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    await services.topics.request_deletion(name)
+
+
+async def _wait_until_gone(services: Services, names: list[str | None], timeout_ms: int) -> None:
+    def all_gone() -> bool:
+        return not any(name in services.metadata.topics for name in names)
+
+    if timeout_ms > 0 and not all_gone():
+        await services.metadata_purgatory.wait(["metadata"], all_gone, timeout_ms)

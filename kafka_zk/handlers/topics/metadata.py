@@ -1,0 +1,166 @@
+"""Metadata: brokers, topics and leaders from the metadata cache; creates unknown topics where that is allowed.
+
+Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetadata, AutoTopicCreationManager@3.9.
+"""
+
+import uuid
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.services import Services
+from kafka_zk.metadata import topic_creation
+from kafka_zk.metadata.cache import BrokerEndPoint, PartitionInfo
+from kafka_zk.network.memory_pool import FREE_BYTES
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import codec, metadata_response, topic_names, uuids
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
+from kafka_zk.security.authorizer import Operation, topic
+
+NO_LEADER = -1
+
+Response = codec.response(ApiKey.METADATA)
+Broker = Response.MetadataResponseBroker
+Topic = Response.MetadataResponseTopic
+Partition = Topic.MetadataResponsePartition
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> bytes:
+    """The cluster as this broker knows it, with the addresses of the listener that the request came through."""
+    version = header.api_version
+    may_create = header.api_version < 4 or request.allow_auto_topic_creation
+    topics = []
+    if request.topics is None or (header.api_version == 0 and not request.topics):
+        async for name in in_turns(services.clock, sorted(services.metadata.topics)):
+            if name not in services.metadata.topics:  # deleted between two turns
+                continue
+            if services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
+                topics.append(_encoded_topic(services, context, version, name))
+    else:
+        # Each once, as in Kafka: a topic of 20,000 partitions asked for 50,000 times would be an answer of 50 GB.
+        seen: set[tuple[str | None, uuid.UUID | None]] = set()
+        async for wanted in in_turns(services.clock, request.topics):
+            if (wanted.name, wanted.topic_id) in seen:
+                continue
+            seen.add((wanted.name, wanted.topic_id))
+            topics.append(await _wanted_topic(services, context, version, wanted, may_create))
+    listener = context.listener_name
+    response = Response(
+        throttle_time_ms=0,
+        brokers=[
+            Broker(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            for broker in services.metadata.brokers.values()
+            if (endpoint := broker.endpoints.get(listener)) is not None
+        ],
+        cluster_id=services.cluster_id,
+        controller_id=_controller_id(services),
+        topics=[],
+    )
+    size_bytes = sum(map(len, topics))
+    if size_bytes > FREE_BYTES:
+        await context.memory.reserve(size_bytes)
+    return metadata_response.encode_response(response, topics, version)
+
+
+def _controller_id(services: Services) -> int:
+    """-1 while the controller is not among the live brokers that the clients can be told about."""
+    controller_id = services.metadata.controller_id
+    return controller_id if services.metadata.is_alive(controller_id) else NO_LEADER
+
+
+async def _wanted_topic(
+    services: Services, context: RequestContext, version: int, wanted: Any, may_create: bool
+) -> bytes:
+    topic_id = wanted.topic_id or uuids.ZERO
+    name = wanted.name
+    try:
+        if name is None:
+            name = services.metadata.topic_names.get(topic_id)
+            if name is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not services.authorizer.authorize(context, Operation.DESCRIBE, topic(name)):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if name not in services.metadata.topics:
+            await _create_unknown(services, name, may_create)
+    except EXPECTED as error:
+        failed = Topic(
+            error_code=error_code(error),
+            name=name if name is not None or version >= 12 else "",
+            topic_id=topic_id,
+            is_internal=name in INTERNAL_TOPICS,
+            partitions=[],
+        )
+        return metadata_response.encode_topic(failed, version)
+    return _encoded_topic(services, context, version, name)
+
+
+async def _create_unknown(services: Services, name: str, may_create: bool) -> None:
+    """Create the topic with the broker's defaults; the answer tells the client to ask again."""
+    topic_names.check_name(name)
+    if not (may_create and services.config.auto_create_topics_enable) or name in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not services.metadata.brokers:  # no controller has spoken to this broker yet
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+    try:
+        planned = topic_creation.plan(name, -1, -1, {}, {}, services.config, services.metadata)
+        await topic_creation.create(planned, services.topics)
+    except ApiError as error:
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+    raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+def _encoded_topic(services: Services, context: RequestContext, version: int, name: str) -> bytes:
+    """Encoded once for all who ask: thousands of partitions take some 5 us each."""
+    known = services.metadata.encoded.setdefault(name, {})
+    key = (version, context.listener_name)
+    if key not in known:
+        known[key] = metadata_response.encode_topic(_topic(services, context, version, name), version)
+    return known[key]
+
+
+def _topic(services: Services, context: RequestContext, version: int, name: str) -> Any:
+    partitions = services.metadata.topics[name]
+    return Topic(
+        error_code=0,
+        name=name,
+        topic_id=services.metadata.topic_ids.get(name, uuids.ZERO),
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[
+            _partition(services, context, version, partition, info) for partition, info in sorted(partitions.items())
+        ],
+    )
+
+
+def _partition(services: Services, context: RequestContext, version: int, partition: int, info: PartitionInfo) -> Any:
+    error = _leader_error(services, context.listener_name, version, info)
+    replicas, isr = info.replicas, info.isr
+    if version == 0:  # only brokers that the client can reach
+        replicas = [broker for broker in replicas if _endpoint(services, broker, context.listener_name)]
+        isr = [broker for broker in isr if _endpoint(services, broker, context.listener_name)]
+        if error is ErrorCode.NONE and len(replicas) < len(info.replicas):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+    return Partition(
+        error_code=error,
+        partition_index=partition,
+        leader_id=info.leader if error in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE) else NO_LEADER,
+        leader_epoch=info.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=[broker for broker in info.replicas if not services.metadata.is_alive(broker)],
+    )
+
+
+def _leader_error(services: Services, listener: str, version: int, info: PartitionInfo) -> ErrorCode:
+    if _endpoint(services, info.leader, listener) is not None:
+        return ErrorCode.NONE
+    if version >= 6 and services.metadata.is_alive(info.leader):
+        return ErrorCode.LISTENER_NOT_FOUND
+    return ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def _endpoint(services: Services, broker_id: int, listener: str) -> BrokerEndPoint | None:
+    broker = services.metadata.brokers.get(broker_id)
+    return broker.endpoints.get(listener) if broker is not None else None

@@ -1,0 +1,155 @@
+"""Validate a new topic and write it to ZooKeeper; the controller's watch does the rest.
+
+Source: ZkAdminManager.createTopics, AdminZkClient.scala, Topic.java@3.9.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kafka_zk.config import values as config_values
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.config.values import BadValue
+from kafka_zk.metadata import replica_assignment
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol import topic_names, uuids
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.errors import NodeExists
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.storage.log_config import LogConfig
+
+MAX_PARTITIONS = 50_000
+"""More do not fit into a topic's znode (ZooKeeper takes 1 MB), and planning them would hold up the broker."""
+
+
+class NewTopic(NamedTuple):
+    """A topic that can be created as it stands."""
+
+    name: str
+    topic_id: str
+    replicas: dict[int, list[int]]
+    properties: dict[str, str]
+    config: LogConfig
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.replicas[0])
+
+
+def check_count(partition_count: int) -> None:
+    """Raises ApiError(INVALID_PARTITIONS) for more partitions than a topic can have."""
+    if partition_count > MAX_PARTITIONS:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be at most {MAX_PARTITIONS}: {partition_count}."
+        )
+
+
+def check_sum(partition_count: int, others_count: int) -> None:
+    """Raises ApiError(INVALID_PARTITIONS) if a request has more partitions than a topic can have, with those of the
+    other topics in it."""
+    if partition_count + others_count > MAX_PARTITIONS:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Number of partitions must be at most {MAX_PARTITIONS} for all topics of a request together:"
+            f" {partition_count} after {others_count} others.",
+        )
+
+
+def check_collision(name: str, existing: Mapping[str, object]) -> None:
+    """Raises ApiError for a topic that exists or that differs from one only in ``.`` and ``_`` (metric names)."""
+    if name in existing:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if "." in name or "_" in name:
+        flat = name.replace(".", "_")
+        for other in existing:
+            if other.replace(".", "_") == flat:
+                raise ApiError(
+                    ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topics: {other}"
+                )
+
+
+def check_properties(properties: Mapping[str, str | None], defaults: LogConfig) -> LogConfig:
+    """The configuration that the properties make. Raises ApiError(INVALID_CONFIG)."""
+    empty = [key for key, value in properties.items() if value is None]
+    if empty:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}")
+    try:
+        return config_values.check_topic(
+            {key: value for key, value in properties.items() if value is not None}, defaults
+        )
+    except BadValue as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def _replicas(
+    partition_count: int, replication_factor: int, config: KafkaConfig, metadata: MetadataCache
+) -> dict[int, list[int]]:
+    partition_count = config.num_partitions if partition_count == -1 else partition_count
+    replication_factor = config.default_replication_factor if replication_factor == -1 else replication_factor
+    if partition_count <= 0:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+    check_count(partition_count)
+    if replication_factor <= 0:
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
+    brokers = sorted(metadata.brokers)
+    if replication_factor > len(brokers):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
+        )
+    start = random.randrange(len(brokers))
+    return replica_assignment.assign(
+        brokers, partition_count, replication_factor, start, random.randrange(len(brokers))
+    )
+
+
+def _check_assignment(replicas: Mapping[int, Sequence[int]], metadata: MetadataCache) -> None:
+    def refuse(problem: str) -> None:
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+
+    if sorted(replicas) != list(range(len(replicas))):
+        refuse("partitions should be a consecutive 0-based integer sequence")
+    for partition, brokers in replicas.items():
+        if not brokers or len(set(brokers)) != len(brokers) or len(brokers) != len(replicas[0]):
+            refuse(f"partition {partition}: brokers {list(brokers)} are empty, repeated or fewer than for partition 0")
+        unknown = [broker for broker in brokers if not metadata.is_alive(broker)]
+        if unknown:
+            refuse(f"partition {partition}: brokers {unknown} are not alive")
+
+
+def plan(
+    name: str,
+    partition_count: int,
+    replication_factor: int,
+    assignments: Mapping[int, Sequence[int]],
+    properties: Mapping[str, str | None],
+    config: KafkaConfig,
+    metadata: MetadataCache,
+) -> NewTopic:
+    """Check everything about a new topic. -1 as a count means the broker's default. Raises ApiError."""
+    topic_names.check_name(name)
+    check_collision(name, metadata.topics)
+    if assignments:
+        if partition_count != -1 or replication_factor != -1:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at the "
+                "same time.",
+            )
+        _check_assignment(assignments, metadata)
+        replicas = {partition: list(brokers) for partition, brokers in sorted(assignments.items())}
+    else:
+        replicas = _replicas(partition_count, replication_factor, config, metadata)
+    if len(replicas[0]) > 1:
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication is not built yet: use replication factor 1.")
+    log_config = check_properties(properties, config.topic_defaults)
+    texts = {key: value for key, value in properties.items() if value is not None}
+    return NewTopic(name, uuids.to_text(uuids.random_topic_id()), replicas, texts, log_config)
+
+
+async def create(topic: NewTopic, topics: TopicRegistry) -> None:
+    """Write the topic's znodes. Raises ApiError(TOPIC_ALREADY_EXISTS)."""
+    try:
+        await topics.create_topic(topic.name, topic.replicas, topic.topic_id, topic.properties)
+    except NodeExists:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.") from None

@@ -1,0 +1,118 @@
+"""Notices when a turn of the reactor takes a second or longer, says what it was about, and counts it.
+
+A broker has one thread for all its clients: what holds it up stops everybody. A timer on the reactor notes when it
+runs; a thread beside it looks, a few times a second, how long ago that was. When it was too long, the thread takes the
+reactor's stack and finds the request on it, so that requests themselves note nothing and cost nothing. The timer
+counts: it is exact however busy the machine is, and sees also what kept every thread of the process from running.
+
+Losing the ZooKeeper session of a process that stays frozen is not done here, see ``registry.pulse``.
+Tests: tests/kafka_zk/metrics/test_watchdog.py, tests/integration/test_frozen_broker.py.
+"""
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from kafka_zk.network.connection import BrokerConnection
+from kafka_zk.protocol.api_keys import ApiKey
+
+logger = logging.getLogger(__name__)
+
+LONG_TURN_S = 1.0
+CHECK_INTERVAL_S = 0.25
+"""How often the timer runs and the thread looks. A turn counts from LONG_TURN_S on at the latest, and from this much
+less at the earliest: it is measured from the last time that the timer ran."""
+
+_STACK_DEPTH = 4
+_STEP = BrokerConnection._step.__code__
+
+
+class Watchdog:
+    """Watches the reactor whose thread calls ``start``.
+
+    Attributes: ``long_turn_count`` and ``long_turns_s``: how many long turns there were, and how long together.
+    """
+
+    def __init__(self, reactor: Any, seconds: Callable[[], float] = time.monotonic) -> None:
+        self.long_turn_count = 0
+        self.long_turns_s = 0.0
+        self._reactor = reactor
+        self._seconds = seconds
+        self._thread_id = 0
+        self._ran_s = 0.0
+        self._told_s: float | None = None  # the ``_ran_s`` of the turn that was told of last
+        self._seen: dict[str, object] = {}
+        self._timer: Any = None
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Watch from now on."""
+        self._thread_id = threading.get_ident()
+        self._ran_s = self._seconds()
+        self._timer = self._reactor.callLater(CHECK_INTERVAL_S, self._run)
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+
+    def _run(self) -> None:
+        """On the reactor, by the timer."""
+        now_s = self._seconds()
+        took_s = now_s - self._ran_s
+        self._ran_s = now_s
+        if took_s >= LONG_TURN_S:
+            self.long_turn_count += 1
+            self.long_turns_s += took_s
+            seen, self._seen = self._seen, {}
+            logger.warning("a turn of the reactor took %.1f s", took_s, extra=seen)
+        self._timer = self._reactor.callLater(CHECK_INTERVAL_S, self._run)
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(CHECK_INTERVAL_S):
+            self.look()
+
+    def look(self) -> None:
+        """On the watchdog's own thread: tell of a turn that is too long already, once."""
+        ran_s = self._ran_s
+        for_s = self._seconds() - ran_s
+        if for_s < LONG_TURN_S or ran_s == self._told_s:
+            return
+        self._told_s = ran_s
+        frame = sys._current_frames().get(self._thread_id)
+        seen = describe(frame) if frame is not None else {}
+        if ran_s == self._ran_s:  # else the stack is that of a later turn
+            self._seen = seen
+            logger.warning("the reactor has not turned for %.1f s: all clients wait", for_s, extra=seen)
+
+
+def describe(innermost: FrameType) -> dict[str, object]:
+    """What the thread with this stack is doing: ``api`` with its version and ``peer`` if it answers a request, and
+    ``where`` in the code."""
+    fields: dict[str, object] = {}
+    frame: FrameType | None = innermost
+    while frame is not None:
+        if frame.f_code is _STEP:
+            header, context = frame.f_locals["header"], frame.f_locals["self"].context
+            fields["api"] = f"{ApiKey(header.api_key).name} v{header.api_version}"
+            fields["peer"] = f"{context.peer_host}:{context.peer_port}"
+            break
+        frame = frame.f_back
+    fields["where"] = " < ".join(_places(innermost))
+    return fields
+
+
+def _places(innermost: FrameType) -> list[str]:
+    places: list[str] = []
+    frame: FrameType | None = innermost
+    while frame is not None and len(places) < _STACK_DEPTH:
+        path = Path(frame.f_code.co_filename)
+        places.append(f"{frame.f_code.co_name} ({path.parent.name}/{path.name}:{frame.f_lineno})")
+        frame = frame.f_back
+    return places

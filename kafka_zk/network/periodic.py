@@ -1,0 +1,41 @@
+"""Work that a broker does again and again. What it raises is logged, and it goes on."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.registry.session import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Periodic:
+    """Calls ``task`` every ``interval_ms``, the first time after one interval, until ``stop``.
+
+    A task that takes its time (a coroutine) may still run when it is called again.
+    """
+
+    def __init__(self, clock: Clock, interval_ms: int, task: Callable[[], object]) -> None:
+        self._clock = clock
+        self._interval_s = interval_ms / 1000
+        self._task = task
+        self._call: Any = clock.callLater(self._interval_s, self._run)
+
+    def stop(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _run(self) -> None:
+        self._call = self._clock.callLater(self._interval_s, self._run)
+        ensureDeferred(self._run_task())
+
+    async def _run_task(self) -> None:
+        try:
+            work = self._task()
+            if isinstance(work, Awaitable):
+                await work
+        except Exception:
+            logger.exception("periodic work failed")

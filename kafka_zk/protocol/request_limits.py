@@ -1,0 +1,45 @@
+"""How much a request may hold at most: what its API can need in a cluster of tens of thousands of partitions.
+
+An element is a member of any array in the request, at whatever depth. Kafka has no such bound but the memory of its
+machine; a request above it is taken for a malformed one.
+"""
+
+from kafka_zk.protocol.api_keys import ApiKey
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""Of every request but Produce: 50,000 of the longest topic names fit."""
+
+_MANY = 50_000
+"""APIs that name topics, partitions, groups or configuration keys."""
+
+_FEW = 1_000
+"""All others."""
+
+_MAX_ELEMENTS = {
+    ApiKey.PRODUCE: 20_000,
+    ApiKey.FETCH: 30_000,
+    ApiKey.LIST_OFFSETS: _MANY,
+    ApiKey.METADATA: 100_000,
+    # A partition has its replicas beside it, in up to four arrays.
+    ApiKey.LEADER_AND_ISR: 400_000,
+    ApiKey.STOP_REPLICA: 400_000,
+    ApiKey.UPDATE_METADATA: 400_000,
+    ApiKey.OFFSET_COMMIT: _MANY,
+    ApiKey.OFFSET_FETCH: _MANY,
+    ApiKey.CREATE_TOPICS: 200_000,
+    ApiKey.DELETE_TOPICS: _MANY,
+    ApiKey.DELETE_RECORDS: _MANY,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _MANY,
+    ApiKey.DESCRIBE_CONFIGS: 10_000,
+    ApiKey.ALTER_CONFIGS: _MANY,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _MANY,
+    ApiKey.DESCRIBE_LOG_DIRS: _MANY,
+    ApiKey.DESCRIBE_PRODUCERS: _MANY,
+    ApiKey.CREATE_PARTITIONS: 200_000,
+    ApiKey.FIND_COORDINATOR: 10_000,
+}
+
+
+def max_elements(api_key: int) -> int:
+    """How many elements a request of that API may have."""
+    return _MAX_ELEMENTS.get(api_key, _FEW)  # type: ignore[call-overload, no-any-return]

@@ -1,0 +1,201 @@
+"""Where batches that are big to take apart are taken apart: two helper processes, for all connections of a broker.
+
+One works for producers, one for readers (lookups by time, conversions for old consumers), so that readers cannot keep
+producers waiting. Each does one work at a time, those that wait are kept in order. A helper is started with the first
+work, ends when it has had none for a while, and a broker that ends takes it along. One that dies costs the request that
+it worked for an error that clients retry after.
+
+Tests: tests/kafka_zk/replica/test_batch_helpers.py.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pickle import PickleBuffer
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk.network.slices import ClientWait, Turns
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.storage.batch_work import AT_ONCE_BYTES, AT_ONCE_RECORDS, BatchWork, ConformWork, FileWork
+from kafka_zk.storage.errors import UnpacksTooBig
+from kafka_zk.storage.helper_process import Helper
+from kafka_zk.storage.log_validator import NotConformed, conform, must_be_taken_apart
+from kafka_zk.storage.record_batch import Buffer
+from kafka_zk.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+RunInThread = Callable[[Callable[[], None]], Awaitable[None]]
+
+MEMORY_LIMIT_BYTES = 1 << 30
+"""Of a helper's address space, of which the window of a zstd frame may take 128 MB."""
+NICENESS = 5
+IDLE_S = 30.0
+LONGEST_WORK_S = 120.0
+
+
+class _Job:
+    """A work and who waits for it. The segment stays open until the job is done or dropped."""
+
+    def __init__(self, work: BatchWork | FileWork, result: "Deferred[Any]", segment: Segment | None) -> None:
+        self.work = work
+        self.result = result
+        self._segment = segment
+        self.descriptor = -1
+        if segment is not None:
+            segment.pin()
+            self.descriptor = segment.fileno()
+
+    def end(self, content: object) -> None:
+        if self._segment is not None:
+            self._segment.unpin()
+        if self.result.called:  # abandoned
+            return
+        if isinstance(content, Exception):
+            self.result.errback(content)
+        else:
+            self.result.callback(content)
+
+
+class _Lane:
+    """One helper and what waits for it."""
+
+    def __init__(self, clock: Any, run_in_thread: RunInThread) -> None:
+        self._clock = clock
+        self._run_in_thread = run_in_thread
+        self._jobs: deque[_Job] = deque()
+        self._is_busy = False
+        self._is_closed = False
+        self._helper: Helper | None = None
+        self._idle_call: Any = None
+
+    def submit(self, job: _Job) -> None:
+        if self._is_closed:
+            job.end(_lost())
+        else:
+            self._jobs.append(job)
+            self._next()
+
+    def _next(self) -> None:
+        if self._is_busy or self._is_closed:
+            return
+        while self._jobs:
+            job = self._jobs.popleft()
+            if job.result.called:  # its client is gone
+                job.end(None)
+                continue
+            self._is_busy = True
+            ensureDeferred(self._do(job))
+            return
+        if self._helper is not None:
+            self._idle_call = self._clock.callLater(IDLE_S, self._rest)
+
+    async def _do(self, job: _Job) -> None:
+        if self._idle_call is not None:
+            self._idle_call.cancel()
+            self._idle_call = None
+        answer: list[object] = []
+        try:
+            await self._run_in_thread(lambda: answer.append(self._exchange(job)))
+        finally:
+            self._is_busy = False
+            job.end(answer[0] if answer else _lost())
+            self._next()
+
+    def _exchange(self, job: _Job) -> object:
+        """In a thread: have the work done; the result, or the exception that it ended with."""
+        try:
+            if self._helper is None or not self._helper.is_alive:
+                self._end_helper()
+                self._helper = Helper(MEMORY_LIMIT_BYTES, NICENESS)
+            if self._is_closed:
+                raise ConnectionAbortedError("the broker stops")
+            self._helper.begin(job.work, job.descriptor)
+            if not self._helper.connection.poll(LONGEST_WORK_S):
+                raise TimeoutError(f"no result after {LONGEST_WORK_S} s")
+            _, content = self._helper.receive()
+        except (EOFError, OSError) as error:  # also: no process is to be had
+            if not self._is_closed:
+                logger.warning("the helper process for %s ended: %s", type(job.work).__name__, error or "it died")
+            self._end_helper()
+            return _lost()
+        return content
+
+    def _end_helper(self) -> None:
+        helper, self._helper = self._helper, None
+        if helper is not None:
+            helper.end()
+
+    def _rest(self) -> None:
+        self._idle_call = None
+        self._end_helper()
+
+    def close(self) -> None:
+        """No work is done any more; who waits is told so."""
+        self._is_closed = True
+        if self._idle_call is not None:
+            self._idle_call.cancel()
+            self._idle_call = None
+        if not self._is_busy:
+            self._end_helper()
+        elif self._helper is not None:
+            self._helper.process.kill()  # the thread that waits for it notices
+        while self._jobs:
+            self._jobs.popleft().end(_lost())
+
+
+def _lost() -> ApiError:
+    return ApiError(ErrorCode.REQUEST_TIMED_OUT, "The process that worked on the batch ended; try again.")
+
+
+class BatchHelpers:
+    """The two helpers of a broker. ``clock`` is the reactor."""
+
+    def __init__(self, clock: Any, run_in_thread: RunInThread) -> None:
+        self._for_producers = _Lane(clock, run_in_thread)
+        self._for_readers = _Lane(clock, run_in_thread)
+
+    async def conform(self, turns: Turns, batch: memoryview, needed: NotConformed) -> Buffer:
+        """``log_validator.conform`` of a produced batch, by a helper if it is or may get big.
+
+        Raises: ApiError (REQUEST_TIMED_OUT), StorageError.
+        """
+        header, config = needed.header, needed.config
+        now_ms = time.time_ns() // 1_000_000
+        if not must_be_taken_apart(header, config):
+            return batch
+        if header.record_count <= AT_ONCE_RECORDS and len(batch) <= AT_ONCE_BYTES:
+            await turns.spend(AT_ONCE_BYTES // 2)
+            try:
+                return conform(batch, header, config, now_ms, max_uncompressed_bytes=AT_ONCE_BYTES)
+            except UnpacksTooBig:
+                pass  # for the turn of a reactor
+        conformed: bytes | None = await self.run(ConformWork(PickleBuffer(batch), config, now_ms))
+        return batch if conformed is None else bytearray(conformed)
+
+    def run(self, work: BatchWork) -> "Deferred[Any]":
+        """The result of a producer's work; it is done even if the client goes, as the request had arrived.
+
+        Raises, when awaited: ApiError (REQUEST_TIMED_OUT), StorageError.
+        """
+        result: Deferred[Any] = Deferred()
+        self._for_producers.submit(_Job(work, result, None))
+        return result
+
+    def run_on(self, segment: Segment, work: FileWork) -> ClientWait[Any]:
+        """The result of a reader's work on a segment, which is not done if the client goes before its turn.
+
+        Raises: OSError if the segment cannot be opened; when awaited: OSError if it cannot be read, ApiError
+            (REQUEST_TIMED_OUT), StorageError, ClientGone.
+        """
+        result: ClientWait[Any] = ClientWait()
+        self._for_readers.submit(_Job(work, result, segment))
+        return result
+
+    def close(self) -> None:
+        """End the helpers; requests that wait for them get an error."""
+        self._for_producers.close()
+        self._for_readers.close()

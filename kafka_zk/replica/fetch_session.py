@@ -1,0 +1,210 @@
+"""Incremental fetch (KIP-227): the broker remembers what a client wants, requests and answers carry only changes.
+
+A request says with ``session_id`` and ``session_epoch`` what it is: (0, -1) no session; (any, 0) begin one, closing the
+old; (id, -1) close it; (id, n) the n-th request of session id. Epochs go from 1 up and wrap to 1. A partition that
+brought records goes to the end of its session, so that under ``max_bytes`` all have their turn.
+
+What is remembered has a share of the broker's memory. A broker may answer without a session at any time, then the
+client asks for everything again. So it does when that share is used up; and as long as a client asks for partitions
+that the broker does not know, since those have no end.
+
+Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/replica/test_fetch_session.py.
+Source: FetchSession.scala@3.9.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from kafka_zk.network.memory_pool import UNBOUNDED, MemoryPool
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition, FetchedTopic, FetchResponse
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest
+
+NO_SESSION = 0
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+_MAX_EPOCH = 0x7FFFFFFF
+MIN_EVICTION_MS = 120_000
+"""A session used within this time is not given up for a new one (min.incremental.fetch.session.eviction.ms)."""
+
+PARTITION_BYTES = 512
+"""What remembering one partition takes, measured."""
+
+TopicKey = str | bytes  # a name, or an id (16 bytes) from version 13 on
+PartitionKey = tuple[TopicKey, int]
+Wanted = dict[PartitionKey, FetchPartition]
+Fetched = list[tuple[TopicKey, FetchedPartition]]
+IsKnown = Callable[[TopicKey, int], bool]
+
+
+class FetchContext(NamedTuple):
+    """One request's view: what it wants, in order, and the session that it belongs to, if any."""
+
+    wanted: Wanted
+    session: "FetchSession | None"
+    is_incremental: bool
+
+    def response(self, fetched: Fetched) -> FetchResponse:
+        """The answer: everything, or for an incremental request what changed since the last one."""
+        session = self.session
+        if session is None:
+            return FetchResponse(_by_topic(fetched))
+        changed = session.changes(fetched)
+        return FetchResponse(_by_topic(changed if self.is_incremental else fetched), session_id=session.session_id)
+
+
+class FetchSession:
+    """What one client wants, and what it was last told about each partition."""
+
+    __slots__ = ("_told", "last_used_ms", "next_epoch", "session_id", "uses_topic_ids", "wanted")
+
+    def __init__(self, session_id: int, wanted: Wanted, uses_topic_ids: bool, now_ms: int) -> None:
+        self.session_id = session_id
+        self.next_epoch = 1
+        self.uses_topic_ids = uses_topic_ids
+        self.wanted = wanted
+        self.last_used_ms = now_ms
+        self._told: dict[PartitionKey, tuple[int, int]] = {}  # high watermark, log start offset
+
+    def apply(self, changed: Wanted, request: FetchRequest) -> None:
+        """Take over what an incremental request adds or moves (``changed``), and what it forgets."""
+        self.wanted.update(changed)
+        for forgotten in request.forgotten_topics:
+            for partition in forgotten.partitions:
+                key = (_topic_key(forgotten.topic, forgotten.topic_id), partition)
+                self.wanted.pop(key, None)
+                self._told.pop(key, None)
+
+    def changes(self, fetched: Fetched) -> Fetched:
+        """Those with records, errors, or another high watermark or log start offset than the client knows."""
+        changed = []
+        for topic, result in fetched:
+            key = (topic, result.partition)
+            told = (result.high_watermark, result.log_start_offset)
+            if result.records and key in self.wanted:
+                self.wanted[key] = self.wanted.pop(key)
+            if result.records or result.error_code or self._told.get(key) != told:
+                changed.append((topic, result))
+            if result.error_code:
+                self._told.pop(key, None)  # so that its end is told, too
+            else:
+                self._told[key] = told
+        return changed
+
+
+class FetchSessions:
+    """The sessions of a broker, at most ``slots`` of them, and as many partitions as ``memory`` has room to keep.
+
+    ``is_known``: whether the broker knows a partition.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        new_id: Callable[[], int],
+        memory: MemoryPool = UNBOUNDED,
+        is_known: IsKnown = lambda topic, partition: True,
+    ) -> None:
+        self._slots = slots
+        self._new_id = new_id
+        self._memory = memory
+        self._is_known = is_known
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions all sessions remember."""
+        return sum(len(session.wanted) for session in self._sessions.values())
+
+    def open(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
+        """What the request wants.
+
+        Raises: ApiError for the whole answer: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+            FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            self._remove(request.session_id)
+            wanted = _wanted(request)
+            if request.session_epoch == FINAL_EPOCH or not wanted:
+                return FetchContext(wanted, None, False)
+            session = None
+            if all(self._is_known(topic, partition) for topic, partition in wanted):
+                session = self._begin(wanted, uses_topic_ids, now_ms)
+            return FetchContext(wanted, session, False)
+        return self._continue(request, uses_topic_ids, now_ms)
+
+    def _begin(self, wanted: Wanted, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+        """A new session if there is room, or sessions that were not used for long."""
+        size_bytes = len(wanted) * PARTITION_BYTES
+        while len(self._sessions) >= self._slots or not self._memory.keep(size_bytes):
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.last_used_ms < MIN_EVICTION_MS:
+                return None
+            self._remove(oldest.session_id)
+        session_id = self._new_id()
+        while session_id == NO_SESSION or session_id in self._sessions:
+            session_id = self._new_id()
+        session = FetchSession(session_id, wanted, uses_topic_ids, now_ms)
+        self._sessions[session_id] = session
+        return session
+
+    def _remove(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._memory.drop(len(session.wanted) * PARTITION_BYTES)
+
+    def _continue(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.next_epoch != request.session_epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        session.last_used_ms = now_ms
+        session.next_epoch = 1 if session.next_epoch == _MAX_EPOCH else session.next_epoch + 1
+        if request.topics or request.forgotten_topics:
+            self._change(session, request)
+        if not session.wanted:
+            self._remove(session.session_id)
+            return FetchContext({}, None, False)
+        return FetchContext(session.wanted, session, True)
+
+    def _change(self, session: FetchSession, request: FetchRequest) -> None:
+        """Raises ApiError(FETCH_SESSION_ID_NOT_FOUND), after which the client asks for everything anew, when it adds
+        what shall not be remembered."""
+        changed = _wanted(request)
+        added = [key for key in changed if key not in session.wanted]
+        size_bytes = len(added) * PARTITION_BYTES
+        if not all(self._is_known(topic, partition) for topic, partition in added) or not self._memory.keep(size_bytes):
+            self._remove(session.session_id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        before = len(session.wanted) + len(added)
+        session.apply(changed, request)
+        self._memory.drop((before - len(session.wanted)) * PARTITION_BYTES)
+
+
+def _topic_key(topic: str | None, topic_id: bytes | None) -> TopicKey:
+    return topic if topic_id is None and topic is not None else topic_id or b""
+
+
+def _wanted(request: FetchRequest) -> Wanted:
+    return {
+        (_topic_key(topic, topic_id), partition.partition): partition
+        for topic, topic_id, partitions in request.topics
+        for partition in partitions
+    }
+
+
+def _by_topic(fetched: Iterable[tuple[TopicKey, FetchedPartition]]) -> Sequence[FetchedTopic]:
+    topics: dict[TopicKey, list[FetchedPartition]] = {}
+    for topic, result in fetched:
+        topics.setdefault(topic, []).append(result)
+    return [
+        FetchedTopic(None, topic, results) if isinstance(topic, bytes) else FetchedTopic(topic, None, results)
+        for topic, results in topics.items()
+    ]

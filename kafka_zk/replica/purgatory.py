@@ -1,0 +1,92 @@
+"""Requests that wait: for bytes to arrive, for metadata to appear.
+
+A waiting request is completed exactly once, by its condition or by its timeout, whichever comes first. It is looked at
+again whenever one of its keys is checked. (Kafka: DelayedOperationPurgatory; here a request is a suspended coroutine,
+so that it reads top to bottom and nothing calls upwards.)
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from kafka_zk.registry.session import Clock
+
+
+class Wait(Deferred[bool]):
+    """One waiting request; fires with True for its condition, with False for its timeout."""
+
+    def __init__(self, purgatory: "Purgatory", condition: Callable[[], bool], keys: tuple[Hashable, ...]) -> None:
+        super().__init__()
+        self.condition = condition
+        self.keys = keys
+        self.timer: Any = None
+        self._purgatory = purgatory
+
+    def abandon(self) -> None:
+        """Nobody is left to tell: end the wait as the timeout would."""
+        self._purgatory._complete(self, False)
+
+
+class Purgatory:
+    """Waiting requests by key."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._waiting: dict[Hashable, dict[int, Wait]] = {}
+        self._to_check: list[Hashable] = []
+
+    def wait(self, keys: Iterable[Hashable], condition: Callable[[], bool], timeout_ms: int) -> Wait:
+        """Fires with True when ``condition`` holds after a check of one of the keys, with False after the timeout.
+
+        The caller has found the condition false just before.
+        """
+        entry = Wait(self, condition, tuple(dict.fromkeys(keys)))
+        for key in entry.keys:
+            self._waiting.setdefault(key, {})[id(entry)] = entry
+        entry.timer = self._clock.callLater(timeout_ms / 1000, self._expire, entry)
+        return entry
+
+    def check(self, key: Hashable) -> None:
+        """Something happened to ``key``: complete what can be completed, before the outermost ``check`` returns."""
+        if key in self._waiting:
+            self._to_check.append(key)
+            if len(self._to_check) == 1:  # else a request that was just completed goes on and checks: its turn comes
+                self._check_all()
+
+    def _check_all(self) -> None:
+        """One key after the other, or requests that complete each other would run out of stack."""
+        try:
+            for key in self._to_check:  # grows meanwhile
+                for entry in list(self._waiting.get(key, {}).values()):
+                    if entry.condition():
+                        self._complete(entry, True)
+        finally:
+            self._to_check.clear()
+
+    def abandon_all(self) -> None:
+        """The broker stops: every waiting request is answered with what there is."""
+        for waiting in list(self._waiting.values()):
+            for entry in list(waiting.values()):
+                self._complete(entry, False)
+
+    @property
+    def count(self) -> int:
+        return len({identity for waiting in self._waiting.values() for identity in waiting})
+
+    def _expire(self, entry: Wait) -> None:
+        entry.timer = None
+        self._complete(entry, False)
+
+    def _complete(self, entry: Wait, satisfied: bool) -> None:
+        if entry.called:
+            return
+        if entry.timer is not None:
+            entry.timer.cancel()
+            entry.timer = None
+        for key in entry.keys:
+            waiting = self._waiting[key]
+            del waiting[id(entry)]
+            if not waiting:
+                del self._waiting[key]
+        entry.callback(satisfied)

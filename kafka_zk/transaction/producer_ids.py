@@ -1,0 +1,59 @@
+"""Producer ids for idempotent producers, taken from ZooKeeper a block at a time (KIP-98).
+
+Source: ZooKeeperProducerIdManager, ProducerIdManager.scala@3.9.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from twisted.internet.defer import Deferred
+
+from kafka_zk.registry.errors import InvalidZnode, TooManyProducerIds
+
+logger = logging.getLogger(__name__)
+
+
+class ProducerIdManager:
+    """Gives out every id once; ``allocate_block`` takes the next block of ids for this broker."""
+
+    def __init__(self, allocate_block: Callable[[], Awaitable[range]]) -> None:
+        self._allocate_block = allocate_block
+        self._block = range(0)
+        self._refilling = False
+        self._fault = ""  # that was told
+        self._waiting: list[Deferred[None]] = []  # for the block that is being allocated
+
+    async def next_id(self) -> int:
+        """Raises RegistryError when a new block is needed and ZooKeeper does not answer."""
+        while not self._block:
+            await self._refill()
+        producer_id, self._block = self._block[0], self._block[1:]
+        return producer_id
+
+    async def _refill(self) -> None:
+        """One allocation for all who wait; they are woken one after the other, and it may not be enough for all."""
+        if self._refilling:
+            waiting: Deferred[None] = Deferred()
+            self._waiting.append(waiting)
+            await waiting
+            return
+        self._refilling = True
+        error: Exception | None = None
+        try:
+            self._block = await self._allocate_block()
+            self._fault = ""
+        except Exception as failed:
+            error = failed
+            self._tell(failed)
+        self._refilling = False
+        woken, self._waiting = self._waiting, []
+        for waiting in woken:
+            waiting.callback(None) if error is None else waiting.errback(error)
+        if error is not None:
+            raise error
+
+    def _tell(self, failed: Exception) -> None:
+        """Producers wait and ask again: say once what they wait for, if somebody has to mend it."""
+        if isinstance(failed, InvalidZnode | TooManyProducerIds) and str(failed) != self._fault:
+            self._fault = str(failed)
+            logger.error("no producer ids can be given out: %s", failed)

@@ -1,0 +1,103 @@
+"""What balance leaves open: how many partitions each thread may have. Pure, and the same from whatever it starts.
+
+Balanced means that no thread can pass a partition to one that has at least two fewer, neither directly nor by a chain
+in which others pass on one for each that they get (KIP-54's balance for different subscriptions, and more). These are
+exactly the assignments with the least sum of squared counts, and they are described by one number per thread, its
+*full load*: the largest count among the threads from which a chain leads to it, itself included. Whichever balanced
+assignment it is read from, it is the same number, and an assignment is balanced if and only if
+
+- every thread has its full load or one less, and
+- every partition is with one of those of its readers whose full load is the smallest.
+
+(Full loads are the prices of the dual problem; this is complementary slackness.)
+
+Threads and audiences are numbers here; an audience is a set of threads with the partitions that just these may read.
+Tests: ``tests/rebalance/test_balance.py``.
+"""
+
+from collections.abc import Sequence
+from heapq import heapify, heapreplace
+
+Audience = frozenset[int]
+"""The threads that may read what this audience reads; not empty."""
+
+
+def full_loads(audiences: Sequence[Audience], sizes: Sequence[int], thread_count: int) -> list[int]:
+    """The full load of every thread; ``sizes``: how many partitions each audience has."""
+    return _Levelled(audiences, sizes, thread_count).full_loads()
+
+
+class _Levelled:
+    """One balanced assignment, whichever."""
+
+    def __init__(self, audiences: Sequence[Audience], sizes: Sequence[int], thread_count: int) -> None:
+        self._audiences = audiences
+        self._load = [0] * thread_count
+        self._held: list[dict[int, int]] = [{} for _ in range(thread_count)]  # thread -> audience -> count above 0
+        for audience in sorted(range(len(audiences)), key=lambda each: len(audiences[each])):
+            self._fill(audience, sizes[audience])
+
+    def full_loads(self) -> list[int]:
+        """Level, starting from the most loaded; what a search without success reached need not be asked again.
+
+        No later chain enters it (it would have been visited from there), and none outside rises above its origin.
+        """
+        full = [0] * len(self._load)
+        unsettled = set(range(len(self._load)))
+        while unsettled:
+            origin = max(unsettled, key=self._load.__getitem__)
+            came_by, target = self._search(origin, unsettled)
+            if target is None:
+                for thread in came_by:
+                    full[thread] = self._load[origin]
+                unsettled -= came_by.keys()
+            else:
+                self._pass_along(came_by, origin, target)
+        return full
+
+    def _fill(self, audience: int, count: int) -> None:
+        """Each partition to the least loaded reader."""
+        heap = [(self._load[thread], thread) for thread in self._audiences[audience]]
+        heapify(heap)
+        for _ in range(count):
+            load, thread = heap[0]
+            heapreplace(heap, (load + 1, thread))
+            self._add(thread, audience, 1)
+
+    def _search(self, origin: int, unsettled: set[int]) -> tuple[dict[int, tuple[int, int]], int | None]:
+        """Breadth first: how each thread was reached, and the first one found with at least two partitions fewer."""
+        came_by = {origin: (-1, -1)}
+        left, seen_audiences = unsettled - {origin}, set[int]()
+        queue = [origin]
+        for giver in queue:
+            for audience in self._held[giver].keys() - seen_audiences:
+                seen_audiences.add(audience)
+                found = self._audiences[audience] & left
+                left -= found
+                came_by.update(dict.fromkeys(found, (giver, audience)))
+                target = min(found, key=self._load.__getitem__, default=origin)
+                if self._load[target] <= self._load[origin] - 2:
+                    return came_by, target
+                queue += found
+        return came_by, None
+
+    def _pass_along(self, came_by: dict[int, tuple[int, int]], origin: int, target: int) -> None:
+        """As many as the chain has and as bring the two ends as near as can be."""
+        chain = []
+        thread = target
+        while thread != origin:
+            giver, audience = came_by[thread]
+            chain.append((giver, audience, thread))
+            thread = giver
+        count = (self._load[origin] - self._load[target]) // 2
+        count = min(count, *(self._held[giver][audience] for giver, audience, _ in chain))
+        for giver, audience, receiver in chain:
+            self._add(receiver, audience, count)
+            self._add(giver, audience, -count)
+
+    def _add(self, thread: int, audience: int, count: int) -> None:
+        held = self._held[thread]
+        held[audience] = held.get(audience, 0) + count
+        if not held[audience]:
+            del held[audience]
+        self._load[thread] += count

@@ -1,0 +1,24 @@
+"""What is wrong with the content of znodes, told once each: whoever reads a znode again and again reports here."""
+
+from collections.abc import Callable, Sequence
+
+
+class ZnodeFaults:
+    """Gives each fault to ``tell`` in a sentence that names the znode, and again only after it was something else."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._told: dict[str, tuple[str, ...]] = {}
+
+    def found(self, path: str, faults: Sequence[str]) -> None:
+        """The znode was read; no faults: it was understood whole."""
+        if not faults:
+            self.forget(path)
+        elif self._told.get(path) != tuple(faults):
+            self._told[path] = tuple(faults)
+            for fault in faults:
+                self._tell(fault if fault.startswith(path) else f"{path}: {fault}")
+
+    def forget(self, path: str) -> None:
+        """The znode is not read any more."""
+        self._told.pop(path, None)

@@ -1,0 +1,111 @@
+"""Which topic a group's stored offset belongs to, when a topic was deleted and made again under the same name.
+
+Kafka leaves a group's offsets in ZooKeeper when a topic is deleted. An offset of the former topic would skip the first
+records of the new one, once its log has outgrown it. Zxids tell: they grow with every write in ZooKeeper. So an offset
+belongs to an earlier topic if both hold:
+
+    the group has read an earlier one    its first one's czxid, which we keep, is below that of the present topic
+    the offset is older than the topic   its last write, its mzxid, is below the topic's czxid
+
+A group that only Kafka's consumers have read with, or whose offsets were imported before the topic was made, has no
+first one here: its offsets are trusted, as they are when anybody has written them since the topic was made.
+"""
+
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from twisted.logger import Logger
+
+from kafka_zk.registry.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.errors import InvalidZnode, NodeExists, RegistryError
+from kafka_zk.registry.pipeline import ensure_paths, outcomes
+from kafka_zk.registry.znodes import group_topic as znodes
+from kafka_zk.registry.znodes.topics import topic_path
+
+_log = Logger()
+
+_NONE_IS_EARLIER = 2**63
+
+
+class GroupTopic(NamedTuple):
+    """A topic as a group sees it: czxids of its znode (0: it does not exist), and of the first one that was read."""
+
+    czxid: int = 0
+    first_czxid: int | None = None  # None: not known
+
+    def outdates(self, offset: ZnodeStat) -> bool:
+        """Whether an offset znode is that of an earlier topic of the same name."""
+        return self.first_czxid is not None and self.first_czxid < self.czxid and offset.mzxid < self.czxid
+
+
+class TopicLook:
+    """The reads of one look at topics, and what their answers say."""
+
+    def __init__(self, registry: "GroupTopicRegistry", topics: Collection[str]) -> None:
+        self._registry = registry
+        self._topics = list(topics)
+        self._first_read = [topic for topic in topics if topic not in registry.first]
+
+    def reads(self) -> list[Awaitable[Any]]:
+        """To be sent with others and awaited by ``pipeline.found``."""
+        return [self._registry.present(topic) for topic in self._topics] + [
+            self._registry.stored(topic) for topic in self._first_read
+        ]
+
+    def seen(self, answers: Collection[Any]) -> dict[str, GroupTopic]:
+        """The topics, by the answers to ``reads``."""
+        listed = list(answers)
+        for topic, answer in zip(self._first_read, listed[len(self._topics) :], strict=True):
+            if answer is not None:
+                self._registry.first[topic] = self._registry.decode(topic, answer[0])
+        return {
+            topic: GroupTopic(0 if stat is None else stat.czxid, self._registry.first.get(topic))
+            for topic, stat in zip(self._topics, listed, strict=False)
+        }
+
+
+class GroupTopicRegistry:
+    """What one group knows of its topics. What is written once is read once: ``first`` has the czxids that were."""
+
+    def __init__(self, client: RegistryClient, group: str) -> None:
+        self._client = client
+        self._group = group
+        self.first: dict[str, int] = {}
+
+    def look(self, topics: Collection[str]) -> "TopicLook":
+        """A look at topics; several may be under way at a time."""
+        return TopicLook(self, topics)
+
+    async def remember(self, topics: Mapping[str, GroupTopic]) -> None:
+        """Keep the czxids of those that are read for the first time."""
+        fresh = {topic: each.czxid for topic, each in topics.items() if each.first_czxid is None and each.czxid}
+        if not fresh:
+            return
+        await ensure_paths(self._client, [self._path(next(iter(fresh))).rpartition("/")[0]])
+        created = await outcomes(
+            self._client.create(self._path(topic), znodes.encode(czxid)) for topic, czxid in fresh.items()
+        )
+        for (topic, czxid), outcome in zip(fresh.items(), created, strict=True):
+            if not isinstance(outcome, RegistryError):
+                self.first[topic] = czxid
+            elif not isinstance(outcome, NodeExists):  # another member's is read the next time
+                raise outcome
+
+    def present(self, topic: str) -> Awaitable[ZnodeStat | None]:
+        """The read of the topic's own znode."""
+        return self._client.exists(topic_path(topic))
+
+    def stored(self, topic: str) -> Awaitable[Any]:
+        """The read of what the group wrote of the topic."""
+        return self._client.get(self._path(topic))
+
+    def _path(self, topic: str) -> str:
+        return znodes.group_topic_path(self._group, topic)
+
+    def decode(self, topic: str, data: bytes | None) -> int:
+        """The czxid in that znode; of one that cannot be understood, none that outdates an offset."""
+        try:
+            return znodes.decode(self._path(topic), data)
+        except InvalidZnode as error:
+            _log.warn("offsets are trusted, whichever topic they belong to: {error}", error=error)
+            return _NONE_IS_EARLIER

@@ -1,0 +1,105 @@
+"""A whole znode tree, read level by level in pipelines, and told as indented lines."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kafka_zk.registry.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.errors import NoNode
+from kafka_zk.registry.pipeline import found
+
+BROKER_IDS = "/brokers/ids/"
+HIDDEN = "/zookeeper"  # ZooKeeper's own, the same everywhere
+
+
+class Znode(NamedTuple):
+    """One znode as it was when read; ``depth`` counts from the path that was asked for."""
+
+    path: str
+    depth: int
+    data: bytes
+    stat: ZnodeStat
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2] or "/"
+
+    @property
+    def text(self) -> str:
+        """The data as text; bytes that are not text as ``0x…``."""
+        text = self.data.decode(errors="replace")
+        return text if "\ufffd" not in text and text.isprintable() else f"0x{self.data.hex()}"
+
+
+async def read_tree(client: RegistryClient, root: str = "/", max_depth: int | None = None) -> list[Znode]:
+    """Every znode below and including ``root``, parents before children, siblings by name (numbers by value).
+
+    What vanishes while the tree is read is left out. Raises: NoNode when ``root`` is not there.
+    """
+    if await client.exists(root) is None:
+        raise NoNode(f"no znode {root}")
+    nodes: list[Znode] = []
+    level = [root]
+    depth = 0
+    while level:
+        contents = await found([client.get(path) for path in level])
+        present = [(path, content) for path, content in zip(level, contents, strict=True) if content is not None]
+        nodes += [Znode(path, depth, data or b"", stat) for path, (data, stat) in present]
+        parents = [path for path, (_, stat) in present if stat.num_children]
+        if max_depth is not None and depth >= max_depth:
+            break
+        listed = await found([client.children(path) for path in parents])
+        level = [
+            f"{parent.rstrip('/')}/{name}"
+            for parent, answer in zip(parents, listed, strict=True)
+            for name in (answer[0] if answer else ())
+        ]
+        level = [path for path in level if path != HIDDEN]
+        depth += 1
+    return sorted(nodes, key=lambda node: _order(node.path))
+
+
+def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
+    """Whose session an id is, as far as the brokers' registrations tell."""
+    return {
+        node.stat.ephemeral_owner: f"broker {node.name}"
+        for node in nodes
+        if BROKER_IDS in node.path and node.stat.ephemeral_owner
+    }
+
+
+def owner(node: Znode, sessions: dict[int, str]) -> str:
+    """``session 0x1… of broker 0``; empty for a znode that belongs to nobody's session."""
+    session_id = node.stat.ephemeral_owner
+    if not session_id:
+        return ""
+    holder = sessions.get(session_id)
+    return f"session {session_id:#x}" + (f" of {holder}" if holder else "")
+
+
+def as_document(node: Znode) -> dict[str, Any]:
+    """For JSON: ZooKeeper's own names, session ids and zxids as hexadecimal text (they are longs)."""
+    stat = node.stat
+    return {
+        "path": node.path,
+        "data": node.text,
+        "ephemeralOwner": f"{stat.ephemeral_owner:#x}" if stat.ephemeral_owner else None,
+        "version": stat.version,
+        "cversion": stat.cversion,
+        "numChildren": stat.num_children,
+        "czxid": f"{stat.czxid:#x}",
+        "mzxid": f"{stat.mzxid:#x}",
+        "ctime": stat.ctime_ms,
+        "mtime": stat.mtime_ms,
+    }
+
+
+def lines(nodes: list[Znode]) -> Iterator[tuple[str, str, str]]:
+    """For every znode: its indented name, its data, its owner."""
+    sessions = broker_sessions(nodes)
+    for node in nodes:
+        name = node.path if node.depth == 0 else node.name
+        yield "  " * node.depth + name, node.text, owner(node, sessions)
+
+
+def _order(path: str) -> tuple[tuple[int, int, str], ...]:
+    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in path.split("/") if part)

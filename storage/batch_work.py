@@ -1,0 +1,69 @@
+"""Taking a batch apart, as work for a helper process: what takes long there keeps nobody in the broker.
+
+Works that read a segment do so by its descriptor, so that a segment that retention removes meanwhile is read to the
+end. Tests: tests/storage/test_helper_process.py.
+"""
+
+from pickle import PickleBuffer
+from typing import NamedTuple
+
+from kafka_zk.storage.conversion import down_convert_batch, up_convert
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.helper_process import Report
+from kafka_zk.storage.legacy_message_set import whole_size_bytes
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_validator import conform
+from kafka_zk.storage.record_batch import Buffer, read_header
+from kafka_zk.storage.segment_scan import read_range
+from kafka_zk.storage.timestamp_search import SearchWork
+
+AT_ONCE_BYTES = 64 * 1024
+AT_ONCE_RECORDS = 1_000
+"""What a turn of the reactor can bear: a few milliseconds."""
+
+
+class ConformWork(NamedTuple):
+    """``log_validator.conform`` of a produced batch; the result is the batch to append, None for that one itself."""
+
+    batch: Buffer | PickleBuffer
+    config: LogConfig
+    now_ms: int
+
+    def run(self, report: Report) -> PickleBuffer | None:
+        batch = bytes(self.batch)
+        conformed = conform(batch, read_header(batch), self.config, self.now_ms)
+        return None if conformed is batch else PickleBuffer(conformed)
+
+
+class UpConvertWork(NamedTuple):
+    """``conversion.up_convert`` of the whole messages of a producer's set; the result is empty if there are none."""
+
+    message_set: Buffer | PickleBuffer
+    max_size_bytes: int | None
+
+    def run(self, report: Report) -> PickleBuffer:
+        message_set = bytes(self.message_set)
+        size_bytes = whole_size_bytes(message_set)
+        if not size_bytes:
+            return PickleBuffer(b"")
+        return PickleBuffer(up_convert(message_set[:size_bytes], max_size_bytes=self.max_size_bytes))
+
+
+class DownConvertWork(NamedTuple):
+    """``conversion.down_convert_batch`` of a batch in a segment file."""
+
+    position: int
+    size_bytes: int
+    magic: int
+    first_offset: int
+
+    def run_on(self, descriptor: int) -> PickleBuffer:
+        batch = read_range(descriptor, self.position, self.size_bytes)
+        if len(batch) < self.size_bytes:
+            raise CorruptRecord(f"{len(batch)} of {self.size_bytes} bytes are left of the batch")
+        converted = down_convert_batch(batch, read_header(batch), self.magic, first_offset=self.first_offset)
+        return PickleBuffer(converted)
+
+
+BatchWork = ConformWork | UpConvertWork
+FileWork = DownConvertWork | SearchWork

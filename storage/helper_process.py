@@ -1,0 +1,126 @@
+"""A helper process for work that must not keep the broker's interpreter: ``Helper`` in the broker, ``main`` in it.
+
+It does one work after the other and ends when the broker closes the socket between them, or dies. A work is any object
+that can be pickled with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file; big buffers in it are
+wrapped into ``pickle.PickleBuffer`` and go as they are. Tests: tests/storage/test_helper_process.py.
+"""
+
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+from multiprocessing.connection import Connection, Pipe
+from multiprocessing.reduction import recv_handle, send_handle
+from pathlib import Path
+from typing import Any, Protocol
+
+from kafka_zk.storage.errors import InvalidRecord, StorageError
+
+_IMPORT_ROOT = str(Path(__file__).parents[2])  # not resolved: in the source tree kafka_zk/storage is a link
+PROGRESS, DONE, FAILED = range(3)
+
+
+class Report(Protocol):
+    """Told how many more bytes are done."""
+
+    def __call__(self, size_bytes: int, /) -> None: ...
+
+
+class Helper:
+    """One process. Calls block; ``receive`` as long as the work takes.
+
+    ``memory_limit_bytes``: of address space; a work that needs more is refused. ``niceness``: of the process.
+    """
+
+    def __init__(self, memory_limit_bytes: int = 0, niceness: int = 0) -> None:
+        """Raises: OSError if no process is to be had."""
+        self.connection, theirs = Pipe()
+        path = os.pathsep.join(filter(None, (_IMPORT_ROOT, os.environ.get("PYTHONPATH"))))
+        numbers = (theirs.fileno(), memory_limit_bytes, niceness)
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, *map(str, numbers)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        except OSError:
+            self.connection.close()
+            raise
+        finally:
+            theirs.close()
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def begin(self, work: object, descriptor: int = -1) -> None:
+        """Give it a work, and an open file if that needs one. Raises: ConnectionError if the process is gone."""
+        _send(self.connection, (work, descriptor >= 0))
+        if descriptor >= 0:
+            send_handle(self.connection, descriptor, self.process.pid)
+
+    def receive(self) -> tuple[int, Any]:
+        """(PROGRESS, bytes), (DONE, result) or (FAILED, what ``run`` raised).
+
+        Raises: EOFError, ConnectionError if the process is gone.
+        """
+        kind, content = _receive(self.connection)
+        return kind, content
+
+    def end(self) -> int:
+        """Kill it, which loses nothing; returns its exit code."""
+        self.connection.close()
+        self.process.kill()
+        return self.process.wait()
+
+
+def _send(connection: "Connection", content: object) -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(content, 5, buffer_callback=buffers.append)
+    connection.send((len(buffers), data))
+    for buffer in buffers:
+        connection.send_bytes(buffer.raw())
+
+
+def _receive(connection: "Connection") -> Any:
+    count, data = connection.recv()
+    return pickle.loads(data, buffers=[connection.recv_bytes() for _ in range(count)])
+
+
+def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
+    """The helper's life: work, answer, until the broker closes the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's to answer
+    if memory_limit_bytes:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_limit_bytes, memory_limit_bytes))
+    os.nice(niceness)
+    connection: Connection = Connection(socket)
+
+    def report(size_bytes: int) -> None:
+        _send(connection, (PROGRESS, size_bytes))
+
+    while True:
+        try:
+            work, has_file = _receive(connection)
+            descriptor = recv_handle(connection) if has_file else -1
+            _send(connection, _answer(work, descriptor, report))
+        except (EOFError, ConnectionError):
+            return
+
+
+def _answer(work: Any, descriptor: int, report: Report) -> tuple[int, object]:
+    try:
+        return DONE, work.run(report) if descriptor < 0 else work.run_on(descriptor)
+    except MemoryError:
+        return FAILED, InvalidRecord("it takes more memory than it may")
+    except (OSError, StorageError) as error:
+        return FAILED, error
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

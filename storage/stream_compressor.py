@@ -1,0 +1,87 @@
+"""Compressing what comes piece by piece, into a result that has a bound.
+
+The result is byte for byte that of ``compression.compress``; only with zstd and more than ``WHOLE_BYTES`` it is another
+one, whose frame does not tell its size. Tests: tests/storage/test_compression.py.
+"""
+
+import zlib
+from collections.abc import Callable
+
+from kafka_zk.storage.compression import Compression, Data, compress, library
+from kafka_zk.storage.errors import RecordTooLarge
+
+WHOLE_BYTES = 256 * 1024
+_STEP_BYTES = 32 * 1024  # a block of snappy's framing
+_SNAPPY_HEADER_SIZE = 16
+_ZSTD_SOURCE_BYTES = 4 * 1024 * 1024
+"""What the levels are fitted to: for more the highest ones take hundreds of MB, of the writer and of every reader."""
+
+_Engine = tuple[Callable[[bytes], bytes], Callable[[], bytes]]  # compress, flush
+
+
+class StreamCompressor:
+    """Takes pieces by ``write`` and gives the result by ``finish``. ``level`` is as in ``compress``.
+
+    Both raise RecordTooLarge as soon as the result is beyond ``max_size_bytes`` (None: no bound), and
+    UnsupportedCompression.
+    """
+
+    def __init__(self, codec: Compression, level: int | None = None, max_size_bytes: int | None = None) -> None:
+        self._codec = codec
+        self._level = level
+        self._max_size_bytes = max_size_bytes
+        self._pending = bytearray()
+        self._out = bytearray()
+        self._engine: _Engine | None = None
+
+    def write(self, data: Data) -> None:
+        self._pending += data
+        if len(self._pending) > WHOLE_BYTES:
+            usable_bytes = len(self._pending) // _STEP_BYTES * _STEP_BYTES
+            with memoryview(self._pending) as view:
+                usable = bytes(view[:usable_bytes])
+            del self._pending[:usable_bytes]
+            if self._engine is None:
+                self._engine = _begin(self._codec, self._level, self._out)
+            self._add(self._engine[0](usable))
+
+    def finish(self) -> bytearray:
+        """What was written, compressed."""
+        if self._engine is None:
+            self._add(compress(self._codec, self._pending, self._level))
+        else:
+            run, flush = self._engine
+            self._add(run(bytes(self._pending)))
+            self._add(flush())
+        return self._out
+
+    def _add(self, data: bytes) -> None:
+        self._out += data
+        if self._max_size_bytes is not None and len(self._out) > self._max_size_bytes:
+            raise RecordTooLarge(f"records take more than {self._max_size_bytes} bytes")
+
+
+def _begin(codec: Compression, level: int | None, out: bytearray) -> _Engine:
+    """What goes on compressing in pieces, each but the last of whole steps; ``out`` gets the beginning."""
+    match codec:
+        case Compression.gzip:
+            deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
+            return deflate.compress, deflate.flush
+        case Compression.snappy:
+            out += compress(codec, b"")
+            return lambda data: compress(codec, data)[_SNAPPY_HEADER_SIZE:], lambda: b""
+        case Compression.lz4:
+            frame = library("lz4.frame")
+            lz4 = frame.LZ4FrameCompressor(
+                compression_level=level or 0, block_size=frame.BLOCKSIZE_MAX64KB, block_linked=False
+            )
+            out += lz4.begin()
+            return lz4.compress, lz4.flush
+        case Compression.zstd:
+            zstandard = library("zstandard")
+            fitted = zstandard.ZstdCompressionParameters.from_level(
+                3 if level is None else level, source_size=_ZSTD_SOURCE_BYTES, write_content_size=False
+            )
+            zstd = zstandard.ZstdCompressor(compression_params=fitted).compressobj()
+            return zstd.compress, zstd.flush
+    return bytes, bytes

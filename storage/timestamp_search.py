@@ -1,0 +1,142 @@
+"""Looking for the first record of a time in a segment: a little of it at once, the rest wherever it keeps nobody.
+
+``search_segment`` looks at as much as a reactor's turn can bear (``AT_ONCE``) and offers the rest as ``SearchWork``,
+which needs nothing but the file's descriptor. That has bounds, too (``AT_MOST``): a header may claim a timestamp that
+none of its records has, or stand for more records than anybody can read. Where they end, the answer is the first offset
+that was not looked at and may be the one: whoever reads from there misses nothing.
+
+Tests: tests/storage/test_timestamp_search.py, test_log.py.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
+
+from kafka_zk.storage.errors import UnpacksTooBig
+from kafka_zk.storage.record_batch import (
+    HEADER_SIZE,
+    MAX_UNCOMPRESSED_BYTES,
+    TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    read_header,
+)
+from kafka_zk.storage.record_stream import MAX_RECORDS, batch_chunks, walk
+from kafka_zk.storage.segment import Segment
+from kafka_zk.storage.segment_scan import iter_spans, read_range
+from kafka_zk.storage.types import TimestampOffset
+from kafka_zk.storage.varint import as_long
+
+
+class SearchBounds(NamedTuple):
+    """How much may be looked at: headers of batches, records, uncompressed bytes."""
+
+    batch_count: int
+    record_count: int
+    size_bytes: int
+
+
+AT_ONCE = SearchBounds(300, 2_000, 128 * 1024)
+AT_MOST = SearchBounds(2_000_000, MAX_RECORDS, MAX_UNCOMPRESSED_BYTES)
+
+
+class Beyond(NamedTuple):
+    """Where the bounds ended: the first batch that was not looked at, and what is answered if nobody does."""
+
+    position: int
+    answer: TimestampOffset
+
+
+Result = TimestampOffset | Beyond | None
+"""What was found; None if nothing is there."""
+
+
+class SearchWork(NamedTuple):
+    """The search in the batches from ``position`` (a boundary) to ``end`` of a segment file."""
+
+    position: int
+    end: int
+    timestamp_ms: int
+    start_offset: int
+
+    def run_on(self, descriptor: int) -> Result:
+        """The whole search, in a helper process or here. Raises: CorruptRecord, InvalidRecord, OSError."""
+        return self.within(AT_MOST, descriptor)
+
+    def within(self, bounds: SearchBounds, descriptor: int) -> Result:
+        """The search within bounds."""
+        batches_left, records_left, bytes_left = bounds
+        for span in iter_spans(descriptor, self.position, self.end):
+            batches_left -= 1
+            if span.last_offset < self.start_offset or span.magic != 2:
+                continue
+            header = read_header(read_range(descriptor, span.position, HEADER_SIZE))
+            if header.max_timestamp >= self.timestamp_ms:
+                records_left -= header.record_count
+                bytes_left -= span.size_bytes
+            if batches_left < 0 or records_left < 0 or bytes_left < 0:
+                return self._beyond(span.position, header)
+            if header.max_timestamp < self.timestamp_ms:
+                continue
+            counter = _Counter()
+            batch = read_range(descriptor, span.position, span.size_bytes)
+            try:
+                found = self._in_batch(header, counter.count(batch_chunks(batch, header, bytes_left)))
+            except UnpacksTooBig:
+                return self._beyond(span.position, header)
+            if found is not None:
+                return found
+            bytes_left -= counter.size_bytes
+        return None
+
+    def _beyond(self, position: int, header: BatchHeader) -> Beyond:
+        timestamp_ms = max(header.max_timestamp, self.timestamp_ms)
+        offset = max(header.base_offset, self.start_offset)
+        return Beyond(position, TimestampOffset(timestamp_ms, offset, header.partition_leader_epoch))
+
+    def _in_batch(self, header: BatchHeader, chunks: Iterator[bytes]) -> TimestampOffset | None:
+        wanted_ms = self.timestamp_ms
+        first_delta = self.start_offset - header.base_offset
+        base_ms = header.base_timestamp
+        has_append_time = header.attributes & TIMESTAMP_TYPE_FLAG
+        for _, _, timestamp_delta, offset_delta, _, _ in walk(chunks, header.record_count):
+            if offset_delta < first_delta:
+                continue
+            timestamp_ms = header.max_timestamp if has_append_time else as_long(base_ms + timestamp_delta)
+            if timestamp_ms >= wanted_ms:
+                offset = header.base_offset + offset_delta
+                return TimestampOffset(timestamp_ms, offset, header.partition_leader_epoch)
+        return None
+
+
+class _Counter:
+    """Counts the bytes of chunks that pass."""
+
+    size_bytes = 0
+
+    def count(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.size_bytes += len(chunk)
+            yield chunk
+
+
+Search = Generator[tuple[Segment, SearchWork] | None, Result, TimestampOffset | None]
+"""A search that may take long: it is resumed with the result of each work that it yields. None is a pause only."""
+
+
+def search_segment(segment: Segment, work: SearchWork) -> Search:
+    """Do ``work`` in a segment, what takes long in somebody else's time."""
+    result = work.within(AT_ONCE, segment.fileno())
+    if isinstance(result, Beyond):
+        result = yield segment, work._replace(position=result.position)
+    return result.answer if isinstance(result, Beyond) else result
+
+
+def search_here(search: Search) -> TimestampOffset | None:
+    """Do all of a search here and now."""
+    result: Result = None
+    try:
+        while True:
+            wanted = search.send(result)
+            result = None if wanted is None else wanted[1].run_on(wanted[0].fileno())
+    except StopIteration as stop:
+        found: TimestampOffset | None = stop.value
+        return found

@@ -1,0 +1,82 @@
+"""A connection that attacks: raw frames out, answers in. It remembers whether it was answered."""
+
+import socket
+import struct
+
+PATIENCE_S = 120.0
+"""Longer than any attack may last: it is the attack's deadline that ends a wait."""
+
+
+class Connection:
+    """One TCP connection to the broker. ``waiting``: a frame was sent and neither answered nor refused.
+    ``refused``: the broker closed it while a frame of ours was not answered."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.local_port: int = self._socket.getsockname()[1]
+        self.waiting = False
+        self.refused = False
+
+    @property
+    def name(self) -> str:
+        """As the broker's log names the peer."""
+        return f"127.0.0.1:{self.local_port}"
+
+    def send(self, data: bytes | memoryview) -> bool:
+        """Send a frame or a part of one; False when the broker has closed the connection."""
+        self.waiting = True
+        try:
+            self._socket.sendall(data)
+        except ConnectionError:
+            self._was_closed()
+            return False
+        return True
+
+    def answer(self) -> bytes | None:
+        """The next answer without its size; None when the broker has closed the connection."""
+        size = self._receive(4)
+        frame = None if size is None else self._receive(struct.unpack(">i", size)[0])
+        if frame is None:
+            self._was_closed()
+        self.waiting = False
+        return frame
+
+    def ask(self, frame: bytes) -> bytes | None:
+        """Send a whole frame; its answer, or None when the broker closes the connection."""
+        return self.answer() if self.send(frame) else None
+
+    def cut(self) -> None:
+        """Close it with a reset, whatever is under way."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
+    def close(self) -> None:
+        self.waiting = False
+        self._socket.close()
+
+    def shut_down(self) -> None:
+        """Wake a thread that waits on it; it counts as waiting."""
+        waiting = self.waiting
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return
+        finally:
+            self.waiting = waiting
+
+    def _was_closed(self) -> None:
+        self.refused = True
+        self.waiting = False
+
+    def _receive(self, size: int) -> bytes | None:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                part = self._socket.recv(min(size - len(data), 1 << 20))
+            except ConnectionError:
+                return None
+            if not part:
+                return None
+            data += part
+        return bytes(data)

@@ -1,0 +1,68 @@
+"""Requests that ask for much with little cost neither the broker's memory nor others' time."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+LONGEST_TURN_MS = 500
+"""Far above what is meant, because these tests share their machine; without bounds it was seconds to minutes."""
+
+
+def _run(attack: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.fuzz.request_attacks", attack]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert not result["failures"]
+    assert result["peak"] < 300
+    assert result["longest_turn_ms"] < LONGEST_TURN_MS
+    closed = [line for line in result["log"] if " closed: " in line]
+    assert len(closed) == result["ends"].count("closed")
+    return result
+
+
+@pytest.mark.parametrize(
+    ("attack", "reasons"),
+    [
+        ("names", ["at most 16777216 are allowed", "elements more than such a message needs"]),
+        ("header_tags", ["tagged fields, at most", "bytes of tagged fields"]),
+        ("long_string", ["at most 16777216 are allowed"]),
+    ],
+)
+def test_what_no_client_needs_closes_the_connection(attack: str, reasons: list[str]) -> None:
+    """25 million names, 20 MB of tagged fields, a name of 50 MB: one line each, as for any malformed request."""
+    result = _run(attack)
+    assert result["ends"] == ["closed"] * len(reasons)
+    for line, reason in zip(result["log"], reasons, strict=True):
+        assert reason in line
+
+
+@pytest.mark.parametrize("attack", ["many_names", "one_name", "batches", "epochs"])
+def test_what_large_clusters_need_is_answered_in_turns(attack: str) -> None:
+    result = _run(attack)
+    assert result["ends"][-1].startswith("answered")
+
+
+def test_a_topic_asked_for_again_and_again_is_answered_once() -> None:
+    """Or a small request would be a huge answer."""
+    assert _run("one_name")["ends"] == ["answered with 131 bytes"]
+
+
+def test_fetch_sessions_of_unknown_partitions_cost_nothing() -> None:
+    result = _run("sessions")
+    assert result["kept_bytes"] == 0
+    assert result["peak"] - result["before"] < 60
+
+
+def test_a_dry_run_of_many_partitions_costs_little() -> None:
+    """CreateTopics with 100 topics of 50,000 partitions in 2.7 KB."""
+    result = _run("create_topics")
+    assert result["peak"] - result["before"] < 60
+
+
+def test_work_for_a_client_that_is_gone_ends() -> None:
+    """And its memory is free."""
+    assert _run("hang_up")["ends"] == ["stopped"]

@@ -1,0 +1,94 @@
+"""The broker when one of its parts fails."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
+from twisted.internet.task import Clock
+
+from kafka_zk.broker.broker import Broker
+from kafka_zk.broker.opening_logs import StartAbandoned
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
+from kafka_zk.registry.znodes.isr import LOG_DIR_EVENTS
+from kafka_zk.storage.types import TopicPartition
+from tests.registry.world import World
+
+
+def make_broker(clock: Any, client: Any, folder: Path, **properties: str) -> Any:
+    """``properties`` are configuration keys, ``_`` for ``.``."""
+    keys = {key.replace("_", "."): value for key, value in properties.items()}
+    config, _ = KafkaConfig.from_properties(
+        {"zookeeper.connect": "none:1", "broker.id": "3", "log.dirs": str(folder), **keys}
+    )
+    broker: Any = Broker(clock, config, client, pytest.fail)
+    broker.broker_id = 3
+    return broker
+
+
+def test_a_shutdown_that_fails_still_ends_the_session(tmp_path: Path) -> None:
+    """Or the broker would count as alive until its session has expired."""
+    closed: list[bool] = []
+
+    class Client:
+        def close(self) -> "Deferred[None]":
+            closed.append(True)
+            return succeed(None)
+
+    class Logs:
+        def shutdown_steps(self, *_: Any) -> None:
+            raise OSError("the disk is gone")
+
+    broker = make_broker(Clock(), Client(), tmp_path)
+    broker._logs = Logs()
+    failures: list[Any] = []
+    ensureDeferred(broker.stop()).addErrback(failures.append)
+    assert closed == [True]
+    assert failures[0].check(OSError)
+
+
+def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> None:
+    """Also when the connection breaks over it: clients would be sent here for partitions that are not served."""
+    world = World()
+    failing, controller = world.clients
+    lost: list[TopicPartition] = []
+    broker = make_broker(world.clock, failing, tmp_path)
+    broker._logs = SimpleNamespace(live_directories=[tmp_path])
+    broker.services = SimpleNamespace(replicas=SimpleNamespace(directory_failed=lost.extend))
+    broker._directory_failed(tmp_path / "gone", OSError("the disk is gone"), [TopicPartition("t", 0)])
+    failing.disconnect()
+    world.scheduler.run_for(1000)
+    assert lost == [TopicPartition("t", 0)]
+    names, _ = world.scheduler.run(controller.children(LOG_DIR_EVENTS))
+    assert names
+
+
+@pytest.mark.parametrize("after", range(0, 24, 2))
+@pytest.mark.parametrize("applied", [False, True])
+def test_a_start_waits_for_a_connection_that_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, applied: bool
+) -> None:
+    """At whichever of its first requests: ZooKeeper is restarted at the same time, say."""
+    world = World(1)
+    client = world.clients[0]
+    client.lose_request(after, applied=applied)
+    broker = make_broker(world.clock, client, tmp_path)
+
+    async def open_logs() -> None:
+        raise StartAbandoned
+
+    monkeypatch.setattr(broker, "_open_logs", open_logs)
+    with pytest.raises(StartAbandoned):
+        world.scheduler.run(broker.start())
+    assert broker.broker_id == 3
+
+
+def test_controller_socket_timeout_ms_is_for_answers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that hangs holds up what it is to be told as long as is configured, in Kafka as here."""
+    broker = make_broker(Clock(), None, tmp_path, controller_socket_timeout_ms="5000")
+    given: list[dict[str, Any]] = []
+    monkeypatch.setattr("kafka_zk.broker.broker.connect", lambda *_, **options: given.append(options) or succeed(None))
+    ensureDeferred(broker._connect(BrokerInfo.of(4, [EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092)])))
+    assert [(options["timeout_s"], options["request_timeout_s"]) for options in given] == [(5.0, 5.0)]

@@ -1,0 +1,59 @@
+"""What a process writes lands in a few files of bounded size."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from kafka_zk.embedded.process import ChildProcess
+from tests.integration.processes import wait_for
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = """
+import logging, os, sys
+from pathlib import Path
+from kafka_zk.broker import logs
+from kafka_zk.broker.log_file import LogFile
+logs.configure(log_file=LogFile(Path(sys.argv[1]), 1000, 3))
+print("plain", flush=True)
+for number in range(int(sys.argv[2])):
+    logging.getLogger("x").info("line %03d", number)
+os.write(2, b"from below\\n")
+"""
+
+
+def written(folder: Path, count: int) -> list[Path]:
+    """The files, the oldest first."""
+    log = folder / "broker.log"
+    command = [sys.executable, "-c", PROGRAM, str(log), str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return sorted(folder.iterdir(), key=lambda file: file.name, reverse=True)
+
+
+def test_everything_goes_to_the_file_and_what_was_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "broker.log").write_text("an earlier life\n")
+    (log,) = written(tmp_path, 3)
+    lines = log.read_text().splitlines()
+    assert lines[:2] == ["an earlier life", "plain"]
+    assert [line[-8:] for line in lines[2:-1]] == ["line 000", "line 001", "line 002"]
+    assert lines[-1] == "from below"
+
+
+def test_old_lines_go_when_the_files_are_full(tmp_path: Path) -> None:
+    files = written(tmp_path, 500)
+    assert [file.name for file in files] == ["broker.log.2", "broker.log.1", "broker.log"]
+    assert all(file.stat().st_size < 1100 for file in files)
+    lines = "".join(file.read_text() for file in files).splitlines()
+    numbers = [int(line[-3:]) for line in lines[:-1]]
+    assert numbers == list(range(numbers[0], 500)), "without a gap, up to the last"
+    assert lines[-1] == "from below"
+
+
+def test_a_parent_reads_what_its_child_said_also_after_a_rotation(tmp_path: Path) -> None:
+    log = tmp_path / "broker.log"
+    log.write_text("an earlier life\n" * 10)
+    child = ChildProcess("broker", [sys.executable, "-c", PROGRAM, log, "100"], log, {"PYTHONPATH": str(ROOT)})
+    child.start()
+    wait_for(lambda: not child.alive, "its end")
+    assert child.output().endswith("from below\n")
+    assert log.with_name("broker.log.2").exists()

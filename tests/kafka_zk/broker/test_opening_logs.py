@@ -1,0 +1,96 @@
+"""Opening logs in slices: others get their turn, and the broker's log tells how far it is and what was found."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+
+from kafka_zk.broker.opening_logs import PROGRESS_INTERVAL_S, SLICE_S, StartAbandoned, open_logs, tell_finding
+from kafka_zk.storage.findings import Finding
+from kafka_zk.storage.log_loader import Dropped
+from kafka_zk.storage.log_start import StartProgress, StartReport
+from kafka_zk.storage.types import TopicPartition
+
+REPORT = StartReport(
+    3, 3, (Dropped(TopicPartition("t", 1), "/f.log", 70, 9, 30, ("/g.log",), "torn"),), {"/d": "no disk"}, 900
+)
+
+
+class Logs:
+    """A log manager whose steps take time."""
+
+    def __init__(self, clock: Clock, durations_s: list[float], is_waiting: bool) -> None:
+        self._clock = clock
+        self._durations_s = durations_s
+        self._is_waiting = is_waiting
+        self.done_count = 0
+
+    def start_steps(self, topic_configs: Any) -> Iterator[StartProgress]:
+        for duration_s in self._durations_s:
+            self._clock.rightNow += duration_s
+            self.done_count += 1
+            yield StartProgress(self.done_count, 3, 300, 900, self._is_waiting)
+        return REPORT  # type: ignore[return-value]
+
+
+def opening(clock: Clock, logs: Logs, is_stopping: Callable[[], bool] = lambda: False) -> "Deferred[StartReport]":
+    return ensureDeferred(open_logs(clock, logs, {}, is_stopping, clock.seconds))  # type: ignore[arg-type]
+
+
+def test_quick_steps_share_a_slice_and_the_reactor_has_a_turn_after_it() -> None:
+    clock = Clock()
+    logs = Logs(clock, [SLICE_S / 2] * 4, is_waiting=False)
+    opened = opening(clock, logs)
+    assert logs.done_count == 2 and not opened.called
+    clock.advance(0)
+    assert logs.done_count == 4
+    clock.advance(0)
+    assert opened.called
+
+
+def test_helpers_at_work_are_left_alone_for_a_while() -> None:
+    clock = Clock()
+    logs = Logs(clock, [0.0] * 2, is_waiting=True)
+    opening(clock, logs)
+    assert logs.done_count == 1
+    clock.advance(0)
+    assert logs.done_count == 1
+    clock.advance(1)
+    assert logs.done_count == 2
+
+
+def test_a_stopped_broker_opens_no_more_logs() -> None:
+    clock = Clock()
+    logs = Logs(clock, [SLICE_S] * 2, is_waiting=False)
+    stopping: list[bool] = []
+    failed: list[Failure] = []
+    opening(clock, logs, lambda: bool(stopping)).addErrback(failed.append)
+    stopping.append(True)
+    clock.advance(0)
+    assert logs.done_count == 1 and failed[0].check(StartAbandoned)
+
+
+def test_progress_and_findings_are_told_with_their_figures(caplog: Any) -> None:
+    caplog.set_level(logging.INFO)
+    clock = Clock()
+    opening(clock, Logs(clock, [PROGRESS_INTERVAL_S], is_waiting=False))
+    clock.advance(0)
+    progress, dropped, segment, offline, done = caplog.records
+    assert segment.levelname == "WARNING" and "/g.log is deleted" in segment.getMessage()
+    assert (progress.opened, progress.count, progress.scanned_bytes, progress.bytes_to_scan) == (1, 3, 300, 900)
+    assert "torn" in dropped.getMessage()
+    assert (dropped.topic, dropped.partition, dropped.position, dropped.bytes_dropped) == ("t", 1, 70, 30)
+    assert offline.getMessage() == "log directory /d cannot be used: no disk"
+    assert (done.count, done.recovered, done.scanned_bytes) == (3, 3, 900)
+
+
+def test_what_storage_could_not_take_is_one_warning_each(caplog: Any) -> None:
+    tell_finding(Finding("/d/x", "is damaged (torn)", "it is made anew", "/d/x.damaged"))
+    tell_finding(Finding("/d/y", "is missing", "nothing is known"))
+    first, second = caplog.records
+    assert (first.levelname, first.kept_as) == ("WARNING", "/d/x.damaged")
+    assert first.getMessage() == "/d/x is damaged (torn): it is made anew"
+    assert second.getMessage() == "/d/y is missing: nothing is known" and not hasattr(second, "kept_as")

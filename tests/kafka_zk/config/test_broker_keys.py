@@ -1,0 +1,107 @@
+"""The table of broker keys: one row is all that a key needs, and nothing else defines keys."""
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafka_zk
+from kafka_zk.config import values
+from kafka_zk.config.broker_key import UNUSED, BrokerKey, Update, Use
+from kafka_zk.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, TOPIC_DEFAULTS, BrokerKeys, synonyms
+from kafka_zk.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.protocol.errors import ApiError
+from kafka_zk.security.zookeeper import KEYS as SECURITY_KEYS
+from kafka_zk.storage.log_config import TOPIC_CONFIGS
+
+MINIMAL = {"zookeeper.connect": "127.0.0.1:2181", "broker.id": "0"}
+ROOT = Path(kafka_zk.__file__).parent
+ROWS = [pytest.param(row, id=name) for name, row in ALL_KEYS.items()]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_is_all_that_a_key_needs(row: BrokerKey[Any]) -> None:
+    """It is read by its attribute, has a documentation, and its own default is allowed."""
+    attribute = row.name.replace(".", "_")
+    config, _ = KafkaConfig.from_properties(MINIMAL)
+    expected = row.value(MINIMAL[row.name]) if row.name in MINIMAL else row.default_value
+    assert getattr(config, attribute) == expected
+    assert row.documentation.strip()
+    assert row.use is not Use.READ or row.documentation != UNUSED
+    if row.default is not None:
+        assert values.parse(row.name, row.type, row.default) == row.check(row.default)
+        configured = KafkaConfig.from_properties({**MINIMAL, row.name: row.default})[0]
+        assert getattr(configured, attribute) == row.value(row.default)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_says_what_may_change_while_the_broker_runs(row: BrokerKey[Any]) -> None:
+    """AlterConfigs' answer follows from the row; keys that DescribeConfigs does not know are plugins' to it."""
+    dynamic = DynamicBrokerConfig(MINIMAL)
+    properties = {row.name: row.default or {"INT": "1", "LONG": "1"}.get(row.type, "")}
+    if row.is_changeable or not row.is_listed:
+        dynamic.validate(properties, per_broker=True)
+    else:
+        with pytest.raises(ApiError, match="dynamically"):
+            dynamic.validate(properties, per_broker=True)
+
+
+def test_the_table_is_in_the_order_of_describe_configs() -> None:
+    """Sorted, so that the place of a key is found without a search."""
+    assert list(BROKER_CONFIGS) == sorted(BROKER_CONFIGS)
+
+
+def test_nothing_else_defines_keys() -> None:
+    """No literal in the broker's other modules lists keys, no other class has rows; ZooKeeper's keys have rows too."""
+    assert [name for name in vars(KafkaConfig) if isinstance(vars(KafkaConfig)[name], BrokerKey)] == []
+    assert all(ALL_KEYS[name].use is Use.ACCEPTED for name in SECURITY_KEYS)
+    lists = []
+    for room in ("broker", "config", "handlers", "metadata", "replica"):
+        for path in (ROOT / room).rglob("*.py"):
+            lists += [(path.name, node) for node in ast.walk(ast.parse(path.read_text())) if _lists_keys(node)]
+    assert lists == []
+
+
+def _lists_keys(node: ast.AST) -> bool:
+    if isinstance(node, ast.Dict):
+        elements = [key for key in node.keys if key is not None]
+    elif isinstance(node, ast.Tuple | ast.List | ast.Set):
+        elements = node.elts
+    else:
+        return False
+    return sum(isinstance(element, ast.Constant) and element.value in ALL_KEYS for element in elements) > 1
+
+
+def test_topic_keys_have_their_defaults_in_the_broker() -> None:
+    """All but those that Kafka knows for topics only; the finest unit counts first."""
+    only_topics = {
+        "follower.replication.throttled.replicas", "leader.replication.throttled.replicas",
+        "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable",
+    }  # fmt: skip
+    assert set(TOPIC_CONFIGS) - set(TOPIC_DEFAULTS) == only_topics
+    retention = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+    assert {synonyms(key) for key in retention} == {retention}
+    assert synonyms("log.flush.interval.ms") == ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
+    assert synonyms("log.flush.scheduler.interval.ms") == ("log.flush.scheduler.interval.ms",)
+
+
+def test_update_modes_are_kafkas() -> None:
+    """One of each."""
+    modes = [BROKER_CONFIGS[key].update for key in ("broker.id", "listeners", "ssl.key.password", "num.io.threads")]
+    assert modes == [Update.READ_ONLY, Update.PER_BROKER, Update.PER_LISTENER, Update.CLUSTER_WIDE]
+
+
+@pytest.mark.parametrize("text", ["1_000", str(2**31)])
+def test_a_number_must_be_of_kafkas_type(text: str) -> None:
+    """What DescribeConfigs could not show is refused at the start."""
+    with pytest.raises(InvalidBrokerConfig, match=r"^request.timeout.ms=.*allowed is a number$"):
+        KafkaConfig.from_properties({**MINIMAL, "request.timeout.ms": text})
+
+
+def test_a_configuration_does_not_change() -> None:
+    config, _ = KafkaConfig.from_properties(MINIMAL)
+    with pytest.raises(AttributeError):
+        config.num_partitions = 3  # type: ignore[misc]
+    assert BrokerKeys.num_partitions.name == "num.partitions"

@@ -1,0 +1,117 @@
+"""The old consumer's configuration."""
+
+from typing import Any
+
+import pytest
+
+from kafka_zk.client.errors import ConfigError
+from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
+from kafka_zk.rebalance.config import GroupConfig
+from kafka_zk.serialization.serdes import SERDES
+
+
+def config(**options: Any) -> ZookeeperConsumerConfig:
+    return ZookeeperConsumerConfig.from_properties({"group.id": "g", **options})
+
+
+def test_defaults_are_those_of_the_old_consumer() -> None:
+    """ConsumerConfig.scala@0.10.2."""
+    made = config()
+    assert made.zookeeper_session_timeout_ms == 6_000
+    assert made.backoff_ms == made.zookeeper_sync_time_ms == 2_000
+    assert made.auto_commit_enable and made.auto_commit_interval_ms == 60_000
+    assert made.strategies == ("range",)
+    assert made.group == GroupConfig(2_000, 4, True)
+    reader = made.reader
+    assert reader.client_id == "g"
+    assert reader.auto_offset_reset == "latest"
+    assert (reader.fetch_max_wait_ms, reader.fetch_min_bytes) == (100, 1)
+    assert reader.max_partition_fetch_bytes == made.ahead_bytes == 1 << 20
+
+
+def test_a_file_of_the_old_consumer_is_taken_as_it_is() -> None:
+    """Text values, Kafka's spelling, and keys without a meaning here."""
+    made = config(
+        **{
+            "zookeeper.connect": "h1:2181,h2:2181/kafka",
+            "zookeeper.sync.time.ms": "500",
+            "auto.commit.enable": "false",
+            "num.consumer.fetchers": "4",
+            "socket.receive.buffer.bytes": "65536",
+            "offsets.storage": "zookeeper",
+            "queued.max.message.chunks": "3",
+            "fetch.message.max.bytes": "1000",
+        }
+    )
+    assert not made.auto_commit_enable and made.backoff_ms == 500 and made.ahead_bytes == 2_000
+
+
+@pytest.mark.parametrize(
+    ("given", "reset"),
+    [("smallest", "earliest"), ("earliest", "earliest"), ("largest", "latest"), ("latest", "latest"),
+     ("error", "none"), ("none", "none")],
+)  # fmt: skip
+def test_both_generations_of_names_for_the_reset(given: str, reset: str) -> None:
+    """smallest, largest and error, or what the new consumer calls them."""
+    assert config(auto_offset_reset=given).reader.auto_offset_reset == reset
+
+
+def test_strategies_are_a_list_with_the_favourite_first() -> None:
+    """As in a file, or as a sequence; cooperative is what ZooKeeper shows as cooperative-sticky."""
+    assert config(partition_assignment_strategy="cooperative, range").strategies == ("cooperative-sticky", "range")
+    assert config(partition_assignment_strategy=["sticky", "roundrobin"]).strategies == ("sticky", "roundrobin")
+
+
+@pytest.mark.parametrize("strategies", ["cooperative", "sticky", "range, sticky"])
+def test_a_static_member_needs_a_strategy_that_keeps_places(strategies: str) -> None:
+    """One in its list is enough: which one the group runs depends on the others."""
+    made = config(group_instance_id="i1", partition_assignment_strategy=strategies)
+    assert (made.group_instance_id, made.session_timeout_ms) == ("i1", 45_000)
+
+
+def test_deserializers_by_name_or_object() -> None:
+    """bytes are no deserializer at all, which costs nothing."""
+    own = SERDES["json"].deserializer
+    assert config(key_deserializer="string", value_deserializer=own).deserializers == (
+        SERDES["string"].deserializer,
+        own,
+    )
+    assert config(key_deserializer="bytes").deserializers == (None, None)
+
+
+def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
+    """zookeeper.auth.digest, zookeeper.ssl.* …"""
+    digest = config(**{"zookeeper.auth.digest": "joe:secret"}).zookeeper_security.digest
+    assert digest is not None and digest.username == "joe"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"group.id": ""}, "group.id: '' is no name for a group"),
+        ({"group.id": "a/b"}, "group.id: 'a/b' is no name for a group"),
+        ({"group.id": ".."}, "group.id: '..' is no name for a group"),
+        ({"group.id": "a b"}, "group.id: 'a b' is no name for a group"),
+        ({"offsets.storage": "kafka"}, "offsets.storage: 'kafka' is not there yet"),
+        ({"dual.commit.enabled": "true"}, "dual.commit.enabled"),
+        ({"partition.assignment.strategy": "range,best"}, "'best' is not one of range, .*, cooperative$"),
+        ({"auto.offset.reset": "middle"}, "auto.offset.reset: 'middle' is not one of"),
+        ({"zookeeper.connect": "h1/a,h2/b"}, "zookeeper.connect: .*the chroot is given once"),
+        ({"zookeeper.set.acl": "true"}, "zookeeper.set.acl=true"),
+        ({"rebalance.backoff.ms": "soon"}, "rebalance.backoff.ms: 'soon' is not a whole number"),
+        ({"consumer.id": "a", "group.instance.id": "b"}, "leave consumer.id out"),
+        ({"group.instance.id": "a/b"}, "group.instance.id: 'a/b' is no name"),
+        ({"group.instance.id": "a"}, "group.instance.id has no effect under range alone: list sticky or cooperative"),
+        (
+            {"group.instance.id": "a", "partition.assignment.strategy": "roundrobin,range"},
+            "group.instance.id has no effect under roundrobin and range alone: list sticky or cooperative",
+        ),
+        ({"socket.timeout.ms": "100"}, "socket.timeout.ms must be above fetch.wait.max.ms"),
+        ({"value.deserializer": "xml"}, "value.deserializer: 'xml' is not one of bytes"),
+        ({"bootstrap.servers": "h:9092"}, "bootstrap.servers: no such configuration; there are .*zookeeper.connect"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(options: dict[str, str], sentence: str) -> None:
+    """ConfigError names the key and what is allowed."""
+    with pytest.raises(ConfigError, match=sentence):
+        config(**options)

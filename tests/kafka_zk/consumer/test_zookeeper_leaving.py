@@ -1,0 +1,160 @@
+"""The ends of a consumer in a group: closing, failing, and what comes too early or too late."""
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from kafka_zk.client.errors import ClientClosed, KafkaError
+from kafka_zk.client.waiting import run
+from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.registry.errors import ConnectionTimeout, DuplicateConsumerId
+from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
+from tests.kafka_zk.consumer.fake_group import A, FakeGroup, joined, poll
+
+
+def test_close_commits_what_was_processed_and_does_not_wait(
+    clock: Clock, brokers: FakeCluster, group: FakeGroup
+) -> None:
+    """The holder is the one who closes; what he holds may not be done."""
+    consumer = joined(clock, brokers, group, max_poll_records=10)
+    group.assign(A)
+    poll(clock, consumer)
+    poll(clock, consumer)
+    finish(clock, run(consumer.close()), 0.1)
+    assert group.committed == {A: 10}
+    finish(clock, run(consumer.close()), 0.1)
+    with pytest.raises(ClientClosed):
+        poll(clock, consumer)
+    advance(clock, 1)
+    assert clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize(("fails", "committed"), [(False, 10), (True, 0)])
+def test_leaving_the_block_says_whether_the_last_records_are_processed(
+    fails: bool, committed: int, clock: Clock, brokers: FakeCluster, group: FakeGroup
+) -> None:
+    """An exception says that they are not."""
+    consumer = joined(clock, brokers, group, max_poll_records=10)
+    group.assign(A)
+
+    async def use() -> None:
+        async with consumer:
+            await consumer.poll(1_000)
+            if fails:
+                raise ZeroDivisionError
+
+    if fails:
+        with pytest.raises(ZeroDivisionError):
+            finish(clock, run(use()))
+    else:
+        finish(clock, run(use()))
+    assert group.committed == {A: committed}
+
+
+def test_a_close_during_the_start_leaves_no_session(clock: Clock) -> None:
+    """ZooKeeper was slow to answer, and nobody wants the answer any more."""
+    opened: Deferred[Any] = Deferred()
+    closed: list[bool] = []
+
+    class Client:
+        async def close(self) -> None:
+            closed.append(True)
+
+    async def open_client() -> Any:
+        return await opened
+
+    consumer = ZookeeperConsumer(clock, group_id="g", open_client=open_client)
+    consumer.subscribe(["t"])
+    starting = run(consumer.start())
+    finish(clock, run(consumer.close()), 0.1)
+    opened.callback(Client())
+    with pytest.raises(ClientClosed):
+        finish(clock, starting, 0.1)
+    assert closed == [True]
+
+
+def test_a_member_that_cannot_go_on_says_why(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
+    """Its id was taken over, say: the call that waits raises it, and so does every other one."""
+    consumer = joined(clock, brokers, group)
+    waiting = run(consumer.poll(60_000))
+    group.delivery.failed(KafkaError("fenced"))
+    for each in (waiting, run(consumer.poll(0))):
+        with pytest.raises(KafkaError, match="fenced"):
+            finish(clock, each, 0.1)
+    finish(clock, run(consumer.close()), 0.1)
+
+
+def test_close_does_not_wait_for_a_zookeeper_that_is_gone(
+    clock: Clock, brokers: FakeCluster, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the session timeout the partitions are taken from us anyway."""
+    consumer = joined(clock, brokers, group, rebalance_backoff_ms=100)
+    hanging: Deferred[None] = Deferred()
+
+    async def leave() -> None:
+        await hanging
+
+    monkeypatch.setattr(group, "leave", leave)
+    closed = run(consumer.close())
+    advance(clock, 6.0)
+    assert not closed.called
+    advance(clock, 0.2)
+    assert closed.called
+
+
+def test_what_comes_too_early_or_too_late_is_said(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
+    """One sentence each."""
+    fresh = ZookeeperConsumer(clock, group_id="g")
+    with pytest.raises(KafkaError, match="subscribe to something first"):
+        poll(clock, fresh)
+    with pytest.raises(KafkaError, match="has not joined its group yet"):
+        fresh.seek(A, 0)
+    with pytest.raises(ValueError, match="subscribe to topics, to a white_list or to a black_list"):
+        fresh.subscribe()
+    consumer = joined(clock, brokers, group)
+    with pytest.raises(KafkaError, match="subscription does not change"):
+        consumer.subscribe(["u"])
+
+
+def test_close_keeps_what_the_user_committed(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
+    """Although he still holds those records."""
+    consumer = joined(clock, brokers, group, max_poll_records=10)
+    group.assign(A)
+    poll(clock, consumer)
+    finish(clock, run(consumer.commit()))
+    finish(clock, run(consumer.close()), 0.1)
+    assert group.committed == {A: 10}
+
+
+def test_a_start_without_zookeeper_may_be_tried_again(clock: Clock) -> None:
+    """And says each time what is wrong, not that the consumer has joined."""
+    attempts: list[int] = []
+
+    async def open_client() -> Any:
+        attempts.append(1)
+        raise ConnectionTimeout("no ZooKeeper server could be reached")
+
+    consumer = ZookeeperConsumer(clock, group_id="g", open_client=open_client)
+    consumer.subscribe(["t"])
+    for _ in range(2):
+        with pytest.raises(ConnectionTimeout):
+            poll(clock, consumer)
+    assert len(attempts) == 2
+
+
+def test_a_member_that_was_refused_says_so_at_every_call(
+    clock: Clock, brokers: FakeCluster, group: FakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is taken: the second call does not claim that it has joined."""
+
+    async def start() -> None:
+        raise DuplicateConsumerId("g", "g_1")
+
+    monkeypatch.setattr(group, "start", start)
+    with pytest.raises(DuplicateConsumerId):
+        joined(clock, brokers, group)
+    consumer: Any = group.delivery.streams[0]  # type: ignore[attr-defined]
+    with pytest.raises(DuplicateConsumerId):
+        finish(clock, run(consumer.poll(0)))

@@ -1,0 +1,212 @@
+"""Whatever stands in a znode harms its own partition at most, never another topic, and heals when it is mended."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_zk.registry.client import Create
+from kafka_zk.registry.pipeline import create_with_parents
+from kafka_zk.registry.znodes import json_codec
+from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
+from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, encode_state, state_path, topic_path
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.controller.world import Cluster, led_by
+
+BEYOND_INT32 = 3_000_000_000
+HEALING_MS = 25_000
+
+
+@pytest.fixture(autouse=True)
+def no_event_fails(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+def put(cluster: Cluster, path: str, data: bytes) -> None:
+    """As a tool or a hand writes: whether it is there or not."""
+    if cluster.zookeeper.tree.exists(path) is None:
+        cluster.scheduler.run(create_with_parents(cluster.tool, Create(path, data)))
+    else:
+        cluster.set(path, data)
+
+
+def errors_about(caplog: pytest.LogCaptureFixture, path: str) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR and path in r.getMessage()]
+
+
+def big(partitions: object) -> bytes:
+    return json_codec.encode({"version": 1, "partitions": partitions})
+
+
+def fail_over(cluster: Cluster) -> None:
+    cluster.scheduler.run(cluster.tool.delete(CONTROLLER))
+    cluster.settle()
+
+
+def test_a_partition_id_beyond_32_bits_keeps_no_topic_from_its_leader(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(cluster, topic_path("big"), big({"0": [1], str(BEYOND_INT32): [0], "1": [BEYOND_INT32]}))
+    cluster.settle()
+    cluster.create("later", {0: [0], 1: [1], 2: [2]})
+    cluster.settle()
+    assert led_by(cluster, "later") == {0: 0, 1: 1, 2: 2}
+    assert led_by(cluster, "big") == {0: 1}
+    assert len(errors_about(caplog, topic_path("big"))) == 2
+    assert all(sorted(broker.metadata.topics) == ["big", "later"] for broker in cluster.brokers)
+
+
+@pytest.mark.parametrize("partitions", [{str(BEYOND_INT32): [0]}, {"0": [0, BEYOND_INT32]}, "garbage", {"0": None}])
+def test_existing_topics_are_served_after_a_failover_with_it(cluster: Cluster, partitions: object) -> None:
+    cluster.create("old", {0: [0], 1: [1]})
+    put(cluster, topic_path("big"), big(partitions))
+    cluster.settle()
+    cluster.kill(0)
+    cluster.settle(10_000)
+    broker = cluster.restart(0)
+    cluster.settle()
+    assert led_by(cluster, "old") == {0: 0, 1: 1}
+    assert "old" in broker.metadata.topics
+    cluster.create("later", {0: [2]})
+    cluster.settle()
+    assert led_by(cluster, "later") == {0: 2}
+
+
+def test_a_topic_that_is_mended_is_led(cluster: Cluster) -> None:
+    """Also if a controller that did not understand it was elected meanwhile, after another one had made it."""
+    cluster.create("t", {0: [1], 1: [2]})
+    cluster.settle()
+    good, _ = cluster.zookeeper.tree.get(topic_path("t"))
+    assert good is not None
+    put(cluster, topic_path("t"), b"\xff")
+    fail_over(cluster)
+    put(cluster, topic_path("t"), good)
+    cluster.settle()
+    assert led_by(cluster, "t") == {0: 1, 1: 2}
+    assert {tp: state.leader for tp, state in cluster.controller.context.leadership.items()} == {
+        TopicPartition("t", 0): 1,
+        TopicPartition("t", 1): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"", b"{}", b"\xff", b'{"leader":1,"isr":[1],"leader_epoch":3000000000,"controller_epoch":1}']
+)
+def test_a_state_that_is_mended_is_taken_up_without_another_event(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, garbage: bytes
+) -> None:
+    cluster.create("t", {0: [1], 1: [1]})
+    cluster.settle()
+    good, _ = cluster.zookeeper.tree.get(state_path("t", 0))
+    assert good is not None
+    put(cluster, state_path("t", 0), garbage)
+    for broker in cluster.brokers:
+        broker.replicas.clear()
+    fail_over(cluster)
+    cluster.settle(4 * HEALING_MS)
+    assert led_by(cluster, "t") == {1: 1}
+    assert len(errors_about(caplog, state_path("t", 0))) == 1
+    put(cluster, state_path("t", 0), good)
+    cluster.settle(HEALING_MS)
+    assert led_by(cluster, "t") == {0: 1, 1: 1}
+
+
+def test_a_leader_epoch_that_cannot_grow_harms_its_partition_only(cluster: Cluster) -> None:
+    cluster.create("t", {0: [2, 1], 1: [2, 1]})
+    cluster.settle()
+    state = LeaderIsrAndControllerEpoch(2, [2, 1], 2**31 - 1, 1)
+    put(cluster, state_path("t", 0), encode_state(state))
+    cluster.kill(2)
+    cluster.settle(10_000)
+    assert led_by(cluster, "t") == {1: 1}
+    cluster.create("later", {0: [0]})
+    cluster.settle()
+    assert led_by(cluster, "later") == {0: 0}
+
+
+def test_a_controller_epoch_of_the_future_is_not_believed_for_ever(cluster: Cluster) -> None:
+    """The state of one partition claims to be by a later controller; when it is mended the partition is led again."""
+    cluster.create("t", {0: [2, 1], 1: [2, 1]})
+    cluster.settle()
+    put(cluster, state_path("t", 0), encode_state(LeaderIsrAndControllerEpoch(2, [2, 1], 0, 2**31 - 1)))
+    cluster.kill(2)
+    cluster.settle(10_000)
+    assert led_by(cluster, "t") == {1: 1}
+    put(cluster, state_path("t", 0), encode_state(LeaderIsrAndControllerEpoch(2, [2, 1], 0, 1)))
+    cluster.settle(HEALING_MS)
+    assert led_by(cluster, "t") == {0: 1, 1: 1}
+
+
+@pytest.mark.parametrize("garbage", [b"", b"x", b"-1", b"3000000000", b"2147483647", b"\xff\xff"])
+def test_garbage_in_the_controller_epoch_delays_the_election_until_it_is_mended(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, garbage: bytes
+) -> None:
+    cluster.create("old", {0: [1]})
+    cluster.settle()
+    put(cluster, CONTROLLER_EPOCH, garbage)
+    cluster.scheduler.run(cluster.tool.delete(CONTROLLER))
+    cluster.settle(HEALING_MS)
+    assert cluster.active == []
+    assert len(errors_about(caplog, CONTROLLER_EPOCH)) == len(cluster.brokers)  # one by each of them
+    put(cluster, CONTROLLER_EPOCH, b"7")
+    cluster.settle(500)
+    assert cluster.controller.controller_epoch == 8
+    cluster.create("later", {0: [2]})
+    cluster.settle()
+    assert (led_by(cluster, "old"), led_by(cluster, "later")) == ({0: 1}, {0: 2})
+
+
+@pytest.mark.parametrize("garbage", [b"", b"x", b'{"brokerid":3000000000}'])
+def test_garbage_in_the_controllers_claim_delays_the_election_until_it_is_gone(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, garbage: bytes
+) -> None:
+    cluster.scheduler.run(cluster.tool.delete(CONTROLLER))
+    put(cluster, CONTROLLER, garbage)
+    cluster.settle(HEALING_MS)
+    cluster.scheduler.run(cluster.tool.delete(CONTROLLER))
+    cluster.settle()
+    cluster.create("later", {0: [2]})
+    cluster.settle()
+    assert led_by(cluster, "later") == {0: 2}
+
+
+def test_an_epoch_that_went_back_is_passed_again(cluster: Cluster) -> None:
+    """Brokers refuse a controller whose epoch is below the one they know."""
+    for _ in range(3):
+        fail_over(cluster)
+    put(cluster, CONTROLLER_EPOCH, b"0")
+    cluster.settle(2000)
+    cluster.create("later", {0: [2]})
+    cluster.settle()
+    assert led_by(cluster, "later") == {0: 2}
+
+
+@pytest.mark.parametrize("name", ["3000000000", "00", "-1", "a", "9" * 5000])
+def test_a_registration_under_a_name_that_is_no_broker_id_is_ignored(cluster: Cluster, name: str) -> None:
+    data, _ = cluster.zookeeper.tree.get("/brokers/ids/1")
+    assert data is not None
+    put(cluster, f"/brokers/ids/{name}", data)
+    cluster.create("later", {0: [2]})
+    cluster.settle()
+    assert led_by(cluster, "later") == {0: 2}
+    assert all(sorted(broker.metadata.brokers) == [0, 1, 2] for broker in cluster.brokers)
+
+
+@pytest.mark.parametrize("name", ["a b", "x" * 250, "x" * 40_000, "ü"])
+def test_a_topic_of_an_illegal_name_is_ignored(cluster: Cluster, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    """Its name could not stand in every version of every answer, nor in a file's name."""
+    put(cluster, topic_path(name), big({"0": [1]}))
+    cluster.settle()
+    cluster.create("later", {0: [2]})
+    cluster.settle()
+    assert led_by(cluster, "later") == {0: 2}
+    assert all(sorted(broker.metadata.topics) == ["later"] for broker in cluster.brokers)
+    assert len(errors_about(caplog, topic_path(name)[:80])) == 1
+
+
+def test_a_topic_id_that_is_none_is_replaced(cluster: Cluster) -> None:
+    put(cluster, topic_path("t"), b'{"version":3,"partitions":{"0":[1]},"topic_id":"garbage"}')
+    cluster.settle()
+    assert led_by(cluster, "t") == {0: 1}
+    assert cluster.assignment("t").topic_id == cluster.controller.context.topic_ids["t"]

@@ -1,0 +1,167 @@
+"""Requests with many elements are answered in turns.
+
+Time is what Python does: every call, of a function in Python or in C, takes a microsecond. So a loop that is not in
+turns is seen, and a busy machine is not.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.task import Clock
+
+from kafka_zk.handlers.table import Dispatcher
+from kafka_zk.network.slices import SLICE_S
+from kafka_zk.protocol import codec, uuids
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.request import RequestHeader
+from kafka_zk.protocol.request_limits import max_elements
+from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, update_metadata
+from tests.kafka_zk.handlers.test_other_apis import list_offsets
+
+CALL_S = 1e-6
+LONGEST_TURN_S = 3 * SLICE_S
+"""A slice, and what cannot be cut: less than a call for each element takes."""
+
+ELEMENTS = 10_000
+"""Less than any of these requests may have; a turn is as long with fifty thousand, and the test five times."""
+
+
+class WorkClock(Clock):
+    """Time passes by what is done in the turns of the reactor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest_s = 0.0
+        self.turns = 0
+
+    def _count(self, _frame: Any, event: str, _argument: Any) -> None:
+        if event in ("call", "c_call"):
+            self.rightNow += CALL_S
+
+    def turn(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Do what is done in one turn."""
+        before_s = self.rightNow
+        self.turns += 1
+        sys.setprofile(self._count)
+        try:
+            return work(*args)
+        finally:
+            sys.setprofile(None)
+            self.longest_s = max(self.longest_s, self.rightNow - before_s)
+
+    def callLater(self, delay: float, callable: Callable[..., object], *args: object, **kw: object) -> Any:
+        return super().callLater(delay, self.turn, callable, *args)
+
+
+@pytest.fixture
+def broker(harness: Callable[..., Harness]) -> Iterator[Harness]:
+    made = harness()
+    made.lead("t", 3)
+    made.services.clock = made.clock = WorkClock()
+    yield made
+
+
+def answer(broker: Harness, api_key: ApiKey, version: int, request: Any) -> bytes:
+    """What the request is answered with, header and body."""
+    clock = broker.clock
+    assert isinstance(clock, WorkClock)
+    body = memoryview(bytearray(codec.encode_body(request, api_key, version)))
+    header = RequestHeader(api_key, version, 7, "client")
+    answers: list[Any] = []
+    done: Deferred[Any] = clock.turn(maybeDeferred, Dispatcher(broker.services).dispatch, CONTEXT, header, body)
+    done.addBoth(answers.append)
+    while not answers:
+        assert clock.getDelayedCalls()
+        clock.advance(0)
+    return b"".join(answers[0])
+
+
+def offset_fetch(version: int, count: int) -> Any:
+    request = codec.request(ApiKey.OFFSET_FETCH)
+    if version >= 8:
+        topic = request.OffsetFetchRequestGroup.OffsetFetchRequestTopics
+        group = request.OffsetFetchRequestGroup
+        topics = [topic(name="t", partition_indexes=list(range(count)))]
+        return request(groups=[group(group_id="g", topics=topics)], require_stable=False)
+    topic = request.OffsetFetchRequestTopic
+    return request(group_id="g", topics=[topic(name="t", partition_indexes=list(range(count)))])
+
+
+def offset_commit(_version: int, count: int) -> Any:
+    request = codec.request(ApiKey.OFFSET_COMMIT)
+    topic = request.OffsetCommitRequestTopic
+    partition = topic.OffsetCommitRequestPartition
+    partitions = [
+        partition(partition_index=index, committed_offset=1, committed_metadata="") for index in range(count)
+    ]
+    return request(group_id="g", topics=[topic(name="t", partitions=partitions)])
+
+
+def many_list_offsets(_version: int, count: int) -> Any:
+    request = list_offsets(-1)
+    partition = request.topics[0].partitions[0]
+    kind = type(partition)
+    request.topics[0].partitions = [
+        kind(partition_index=index, current_leader_epoch=-1, timestamp=-1) for index in range(count)
+    ]
+    return request
+
+
+def describe_log_dirs(_version: int, count: int) -> Any:
+    request = codec.request(ApiKey.DESCRIBE_LOG_DIRS)
+    return request(topics=[request.DescribableLogDirTopic(topic="t", partitions=list(range(count)))])
+
+
+def delete_records(_version: int, count: int) -> Any:
+    request = codec.request(ApiKey.DELETE_RECORDS)
+    topic = request.DeleteRecordsTopic
+    partition = topic.DeleteRecordsPartition
+    partitions = [partition(partition_index=index, offset=0) for index in range(count)]
+    return request(topics=[topic(name="t", partitions=partitions)], timeout_ms=1000)
+
+
+def end_offsets(_version: int, count: int) -> Any:
+    request = codec.request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+    topic = request.OffsetForLeaderTopic
+    partition = topic.OffsetForLeaderPartition
+    partitions = [partition(partition=index, current_leader_epoch=-1, leader_epoch=0) for index in range(count)]
+    return request(replica_id=-1, topics=[topic(topic="t", partitions=partitions)])
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "make"),
+    [
+        (ApiKey.LIST_OFFSETS, 7, many_list_offsets),
+        (ApiKey.OFFSET_FETCH, 0, offset_fetch),
+        (ApiKey.OFFSET_FETCH, 5, offset_fetch),
+        (ApiKey.OFFSET_FETCH, 8, offset_fetch),
+        (ApiKey.OFFSET_COMMIT, 0, offset_commit),
+        (ApiKey.OFFSET_COMMIT, 8, offset_commit),
+        (ApiKey.DESCRIBE_LOG_DIRS, 4, describe_log_dirs),
+        (ApiKey.DELETE_RECORDS, 2, delete_records),
+        (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, end_offsets),
+    ],
+)
+def test_a_large_request_is_answered_in_turns(
+    broker: Harness, api_key: ApiKey, version: int, make: Callable[[int, int], Any]
+) -> None:
+    """However many elements it has."""
+    assert max_elements(api_key) > ELEMENTS
+    assert answer(broker, api_key, version, make(version, ELEMENTS))
+    assert isinstance(broker.clock, WorkClock)
+    assert broker.clock.turns > 3
+    assert broker.clock.longest_s < LONGEST_TURN_S
+
+
+def test_a_large_update_of_the_metadata_is_prepared_in_turns(broker: Harness) -> None:
+    """And then taken over as a whole, which takes less than a call for each partition."""
+    fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0]}
+    partitions = ELEMENTS
+    answer(broker, ApiKey.UPDATE_METADATA, 8, update_metadata("many", uuids.random_topic_id(), partitions, fields))
+    assert len(broker.services.metadata.topics["many"]) == partitions
+    assert isinstance(broker.clock, WorkClock)
+    assert broker.clock.turns > 10
+    assert broker.clock.longest_s < LONGEST_TURN_S

@@ -1,0 +1,47 @@
+"""What requests may cost in memory: attacks, each on a listener in a process of its own, whose memory is looked at."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+BUDGET_MB = 96
+"""Of the pool; see DEFAULT_LIMIT_BYTES."""
+
+
+def _run(attack: str) -> dict[str, Any]:
+    """Memory in MB before the attack, at its peak and after it, and what was logged."""
+    command = [sys.executable, "-m", "tests.kafka_zk.network.memory_attacks", attack]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def test_a_connection_cut_in_the_middle_of_a_frame_leaves_nothing_behind() -> None:
+    """Ten times 95 MB of 100 MB; once they stayed until the collector came by."""
+    memory = _run("cut")
+    assert memory["peak"] - memory["before"] < 110
+    assert memory["after"] - memory["before"] < 10
+
+
+def test_a_refused_request_leaves_nothing_behind() -> None:
+    memory = _run("malformed")
+    assert memory["after"] - memory["before"] < 10
+    assert len(memory["log"]) == 10
+    assert all(" closed: " in line for line in memory["log"])
+
+
+def test_memory_grows_with_what_has_arrived() -> None:
+    """500 announce 100 MB and send 1 KB."""
+    memory = _run("announced")
+    assert memory["peak"] - memory["before"] < 20
+
+
+@pytest.mark.parametrize("attack", ["held", "held_small"])
+def test_memory_has_a_ceiling(attack: str) -> None:
+    """Whoever sends parts of requests gets the budget and what one more big request needs, not more."""
+    memory = _run(attack)
+    assert memory["peak"] - memory["before"] < BUDGET_MB + 100 + 25

@@ -1,0 +1,164 @@
+"""Incremental fetch sessions (KIP-227)."""
+
+from itertools import count
+
+import pytest
+
+from kafka_zk.network.memory_pool import KEPT_SHARE, UNBOUNDED, MemoryPool
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import FetchedPartition
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from kafka_zk.replica.fetch_session import MIN_EVICTION_MS, PARTITION_BYTES, FetchContext, FetchSessions
+
+
+def sessions(slots: int = 3, memory: MemoryPool = UNBOUNDED) -> FetchSessions:
+    """The broker knows partitions 0 to 9."""
+    return FetchSessions(slots, count(1).__next__, memory, lambda topic, partition: partition < 10)
+
+
+def ask(cache: FetchSessions, request: FetchRequest, topic_ids: bool = False, now_ms: int = 0) -> FetchContext:
+    return cache.open(request, topic_ids, now_ms)
+
+
+def request(session_id: int, epoch: int, offsets: dict[int, int], forgotten: list[int] | None = None) -> FetchRequest:
+    topics = [FetchTopic("t", None, [FetchPartition(p, offset, 100) for p, offset in offsets.items()])]
+    return FetchRequest(
+        0, 1, topics if offsets else [], session_id=session_id, session_epoch=epoch,
+        forgotten_topics=[ForgottenTopic("t", None, forgotten)] if forgotten else (),
+    )  # fmt: skip
+
+
+def answer(context: FetchContext, **by_partition: FetchedPartition) -> list[int]:
+    """What the client is told about: every wanted partition is read, those not given are at offset 0 and empty."""
+    given = {result.partition: result for result in by_partition.values()}
+    fetched = [
+        (topic, given.get(partition, FetchedPartition(partition, high_watermark=0, log_start_offset=0)))
+        for topic, partition in context.wanted
+    ]
+    return [result.partition for topic in context.response(fetched).topics for result in topic.partitions]
+
+
+def begin(cache: FetchSessions, *partitions: int) -> int:
+    context = ask(cache, request(0, 0, dict.fromkeys(partitions, 0)))
+    assert answer(context) == list(partitions)
+    assert context.session is not None
+    return context.session.session_id
+
+
+def test_a_request_without_a_session_is_answered_in_full() -> None:
+    """And leaves nothing behind."""
+    cache = sessions()
+    context = ask(cache, request(0, -1, {0: 0, 1: 0}))
+    assert answer(context) == [0, 1]
+    assert context.response([]).session_id == 0
+    assert len(cache) == 0
+
+
+def test_an_incremental_answer_carries_only_changes() -> None:
+    """Records, a moved high watermark or log start, an error, and the end of an error."""
+    cache = sessions()
+    session_id = begin(cache, 0, 1, 2, 3, 4)
+    moved = FetchedPartition(1, high_watermark=9, log_start_offset=0)
+    started = FetchedPartition(2, high_watermark=0, log_start_offset=5)
+    records = FetchedPartition(3, high_watermark=0, log_start_offset=0, records=b"x")
+    failed = FetchedPartition(4, error_code=6)
+    context = ask(cache, request(session_id, 1, {}))
+    assert answer(context, a=moved, b=started, c=records, d=failed) == [1, 2, 3, 4]
+    again = ask(cache, request(session_id, 2, {}))
+    assert answer(again, a=moved, b=started) == [4]
+    assert answer(ask(cache, request(session_id, 3, {})), a=moved, b=started) == []
+
+
+def test_partitions_are_added_moved_and_forgotten() -> None:
+    """The session's offsets are the last that the client sent."""
+    cache = sessions()
+    session_id = begin(cache, 0, 1)
+    context = ask(cache, request(session_id, 1, {1: 7, 2: 3}, forgotten=[0]))
+    assert {partition: fetch.fetch_offset for (_, partition), fetch in context.wanted.items()} == {1: 7, 2: 3}
+
+
+def test_a_partition_that_brought_records_goes_to_the_end() -> None:
+    """So that a limit on bytes does not starve those behind it."""
+    cache = sessions()
+    session_id = begin(cache, 0, 1, 2)
+    records = FetchedPartition(0, high_watermark=0, log_start_offset=0, records=b"x")
+    answer(ask(cache, request(session_id, 1, {})), a=records)
+    context = ask(cache, request(session_id, 2, {0: 1}))
+    assert [partition for _, partition in context.wanted] == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("session_id", "epoch", "topic_ids", "code"),
+    [
+        (99, 1, False, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (1, 2, False, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (1, 1, True, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
+    ],
+)
+def test_a_request_that_does_not_fit_its_session_is_refused(
+    session_id: int, epoch: int, topic_ids: bool, code: ErrorCode
+) -> None:
+    """The client then begins anew."""
+    cache = sessions()
+    begin(cache, 0)
+    with pytest.raises(ApiError) as refused:
+        ask(cache, request(session_id, epoch, {}), topic_ids)
+    assert refused.value.code is code
+
+
+def test_a_session_ends_when_the_client_closes_it_or_wants_nothing_more() -> None:
+    """Epoch -1, and an empty session."""
+    cache = sessions()
+    first, second = begin(cache, 0), begin(cache, 0)
+    ask(cache, request(first, -1, {}))
+    assert len(cache) == 1
+    assert ask(cache, request(second, 1, {}, forgotten=[0])).session is None
+    assert len(cache) == 0
+
+
+def test_a_full_cache_gives_up_only_what_was_long_unused() -> None:
+    """Otherwise the newcomer goes without a session."""
+    cache = sessions(slots=1)
+    begin(cache, 0)
+    assert ask(cache, request(0, 0, {0: 0}), now_ms=MIN_EVICTION_MS - 1).session is None
+    newcomer = ask(cache, request(0, 0, {0: 0}), now_ms=MIN_EVICTION_MS).session
+    assert newcomer is not None and newcomer.session_id == 2
+    assert len(cache) == 1
+
+
+def test_partitions_that_the_broker_does_not_know_are_not_remembered() -> None:
+    """There is no end of them. A client that asks for one goes without a session until the broker knows it."""
+    cache = sessions()
+    assert ask(cache, request(0, 0, {0: 0, 99: 0})).session is None
+    session_id = begin(cache, 0)
+    with pytest.raises(ApiError) as refused:
+        ask(cache, request(session_id, 1, {99: 0}))
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(cache) == 0
+    session_id = begin(cache, 0)
+    assert ask(cache, request(session_id, 1, {}, forgotten=[99])).session is not None
+
+
+def test_all_sessions_together_remember_as_many_partitions_as_their_share_of_the_memory_holds() -> None:
+    memory = MemoryPool(4 * PARTITION_BYTES * KEPT_SHARE)
+    cache = sessions(100, memory)
+    first = begin(cache, 0, 1, 2)
+    assert ask(cache, request(0, 0, {0: 0, 1: 0})).session is None
+    second = begin(cache, 5)
+    assert memory.kept_bytes == 4 * PARTITION_BYTES
+    with pytest.raises(ApiError):
+        ask(cache, request(second, 1, {6: 0}))
+    assert memory.kept_bytes == 3 * PARTITION_BYTES
+    ask(cache, request(first, 1, {3: 0, 0: 5}, forgotten=[1, 2]))
+    assert memory.kept_bytes == 2 * PARTITION_BYTES
+    ask(cache, request(first, -1, {}))
+    assert (memory.kept_bytes, cache.partition_count) == (0, 0)
+
+
+def test_sessions_that_were_long_unused_make_room_for_a_large_one() -> None:
+    cache = sessions(100, MemoryPool(4 * PARTITION_BYTES * KEPT_SHARE))
+    for partition in range(4):
+        begin(cache, partition)
+    newcomer = ask(cache, request(0, 0, {0: 0, 1: 0, 2: 0}), now_ms=MIN_EVICTION_MS)
+    assert newcomer.session is not None
+    assert len(cache) == 2

@@ -1,0 +1,188 @@
+"""The replica manager with real logs, without handlers and sockets."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.replica.batch_helpers import BatchHelpers
+from kafka_zk.replica.manager import AppendResult, LeaderState, ReplicaManager
+from kafka_zk.replica.partition import Bound, LeaderAndIsrPartitionState, Role
+from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+
+T, U = TopicPartition("t", 0), TopicPartition("u", 0)
+TOPIC_ID = uuid.UUID(int=7)
+FLUSHED = {"flush.messages": "1"}
+
+
+class World:
+    """A manager whose threads wait until a test lets one go on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = Clock()
+        self.waiting: list[tuple[Callable[[], None], Deferred[None]]] = []
+        self.logs = LogManager(
+            [folder], LogConfig(), broker_id=0, cluster_id="c", clock_ms=lambda: 1_700_000_000_000,
+            on_directory_failure=lambda directory, error, lost: self.replicas.directory_failed(lost),
+        )  # fmt: skip
+        self.logs.start({})
+        self.helpers = BatchHelpers(self.clock, self._run)
+        self.purgatory = Purgatory(self.clock)
+        self.replicas = ReplicaManager(
+            0, self.logs, self.clock, self.purgatory, self._run, self.helpers, MetadataCache()
+        )
+
+    def _run(self, work: Callable[[], None]) -> "Deferred[None]":
+        self.waiting.append((work, Deferred()))
+        return self.waiting[-1][1]
+
+    def finish_one(self, error: OSError | None = None) -> None:
+        work, done = self.waiting.pop(0)
+        if error is not None:
+            done.errback(error)
+            return
+        work()
+        done.callback(None)
+
+    def tell(self, tp: TopicPartition = T, properties: dict[str, str] | None = None, **changes: Any) -> ErrorCode:
+        """LeaderAndIsr for one partition."""
+        state = LeaderAndIsrPartitionState(0, 0, 1, 0, [0], [0], True)._replace(**changes)
+        [(_, code)] = self.replicas.become_leader_or_follower([LeaderState(tp, TOPIC_ID, state, properties or {})])
+        return code
+
+    def append(self, *tps: TopicPartition, acks: int = -1) -> list[list[AppendResult]]:
+        """One record each; the results come into the list when they are there."""
+        answers: list[list[AppendResult]] = []
+        batches = [(tp, record()) for tp in tps]
+        ensureDeferred(self.replicas.append_records(batches, acks, 1000)).addCallback(answers.append)
+        return answers
+
+
+def record() -> memoryview:
+    builder = RecordBatchBuilder()
+    builder.append(1_700_000_000_000, None, b"x")
+    return memoryview(bytearray(builder.build()))
+
+
+def codes(results: list[AppendResult]) -> list[ErrorCode | int]:
+    """The offset of what was appended, the error code of the rest."""
+    return [
+        result.first_offset
+        if isinstance(result, LogAppendInfo)
+        else result.code if isinstance(result, ApiError) else ErrorCode.KAFKA_STORAGE_ERROR
+        for result in results
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.helpers.close()
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_an_append_without_a_flush_waits_for_nothing(world: World, acks: int) -> None:
+    """The coroutine ends at its first step: no Deferred is made."""
+    world.tell()
+    with pytest.raises(StopIteration) as ended:
+        world.replicas.append_records([(T, record()), (U, record())], acks, 1000).send(None)
+    assert codes(ended.value.value) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_other_acks_are_refused(world: World) -> None:
+    """Nothing is appended."""
+    world.tell()
+    assert codes(world.append(T, acks=2)[0]) == [ErrorCode.INVALID_REQUIRED_ACKS]
+    assert world.append(T)[0][0].first_offset == 0  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_an_append_is_answered_when_its_flush_is_done(world: World, acks: int) -> None:
+    """It is in the log before, but nobody sees it."""
+    world.tell(properties=FLUSHED)
+    world.tell(U)
+    answers = world.append(T, U, acks=acks)
+    partition = world.replicas.partition(T)
+    assert not answers and partition.leader_log().log_end_offset == 1
+    assert partition.readable_end(Bound.HIGH_WATERMARK) == 0 < partition.readable_end(Bound.LOG_END)
+    world.finish_one()
+    assert codes(answers[0]) == [0, 0] and partition.high_watermark == 1
+
+
+def test_an_append_behind_a_flush_waits_for_the_high_watermark_with_all_acks_only(world: World) -> None:
+    """The topic no longer asks for flushes, but one is under way: what follows it is not committed yet."""
+    world.tell(properties=FLUSHED)
+    first = world.append(T)
+    world.tell()
+    assert codes(world.append(T, acks=1)[0]) == [1]
+    behind = world.append(T)
+    assert not first and not behind and world.purgatory.count == 1
+    world.finish_one()
+    assert codes(first[0]) == [0] and codes(behind[0]) == [2] and world.purgatory.count == 0
+
+
+def test_waiting_for_the_high_watermark_ends_with_the_timeout_or_the_leadership(world: World) -> None:
+    world.tell(properties=FLUSHED)
+    world.append(T)
+    world.tell()
+    late = world.append(T)
+    world.clock.advance(1)
+    assert codes(late[0]) == [ErrorCode.REQUEST_TIMED_OUT]
+    moved = world.append(T)
+    assert world.replicas.stop_replica(T, -1, delete=False) == ErrorCode.NONE
+    assert codes(moved[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_disk_that_fails_in_a_flush_takes_back_what_it_had_taken(world: World) -> None:
+    """Also of a partition without flushes in the same directory."""
+    world.tell(properties=FLUSHED)
+    world.tell(U)
+    answers = world.append(U, T)
+    world.finish_one(OSError("the disk is gone"))
+    assert codes(answers[0]) == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    assert world.replicas.partition(T).role is Role.OFFLINE
+    assert world.tell(leader_epoch=1) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_batch_to_take_apart_is_appended_after_the_others(world: World) -> None:
+    """Small ones at once."""
+    world.tell(properties={"compression.type": "gzip"})
+    world.tell(U)
+    assert codes(world.append(T, U, T)[0]) == [0, 0, 1]
+
+
+def test_the_controller_makes_leaders_and_followers(world: World) -> None:
+    """An older leader epoch changes nothing; a follower's log stays."""
+    assert world.tell(leader_epoch=3) == ErrorCode.NONE
+    partition = world.replicas.partition(T)
+    assert partition.role is Role.LEADER
+    assert world.tell(leader_epoch=2, leader=1) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert world.tell(leader_epoch=4, leader=1) == ErrorCode.NONE
+    assert partition.role is Role.FOLLOWER and partition.log is world.logs.get(T)
+    assert codes(world.append(T)[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_more_than_one_replica_is_refused_for_now(world: World) -> None:
+    assert world.tell(replicas=[0, 1]) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert world.replicas.partition(T).role is Role.REFUSED
+    assert world.tell(leader_epoch=1) == ErrorCode.NONE
+    assert world.replicas.partition(T).role is Role.LEADER
+
+
+def test_a_stopped_replica_is_hosted_no_more(world: World) -> None:
+    world.tell(leader_epoch=3)
+    partition = world.replicas.partition(T)
+    assert world.replicas.stop_replica(T, 2, delete=True) == ErrorCode.FENCED_LEADER_EPOCH
+    assert world.replicas.stop_replica(T, 3, delete=True) == ErrorCode.NONE
+    assert partition.role is Role.STOPPED and T not in world.replicas.partitions and world.logs.get(T) is None

@@ -1,0 +1,112 @@
+"""What a partition may become, and what it answers meanwhile; no log on disk."""
+
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.replica.partition import TRANSITIONS, IllegalRoleChange, LeaderAndIsrPartitionState, Partition, Role
+from kafka_zk.storage.types import TopicPartition
+
+US, OTHER = 0, 1
+REFUSALS = {Role.REFUSED: ErrorCode.INVALID_CONFIG, Role.OFFLINE: ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def told(leader: int = US, isr: tuple[int, ...] = (US,), leader_epoch: int = 3) -> LeaderAndIsrPartitionState:
+    return LeaderAndIsrPartitionState(leader, leader_epoch, 1, 0, isr, isr)
+
+
+def partition_with_log(state: LeaderAndIsrPartitionState | None = None, end_offset: int = 0) -> Partition:
+    partition = Partition(US, TopicPartition("t", 0))
+    log: Any = SimpleNamespace(
+        log_end_offset=end_offset, recovery_point=0, config=SimpleNamespace(min_insync_replicas=1)
+    )
+    partition.log = log
+    if state is not None:
+        partition.take_state(state)
+        partition.become(None)
+    return partition
+
+
+def refusal_of(partition: Partition, epoch: int = -1) -> ErrorCode:
+    with pytest.raises(ApiError) as raised:
+        partition.leader_log(epoch)
+    return raised.value.code
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(Role, Role)))
+def test_a_role_changes_as_the_table_says(before: Role, after: Role) -> None:
+    """Anything else raises, and changes nothing."""
+    partition = partition_with_log()
+    partition.role, partition.refusal = before, REFUSALS.get(before)
+    if before in TRANSITIONS[after]:
+        partition.change_role(after, REFUSALS.get(after))
+        assert (partition.role, partition.refusal) == (after, REFUSALS.get(after))
+    else:
+        with pytest.raises(IllegalRoleChange):
+            partition.change_role(after, REFUSALS.get(after))
+        assert (partition.role, partition.refusal) == (before, REFUSALS.get(before))
+
+
+def test_nothing_leads_out_of_a_failed_directory_or_a_stopped_replica() -> None:
+    """Only a restart finds the log again."""
+    assert {role for role, before in TRANSITIONS.items() if Role.OFFLINE in before} == {Role.OFFLINE}
+    assert not any(Role.STOPPED in before for before in TRANSITIONS.values())
+
+
+def test_a_follower_refers_clients_to_the_leader() -> None:
+    """It has a log, which only its leader's answers will be appended to."""
+    partition = partition_with_log(told(leader=OTHER, isr=(US, OTHER)))
+    assert partition.role is Role.FOLLOWER
+    assert refusal_of(partition) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    partition.take_state(told(isr=(US, OTHER), leader_epoch=4))
+    partition.become(None)
+    assert partition.leader_log() is partition.log
+
+
+def test_a_leader_fences_clients_by_epoch() -> None:
+    """KIP-320: an older epoch is fenced, a newer one not known yet."""
+    partition = partition_with_log(told(leader_epoch=3))
+    assert partition.leader_log(3) is partition.leader_log(-1) is partition.log
+    assert refusal_of(partition, 2) == ErrorCode.FENCED_LEADER_EPOCH
+    assert refusal_of(partition, 4) == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("role", REFUSALS)
+def test_a_partition_that_cannot_be_served_says_why(role: Role) -> None:
+    """Before anything about epochs."""
+    partition = partition_with_log(told())
+    partition.become(REFUSALS[role])
+    assert partition.role is role
+    assert refusal_of(partition, 2) == REFUSALS[role]
+
+
+def test_what_is_being_flushed_is_not_committed() -> None:
+    """The high watermark stays where the first of the flushes under way began."""
+    partition = partition_with_log(told(), end_offset=5)
+    assert partition.high_watermark == 5 and not partition.commits_later
+    partition.flush_begins(3)
+    partition.flush_begins(4)
+    assert (partition.high_watermark, partition.commits_later) == (3, True)
+    assert partition.has_committed(2) and not partition.has_committed(3)
+    partition.flush_ended()
+    partition.flush_ended()
+    assert (partition.high_watermark, partition.commits_later) == (5, False)
+    assert partition.has_committed(4)
+
+
+def test_an_append_is_not_acknowledged_by_too_few_replicas_or_by_a_former_leader() -> None:
+    """Source: Partition.checkEnoughReplicasReachOffset@3.9."""
+    partition = partition_with_log(told(), end_offset=5)
+    assert partition.log is not None
+    partition.log.config.min_insync_replicas = 2  # type: ignore[misc]
+    with pytest.raises(ApiError) as raised:
+        partition.has_committed(4)
+    assert raised.value.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    partition.take_state(told(leader=OTHER))
+    partition.become(None)
+    with pytest.raises(ApiError) as raised:
+        partition.has_committed(4)
+    assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER

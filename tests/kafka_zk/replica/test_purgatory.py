@@ -1,0 +1,88 @@
+"""Waiting requests complete exactly once."""
+
+import pytest
+from twisted.internet.task import Clock
+
+from kafka_zk.replica.purgatory import Purgatory
+
+
+def test_a_request_completes_when_its_condition_holds_at_a_check() -> None:
+    """A check of one of its keys looks at the condition; others do not."""
+    clock = Clock()
+    purgatory = Purgatory(clock)
+    ready = False
+    waiting = purgatory.wait(["a", "b"], lambda: ready, 1000)
+    ready = True
+    purgatory.check("c")
+    assert not waiting.called
+    purgatory.check("b")
+    assert waiting.result is True
+    assert purgatory.count == 0
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_request_expires_with_false() -> None:
+    """After the timeout nothing of it is left."""
+    clock = Clock()
+    purgatory = Purgatory(clock)
+    waiting = purgatory.wait(["a"], lambda: False, 1000)
+    clock.advance(0.999)
+    assert not waiting.called
+    clock.advance(0.001)
+    assert waiting.result is False
+    purgatory.check("a")
+    assert purgatory.count == 0
+
+
+def test_a_completion_that_checks_again_completes_nothing_twice() -> None:
+    """What a woken request does may check the same key."""
+    purgatory = Purgatory(Clock())
+    woken: list[str] = []
+
+    def wake(name: str) -> None:
+        woken.append(name)
+        purgatory.check("k")
+
+    for name in ("one", "two"):
+        purgatory.wait(["k"], lambda: True, 10).addCallback(lambda _, name=name: wake(name))
+    purgatory.check("k")
+    assert sorted(woken) == ["one", "two"]
+
+
+def test_abandoning_answers_everybody() -> None:
+    """A stopping broker leaves nobody waiting."""
+    purgatory = Purgatory(Clock())
+    waiting = [purgatory.wait([key], lambda: False, 10) for key in ("a", "b")]
+    purgatory.abandon_all()
+    assert [deferred.result for deferred in waiting] == [False, False]
+
+
+def test_a_chain_of_requests_that_complete_each_other_does_not_deepen_the_stack() -> None:
+    """Each answer lets its connection go on with an append that completes the next one's fetch."""
+    purgatory = Purgatory(Clock())
+    answered: list[int] = []
+
+    def go_on(_: bool, number: int) -> None:
+        answered.append(number)
+        purgatory.check(number + 1)
+
+    for number in range(2000):
+        purgatory.wait([number], lambda: True, 1000).addCallback(go_on, number)
+    purgatory.check(0)
+    assert answered == list(range(2000))
+    assert purgatory.count == 0
+
+
+def test_a_condition_that_fails_leaves_the_others_to_later_checks() -> None:
+    """It is a bug that its caller hears of; nobody else waits for ever because of it."""
+    purgatory = Purgatory(Clock())
+
+    def fail() -> bool:
+        raise ZeroDivisionError
+
+    purgatory.wait(["bad"], fail, 1000)
+    good = purgatory.wait(["good"], lambda: True, 1000)
+    with pytest.raises(ZeroDivisionError):
+        purgatory.check("bad")
+    purgatory.check("good")
+    assert good.called

@@ -1,0 +1,28 @@
+"""A judge for ``sticky``: goes through all assignments of a small group, knowing nothing of how it is done."""
+
+from __future__ import annotations
+
+from kafka_zk.rebalance.assignment import GroupSnapshot
+
+
+def least_squares_and_moves(snapshot: GroupSnapshot) -> tuple[int, int]:
+    """The smallest sum of squared counts there is, and the smallest number of moves among the assignments with it.
+
+    Partition by partition, what is known of those before is for each tuple of counts the smallest number of moves that
+    leads to it. The sum of squares is smallest if and only if no thread can pass a partition on, directly or by a
+    chain, to one that has at least two fewer.
+    """
+    threads = sorted({thread for readers in snapshot.threads.values() for thread in readers})
+    moves_of = {(0,) * len(threads): 0}
+    for topic, readers in snapshot.threads.items():
+        for number in snapshot.partitions[topic]:
+            before = snapshot.previous.get((topic, number))
+            following: dict[tuple[int, ...], int] = {}
+            for counts, moves in moves_of.items():
+                for reader in readers:
+                    place = threads.index(reader)
+                    grown = (*counts[:place], counts[place] + 1, *counts[place + 1 :])
+                    cost = moves + (reader != before)
+                    following[grown] = min(cost, following.get(grown, cost))
+            moves_of = following
+    return min((sum(count * count for count in counts), moves) for counts, moves in moves_of.items())

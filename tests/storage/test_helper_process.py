@@ -1,0 +1,108 @@
+"""A helper process and its works: results, errors, open files, its end; a crash is the caller's to hear."""
+
+import os
+from pickle import PickleBuffer
+
+import pytest
+
+from kafka_zk.storage.batch_work import ConformWork, DownConvertWork, UpConvertWork
+from kafka_zk.storage.conversion import down_convert, up_convert
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.helper_process import DONE, FAILED, Helper
+from kafka_zk.storage.legacy_message_set import LegacyMessage, write_message_set
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.record_batch import MAX_UNCOMPRESSED_BYTES
+from kafka_zk.storage.timestamp_search import SearchWork
+from kafka_zk.storage.types import TimestampOffset
+
+from .helpers import T0, append, batch, new_log
+
+DEADLINE_S = 30
+
+
+@pytest.fixture
+def helper():
+    made = Helper(memory_limit_bytes=1 << 30, niceness=1)
+    yield made
+    made.end()
+
+
+def done(helper, work, descriptor=-1):
+    helper.begin(work, descriptor)
+    kind, content = helper.receive()
+    assert kind == DONE
+    return content
+
+
+def test_works_on_bytes_give_what_they_give_here(helper):
+    """Big ones too; None stands for the batch that was sent."""
+    sent = batch(3, value=os.urandom(500_000))
+    view = memoryview(b"frame" + sent)[5:]
+    config = LogConfig(compression_type="gzip", max_message_bytes=10_000_000)
+    assert done(helper, ConformWork(PickleBuffer(view), config, T0)) == batch(
+        3, value=sent[-500_001:-1], compression="gzip"
+    )
+    assert done(helper, ConformWork(PickleBuffer(sent), LogConfig(compression_type="uncompressed"), T0)) is None
+    messages = write_message_set([LegacyMessage(0, 1, T0, False, b"k", b"v")] * 3, 1)
+    assert done(helper, UpConvertWork(PickleBuffer(messages + messages[:20]), None)) == up_convert(messages)
+    assert done(helper, UpConvertWork(PickleBuffer(messages[:20]), None)) == b""
+
+
+def test_works_on_a_file_read_it_by_its_descriptor(helper, tmp_path):
+    """Its name may be gone."""
+    log = new_log(tmp_path)
+    data = batch(3, timestamps=[T0, T0 + 5, T0 + 9])
+    append(log, data)
+    segment = log.active_segment
+    with open(segment.path, "rb") as file:
+        os.unlink(segment.path)
+        found = done(helper, SearchWork(0, len(data), T0 + 5, 0), file.fileno())
+        assert found == TimestampOffset(T0 + 5, 1, 0)
+        assert done(helper, DownConvertWork(0, len(data), 1, 0), file.fileno()) == down_convert(bytes(data), 1)
+        helper.begin(DownConvertWork(0, len(data) + 1, 1, 0), file.fileno())
+        kind, error = helper.receive()
+    assert kind == FAILED and isinstance(error, CorruptRecord)
+
+
+def test_what_a_work_raises_comes_back(helper, tmp_path):
+    """What is wrong with a batch, and what the disk said; the helper goes on."""
+    helper.begin(UpConvertWork(PickleBuffer(bytes(40)), None))
+    kind, error = helper.receive()
+    assert kind == FAILED and isinstance(error, CorruptRecord)
+    with open(tmp_path / "f", "wb") as file:
+        helper.begin(SearchWork(0, 100, 0, 0), file.fileno())
+        kind, error = helper.receive()
+    assert kind == FAILED and isinstance(error, OSError)
+    messages = write_message_set([LegacyMessage(0, 1, T0, False, b"k", b"v")], 1)
+    assert done(helper, UpConvertWork(PickleBuffer(messages), None)) == up_convert(messages)
+
+
+def test_a_helper_has_a_bound_on_its_memory():
+    """Who needs more is refused, and the next one served."""
+    small = Helper(memory_limit_bytes=180 * 1024 * 1024)
+    try:
+        sent = batch(1, value=bytes(MAX_UNCOMPRESSED_BYTES - 1000), compression="gzip")
+        small.begin(ConformWork(PickleBuffer(sent), LogConfig(compression_type="lz4"), T0))
+        kind, error = small.receive()
+        assert kind == FAILED and isinstance(error, InvalidRecord)
+        assert done(small, ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompressed"), T0)) is None
+    finally:
+        small.end()
+
+
+def test_a_helper_ends_with_its_broker():
+    """The socket between them is closed, however the broker ended."""
+    helper = Helper()
+    helper.connection.close()
+    assert helper.process.wait(DEADLINE_S) == 0
+
+
+def test_the_end_of_a_helper_is_noticed():
+    helper = Helper()
+    helper.process.kill()
+    helper.process.wait()
+    assert not helper.is_alive
+    with pytest.raises((EOFError, ConnectionError)):
+        helper.begin(SearchWork(0, 0, 0, 0))
+        helper.receive()
+    helper.end()

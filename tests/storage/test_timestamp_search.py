@@ -1,0 +1,108 @@
+"""Lookups by time with bounds: little at once, the rest as work, and where that ends an offset that misses nothing."""
+
+import pytest
+from crc32c import crc32c
+
+from kafka_zk.storage.errors import InvalidRecord
+from kafka_zk.storage.timestamp_search import AT_MOST, AT_ONCE, Beyond, SearchBounds, SearchWork, search_here
+from kafka_zk.storage.types import TimestampOffset
+
+from .helpers import T0, append, batch, new_log
+
+
+def lying(count, **content):
+    """A batch whose header claims a newer record than it has."""
+    data = batch(count, **content)
+    data[35:43] = (T0 + 99).to_bytes(8, "big")
+    return with_crc(data)
+
+
+def with_crc(data):
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    return data
+
+
+@pytest.fixture
+def log(tmp_path):
+    made = new_log(tmp_path)
+    for _ in range(5):
+        append(made, lying(10))
+    append(made, batch(2, timestamps=[T0, T0 + 99]))
+    return made
+
+
+def search(log, bounds, start_offset=0):
+    segment = log.active_segment
+    return SearchWork(0, segment.size_bytes, T0 + 99, start_offset).within(bounds, segment.fileno())
+
+
+def test_within_its_bounds_a_search_finds_the_record(log):
+    assert search(log, AT_ONCE) == TimestampOffset(T0 + 99, 51, 0)
+    assert log.offset_for_timestamp(T0 + 99) == TimestampOffset(T0 + 99, 51, 0)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "offset"),
+    [
+        (SearchBounds(3, 1000, 10_000), 30),
+        (SearchBounds(100, 25, 10_000), 20),
+        (SearchBounds(100, 1000, 300), 10),
+        (SearchBounds(100, 5, 10_000), 0),
+    ],
+)
+def test_where_bounds_end_the_answer_is_the_first_offset_that_was_not_looked_at(log, bounds, offset):
+    """Of headers, of records, of bytes."""
+    found = search(log, bounds)
+    assert isinstance(found, Beyond)
+    assert found.answer == TimestampOffset(T0 + 99, offset, 0)
+    rest = search(log, AT_MOST)
+    assert (
+        SearchWork(found.position, 10**6, 0, 0)
+        ._replace(end=log.size_bytes, timestamp_ms=T0 + 99)
+        .run_on(log.active_segment.fileno())
+        == rest
+    )
+
+
+def test_an_answer_of_the_bounds_is_not_before_the_logs_start(log):
+    log.increment_log_start_offset(15)
+    found = search(log, SearchBounds(100, 5, 10_000), 15)
+    assert isinstance(found, Beyond) and found.answer.offset == 15
+
+
+def test_compressed_bytes_count_uncompressed(tmp_path):
+    log = new_log(tmp_path)
+    append(log, lying(10, value=bytes(1000), compression="gzip"))
+    assert isinstance(search(log, SearchBounds(9, 99, 9_000)), Beyond)
+    assert search(log, SearchBounds(9, 99, 12_000)) is None
+
+
+def test_what_takes_long_is_offered_as_work(log):
+    """And its answer is taken."""
+    for _ in range(AT_ONCE.record_count // 100 + 1):
+        append(log, lying(100))
+    steps = log.timestamp_search(T0 + 100)
+    assert next(steps) is None  # a pause behind the only segment, whose header says that there is nothing
+    with pytest.raises(StopIteration):
+        next(steps)
+    append(log, lying(AT_ONCE.record_count + 1))
+    log.increment_log_start_offset(52)
+    segment, work = next(log.timestamp_search(T0 + 99))
+    assert segment is log.active_segment and work.start_offset == 52
+    assert search_here(log.timestamp_search(T0 + 99)) is None
+    steps = log.timestamp_search(T0 + 99)
+    next(steps)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(Beyond(0, TimestampOffset(1, 2, 3)))
+    assert stop.value.value == TimestampOffset(1, 2, 3)
+
+
+def test_a_malformed_batch_is_told(tmp_path):
+    """As a consumer would find it."""
+    log = new_log(tmp_path)
+    data = lying(2)
+    data[-1] = 0x7F
+    data[61] = 0x7F
+    append(log, with_crc(data))
+    with pytest.raises(InvalidRecord):
+        log.offset_for_timestamp(T0 + 99)
