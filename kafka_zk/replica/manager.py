@@ -125,7 +125,8 @@ class ReplicaManager:
                     turns = Turns(self._clock, goes_on=True)
                 result = self._conform_and_append(topic_partition, records, needed, required_acks, timeout_ms, turns)
             except APPEND_ERRORS as error:
-                result = error
+                # Its traceback refers to this frame: the records would stay until the collector comes.
+                result = error.with_traceback(None)
             if not isinstance(result, _SETTLED):
                 waits = True
             begun.append(result)

@@ -1,6 +1,9 @@
 """The replica manager with real logs, without handlers and sockets."""
 
+import gc
 import uuid
+import weakref
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +108,22 @@ def test_other_acks_are_refused(world: World) -> None:
     world.tell()
     assert codes(world.append(T, acks=2)[0]) == [ErrorCode.INVALID_REQUIRED_ACKS]
     assert world.append(T)[0][0].first_offset == 0  # type: ignore[union-attr]
+
+
+def test_records_that_are_refused_are_free_without_the_collector(world: World) -> None:
+    """Twenty batches of 50 MB would be there until it comes."""
+    world.tell()
+    buffer = array("B", bytes(100))
+    gc.disable()
+    try:
+        answers: list[list[AppendResult]] = []
+        ensureDeferred(world.replicas.append_records([(T, memoryview(buffer))], 1, 1000)).addCallback(answers.append)
+        assert codes(answers.pop()) == [ErrorCode.CORRUPT_MESSAGE]
+        freed = weakref.ref(buffer)
+        del buffer
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
