@@ -30,8 +30,8 @@ from kafka_zk.group.requests import (
     RebalanceBegan,
     Reply,
     StaticMemberStored,
-    StoreGroup,
     Stored,
+    StoreGroup,
     SyncGroup,
     SyncResult,
 )
@@ -347,10 +347,7 @@ class Group:
             request.can_skip_assignment,
         )
         self._fence(old)
-        if old_member_id in self._awaited_syncs:
-            self._awaited_syncs.remove(old_member_id)
-            self._awaited_syncs.add(request.new_member_id)
-        member = self.members.rename_static(instance_id, request.new_member_id)
+        member = self._rename_static(instance_id, request.new_member_id)
         self._update(member, request, reply)
         self._expect(member, member.session_timeout_ms, now)
         reason = f"static member {instance_id} came back"
@@ -361,6 +358,13 @@ class Group:
                 self._store({other.member_id: other.assignment for other in self.members}, then)
             else:
                 self._prepare_rebalance(f"{reason} with other protocols", now)
+
+    def _rename_static(self, group_instance_id: str, new_member_id: str) -> Member:
+        old_member_id = self.members.static[group_instance_id]
+        if old_member_id in self._awaited_syncs:
+            self._awaited_syncs.remove(old_member_id)
+            self._awaited_syncs.add(new_member_id)
+        return self.members.rename_static(group_instance_id, new_member_id)
 
     def _fence(self, member: Member) -> None:
         if member.joining is not None:
@@ -377,7 +381,7 @@ class Group:
         reply = member.joining
         self.members.set_joining(member, None)
         if error is not ErrorCode.NONE:
-            self.members.rename_static(then.group_instance_id, then.old_member_id)
+            self._rename_static(then.group_instance_id, then.old_member_id)
             self.members.set_protocols(member, then.old_protocols)
             member.session_timeout_ms = then.old_session_timeout_ms
             member.rebalance_timeout_ms = then.old_rebalance_timeout_ms

@@ -1,8 +1,8 @@
 """Keys and values of the records in ``__consumer_offsets``, in Kafka's own formats.
 
 A key begins with its version: 0 and 1 are a committed offset's, 2 is a group's. A value begins with a version of its
-own; no value (a tombstone) removes what the key names. Written are the versions that Kafka 3.9 writes: offsets 3 (1 with
-an expiry time), groups 3. All versions can be read, the flexible version 4 too.
+own; no value (a tombstone) removes what the key names. Written are the versions that Kafka 3.9 writes: offsets 3 (1
+with an expiry time), groups 3. All versions can be read, the flexible version 4 too.
 
 Source: OffsetCommitKey, OffsetCommitValue, GroupMetadataKey, GroupMetadataValue (messages of 3.9),
 GroupMetadataManager.scala@3.9.
