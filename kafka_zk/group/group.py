@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kafka_zk.group.members import Member, Members
 from kafka_zk.group.offsets import GroupOffsets
-from kafka_zk.group.records import GroupMetadataValue, StoredMember
+from kafka_zk.group.records import GroupMetadataValue
 from kafka_zk.group.requests import (
     UNKNOWN_MEMBER_ID,
     AnswerJoin,
@@ -97,10 +97,7 @@ class Group:
         group.generation_id = value.generation_id
         group.protocol_type = value.protocol_type or None
         group.protocol_name = value.protocol_name
-        for stored in value.members:
-            group.members.add(_loaded_member(stored, value.protocol_name or ""))
-        if value.leader is not None and value.leader in group.members:
-            group.members.leader = value.leader
+        group.members.load(value)
         group.subscribed_topics = group._subscribed_topics()
         for member in group.members:
             group._expect(member, member.session_timeout_ms, now)
@@ -289,16 +286,9 @@ class Group:
         if self.state is _PREPARING and self.generation_id == 0:
             self._new_member_came = True
         member = Member(
-            member_id,
-            request.group_instance_id,
-            request.client_id,
-            request.client_host,
-            request.session_timeout_ms,
-            request.rebalance_timeout_ms,
-            request.protocols,
-            joining=reply,
-            is_new=True,
-        )
+            member_id, request.group_instance_id, request.client_id, request.client_host,
+            request.session_timeout_ms, request.rebalance_timeout_ms, request.protocols, joining=reply, is_new=True,
+        )  # fmt: skip
         self.members.add(member)
         self._expect(member, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
         self._rebalance_if_possible(f"new member {member_id}: {request.reason or 'no reason given'}", now)
@@ -336,16 +326,9 @@ class Group:
         previous_leader = self.members.leader or ""
         old = self.members[old_member_id]
         then = StaticMemberStored(
-            self.generation_id,
-            instance_id,
-            old_member_id,
-            request.new_member_id,
-            old.protocols,
-            old.session_timeout_ms,
-            old.rebalance_timeout_ms,
-            previous_leader,
-            request.can_skip_assignment,
-        )
+            self.generation_id, instance_id, old_member_id, request.new_member_id, old.protocols,
+            old.session_timeout_ms, old.rebalance_timeout_ms, previous_leader, request.can_skip_assignment,
+        )  # fmt: skip
         self._fence(old)
         member = self._rename_static(instance_id, request.new_member_id)
         self._update(member, request, reply)
@@ -398,16 +381,13 @@ class Group:
         self, member: Member, with_members: bool, *, leader: str | None = None, skip_assignment: bool = False
     ) -> JoinResult:
         assert self.protocol_name is not None
+        if leader is None:
+            leader = self.members.leader or ""
+        members = self.members.joined(self.protocol_name) if with_members else ()
         return JoinResult(
-            ErrorCode.NONE,
-            member.member_id,
-            self.generation_id,
-            self.protocol_type,
-            self.protocol_name,
-            (self.members.leader or "") if leader is None else leader,
-            skip_assignment,
-            self.members.joined(self.protocol_name) if with_members else (),
-        )
+            ErrorCode.NONE, member.member_id, self.generation_id, self.protocol_type, self.protocol_name,
+            leader, skip_assignment, members,
+        )  # fmt: skip
 
     def _refuse_join(self, reply: Reply, member_id: str, error: ErrorCode) -> None:
         self._effects.append(AnswerJoin(reply, JoinResult(error, member_id)))
@@ -533,10 +513,8 @@ class Group:
 
     def _agrees(self, request: SyncGroup) -> bool:
         """A client that names protocol type and name (version 5) means the group's."""
-        return request.protocol_type in (None, self.protocol_type) and request.protocol_name in (
-            None,
-            self.protocol_name,
-        )
+        has_type = request.protocol_type in (None, self.protocol_type)
+        return has_type and request.protocol_name in (None, self.protocol_name)
 
     # Members.
 
@@ -600,28 +578,11 @@ class Group:
 
     def value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
         """The group as it is stored."""
-        name = self.protocol_name
-        members = tuple(
-            StoredMember(
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                member.rebalance_timeout_ms,
-                member.session_timeout_ms,
-                member.metadata(name) if name is not None else b"",
-                assignments[member.member_id],
-            )
-            for member in self.members
-        )
+        members = self.members.stored(self.protocol_name, assignments)
         return GroupMetadataValue(
-            self.protocol_type or "",
-            self.generation_id,
-            name,
-            self.members.leader,
-            self.state_timestamp_ms,
-            members,
-        )
+            self.protocol_type or "", self.generation_id, self.protocol_name, self.members.leader,
+            self.state_timestamp_ms, members,
+        )  # fmt: skip
 
     def _wake_at(self, deadline_ms: int) -> None:
         if self.earliest_deadline_ms is None or deadline_ms < self.earliest_deadline_ms:
@@ -639,16 +600,3 @@ class Group:
     def _take_effects(self) -> list[Effect]:
         effects, self._effects = self._effects, []
         return effects
-
-
-def _loaded_member(stored: StoredMember, protocol_name: str) -> Member:
-    return Member(
-        stored.member_id,
-        stored.group_instance_id,
-        stored.client_id,
-        stored.client_host,
-        stored.session_timeout_ms,
-        stored.rebalance_timeout_ms,
-        ((protocol_name, stored.subscription),),
-        assignment=stored.assignment,
-    )

@@ -4,9 +4,10 @@ Source: MemberMetadata.scala, GroupMetadata.scala@3.9.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kafka_zk.group.records import GroupMetadataValue, StoredMember
 from kafka_zk.group.requests import JoinedMember, Protocols, Reply
 
 
@@ -179,3 +180,31 @@ class Members:
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name))
             for member in self._members.values()
         )
+
+    def stored(self, protocol_name: str | None, assignments: Mapping[str, bytes]) -> tuple[StoredMember, ...]:
+        """All members as they are stored, with these assignments by member id."""
+        return tuple(
+            StoredMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(protocol_name) if protocol_name is not None else b"",
+                assignments[member.member_id],
+            )
+            for member in self._members.values()
+        )
+
+    def load(self, value: GroupMetadataValue) -> None:
+        """Add the members of a stored group; each supports the group's protocol."""
+        for stored in value.members:
+            protocols = ((value.protocol_name or "", stored.subscription),)
+            member = Member(
+                stored.member_id, stored.group_instance_id, stored.client_id, stored.client_host,
+                stored.session_timeout_ms, stored.rebalance_timeout_ms, protocols, stored.assignment,
+            )  # fmt: skip
+            self.add(member)
+        if value.leader is not None and value.leader in self._members:
+            self.leader = value.leader
