@@ -558,12 +558,10 @@ class Group:
         self._wake_at(member.deadline_ms)
 
     def _subscribed_topics(self) -> frozenset[str] | None:
-        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        if not self.is_consumer_group:
             return None
         name = self.protocol_name
-        if name is None:
-            return frozenset()
-        return subscribed_topics(member.metadata(name) for member in self.members)
+        return subscribed_topics(member.metadata(name) for member in self.members if name is not None)
 
     # The machine.
 
@@ -585,8 +583,7 @@ class Group:
         )  # fmt: skip
 
     def _wake_at(self, deadline_ms: int) -> None:
-        if self.earliest_deadline_ms is None or deadline_ms < self.earliest_deadline_ms:
-            self.earliest_deadline_ms = deadline_ms
+        self.earliest_deadline_ms = min(deadline_ms, self.earliest_deadline_ms or deadline_ms)
 
     def _deadlines(self) -> list[int]:
         deadlines = [member.deadline_ms for member in self.members if member.deadline_ms is not None]
