@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from kafka_zk.registry.client import Delete, Operation, RegistryClient, SessionState, ZnodeStat
 from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, NodeExists, NoNode
-from kafka_zk.registry.session import Clock, Signal
+from kafka_zk.registry.session import Signal
+from kafka_zk.system.clock import Timers
 
 GRACE_MS = 1000
 
@@ -31,7 +32,7 @@ class Holder(NamedTuple):
 
 async def outwait_ghost(
     client: RegistryClient,
-    clock: Clock,
+    clock: Timers,
     path: str,
     try_register: Callable[[], Awaitable[int | Holder]],
     refusal: Callable[[Holder], Exception],

@@ -8,18 +8,11 @@ from twisted.logger import Logger
 
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.errors import ConnectionLoss, SessionLost
+from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
 
 _log = Logger()
-
-
-class Clock(Protocol):
-    """Time as a Twisted reactor (or ``task.Clock``) has it."""
-
-    def seconds(self) -> float: ...
-
-    def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any: ...
 
 
 class _Sessions(Protocol):
@@ -71,7 +64,7 @@ def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionStat
 class Signal:
     """One thing to wait for, with a deadline: ``set`` ends the wait early; setting it twice does no harm."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Timers) -> None:
         self._clock = clock
         self._waiting: Deferred[None] = Deferred()
 

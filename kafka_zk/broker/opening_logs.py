@@ -4,18 +4,17 @@ After a crash this may take minutes. The broker is not registered yet, but its s
 """
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 
 from kafka_zk.network.slices import after
 from kafka_zk.registry.config import ConfigRegistry
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.storage.findings import Finding
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_start import HELPER_POLL_S, StartProgress, StartReport
+from kafka_zk.system.clock import Timers, monotonic_s
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +41,11 @@ async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[s
 
 
 async def open_logs(
-    clock: Clock,
+    clock: Timers,
     logs: LogManager,
     topic_configs: Mapping[str, Mapping[str, str]],
     is_stopping: Callable[[], bool],
-    monotonic: Callable[[], float] = time.monotonic,
+    monotonic: Callable[[], float] = monotonic_s,
 ) -> StartReport:
     """Start the log manager; progress and findings go to the log.
 

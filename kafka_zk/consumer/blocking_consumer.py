@@ -16,7 +16,7 @@ from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
 from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
-from kafka_zk.rebalance.events import Observe, ignore
+from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.storage.types import TopicPartition
 
 P = ParamSpec("P")

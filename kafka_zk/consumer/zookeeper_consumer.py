@@ -27,11 +27,11 @@ from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.consumer.zookeeper_delivery import CallListener, GroupDelivery
 from kafka_zk.network.client import connect
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.rebalance.events import Observe, ignore
 from kafka_zk.rebalance.topic_filter import normalized, topic_filter
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
 from kafka_zk.storage.types import TopicPartition

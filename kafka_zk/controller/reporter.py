@@ -1,18 +1,18 @@
 """Tells observers and the log what the controller did, many partitions in one line."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_zk.controller import events
 from kafka_zk.controller.context import LeadershipInfo, Replica
 from kafka_zk.controller.control_requests import Answer, ControlRequest
 from kafka_zk.controller.effects import Refused
-from kafka_zk.controller.events import ControllerEvent, Observe
+from kafka_zk.controller.events import ControllerEvent
 from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.events import wall_clock_ms
+from kafka_zk.registry.events import EventSource
 from kafka_zk.storage.types import TopicPartition
 
 logger = logging.getLogger("kafka_zk.controller")
@@ -21,13 +21,12 @@ NAMED_COUNT = 5
 """So many partitions are named in a line of the log, the others are counted."""
 
 
-class Reporter:
+class ControllerReporter:
     """One per controller; ``cause`` is the event that is being processed."""
 
-    def __init__(self, actor: str, observe: Observe, now_ms: Callable[[], int] = wall_clock_ms) -> None:
-        self._actor = actor
-        self._observe = observe
-        self._now_ms = now_ms
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+        self._actor = source.actor
         self._known_errors: dict[tuple[int, str, TopicPartition | None], int] = {}
         self._unreachable: set[int] = set()
         self._refused: dict[tuple[TopicPartition, str], str] = {}  # partition and target -> the reason that was told
@@ -35,7 +34,7 @@ class Reporter:
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
         """Tell the observer; ``fields`` are those that ``kind`` has beyond its base."""
-        self._observe(kind(self._now_ms(), self._actor, self.cause if cause is None else cause, zxid, *fields))
+        self._source.emit(kind, *fields, cause=self.cause if cause is None else cause, zxid=zxid)
 
     def info(self, text: str, *arguments: object) -> None:
         logger.info(f"[{self._actor}] {text}", *arguments)

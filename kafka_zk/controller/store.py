@@ -31,11 +31,11 @@ from kafka_zk.registry.errors import (
 )
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.pipeline import found
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.znodes import admin, config, isr, topics
 from kafka_zk.registry.znodes.config import EntityConfig
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
 Result = str | ZnodeStat | None
@@ -61,7 +61,7 @@ class ControllerStore:
     """ZooKeeper as the active controller uses it. ``close`` ends it: whatever waits or comes raises ControllerMoved."""
 
     def __init__(
-        self, client: RegistryClient, clock: Clock, registry: ControllerRegistry, epoch_zk_version: int
+        self, client: RegistryClient, clock: Timers, registry: ControllerRegistry, epoch_zk_version: int
     ) -> None:
         self._client = client
         self._clock = clock

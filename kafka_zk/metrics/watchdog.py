@@ -12,7 +12,6 @@ Tests: tests/kafka_zk/metrics/test_watchdog.py, tests/integration/test_frozen_br
 import logging
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -20,6 +19,7 @@ from typing import Any
 
 from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.system.clock import monotonic_s
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Watchdog:
     Attributes: ``long_turn_count`` and ``long_turns_s``: how many long turns there were, and how long together.
     """
 
-    def __init__(self, reactor: Any, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reactor: Any, seconds: Callable[[], float] = monotonic_s) -> None:
         self.long_turn_count = 0
         self.long_turns_s = 0.0
         self._reactor = reactor

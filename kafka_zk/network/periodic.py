@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ class Periodic:
     A task that takes its time (a coroutine) may still run when it is called again.
     """
 
-    def __init__(self, clock: Clock, interval_ms: int, task: Callable[[], object]) -> None:
+    def __init__(self, clock: Timers, interval_ms: int, task: Callable[[], object]) -> None:
         self._clock = clock
         self._interval_s = interval_ms / 1000
         self._task = task

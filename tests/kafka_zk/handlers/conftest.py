@@ -31,6 +31,7 @@ from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.transaction.producer_ids import ProducerIdManager
+from tests.sim.scheduler import VirtualClock
 
 CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 
@@ -205,7 +206,7 @@ def build_harness(folder: Path, **properties: str) -> Harness:
     config, _ = KafkaConfig.from_properties(
         {"zookeeper.connect": "none:1", "broker.id": "0", "log.dirs": str(folder), **keys}
     )
-    clock = Clock()
+    clock = VirtualClock(1_700_000_000_000)
     logs = LogManager(
         config.log_directories, config.topic_defaults, broker_id=0, cluster_id="cluster",
         clock_ms=lambda: 1_700_000_000_000,

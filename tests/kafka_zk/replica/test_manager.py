@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.task import Clock
 
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -23,6 +22,7 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from tests.sim.scheduler import VirtualClock
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 TOPIC_ID = uuid.UUID(int=7)
@@ -33,7 +33,7 @@ class World:
     """A manager whose threads wait until a test lets one go on."""
 
     def __init__(self, folder: Path) -> None:
-        self.clock = Clock()
+        self.clock = VirtualClock(1_700_000_000_000)
         self.waiting: list[tuple[Callable[[], None], Deferred[None]]] = []
         self.logs = LogManager(
             [folder], LogConfig(), broker_id=0, cluster_id="c", clock_ms=lambda: 1_700_000_000_000,
