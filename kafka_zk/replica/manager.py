@@ -158,7 +158,7 @@ class ReplicaManager:
         header = validate_batch(records)
         if header.attributes & 0x10:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not built yet.")
-        now_ms = self._clock.wall_ms()
+        now_ms = self._clock.wall_ns() // 1_000_000
         try:
             info = log.append_as_leader(
                 records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, conforms_to=conforms_to

@@ -1,8 +1,8 @@
 """Events as JSON and back: a line of a trace file. Every class of event has its place here, whoever tells of it.
 
 ``{"event":"Claimed","time_ms":…,"actor":…,"cause":…,"zxid":…,"offsets":{"t-0":5},"tokens":{"t-0":9}}``. A partition is
-written ``topic-partition``, another value with named parts as an object. A key that the class does not have is ignored, so
-that newer traces can be read. Pure.
+written ``topic-partition``, another value with named parts as an object. A key that the class does not have is ignored,
+so that newer traces can be read. Pure.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -31,6 +31,7 @@ class FutureClock(SystemClock):
     def __init__(self, reactor: LocalReactor) -> None:
         super().__init__(reactor)
         self.wall_ms = lambda: YEAR_2033_MS
+        self.wall_ns = lambda: YEAR_2033_MS * 1_000_000
 
 
 class Observed:

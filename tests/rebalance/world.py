@@ -52,6 +52,9 @@ class ProcessClock:
     def wall_ms(self) -> int:
         return int(self._clock.seconds() * 1000)
 
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> DelayedCall:
         def due() -> None:
             if self._held_back is None:

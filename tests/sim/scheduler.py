@@ -28,6 +28,9 @@ class VirtualClock(Clock):
     def wall_ms(self) -> int:
         return self._epoch_ms + int(self.seconds() * 1000)
 
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
 
 class Scheduler:
     """Owns ``clock`` (give it to everything that wants a reactor's time) and ``random``."""
