@@ -4,15 +4,16 @@ Every event has the wall-clock time in ms since the epoch, the actor (who observ
 in a few words, and the zxid of the change that it shows (0 where there is none).
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from twisted.logger import Logger
+
 from kafka_zk.registry.client import EventType, RegistryClient, SessionState
 from kafka_zk.system.clock import wall_ms
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def harmless(observe: Observe) -> Observe:
         try:
             observe(event)
         except Exception:
-            logger.exception("an observer failed at %s", event)
+            _log.failure("an observer failed at {event}", event=event)
 
     return observed
 

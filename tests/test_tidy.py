@@ -121,3 +121,15 @@ def test_the_doors_are_found_however_they_are_imported() -> None:
     imports = "import time\nimport random as r\nfrom os import urandom\nfrom time import gmtime"
     text = f"{imports}\ntime.monotonic()\nr.choice(x)"
     assert sorted(door_calls(ast.parse(text))) == ["os.urandom", "random.choice", "time.monotonic"]
+
+
+
+LOGGING = {"kafka_zk/broker/logs.py", "kafka_zk/broker/log_file.py", "registry/kazoo_common.py", "spark_jobs/session.py"}
+"""Where lines are written, and where a library (kazoo, py4j) logs with Python's ``logging``."""
+
+
+def test_one_logger_type() -> None:
+    """Twisted's: ``broker/logs.py`` makes lines of what it says, with fields."""
+    importing = {name_of(path) for path in modules(*PACKAGES)
+                 if re.search(r"^ *(import logging|from logging )", path.read_text(), re.MULTILINE)}  # fmt: skip
+    assert importing <= LOGGING

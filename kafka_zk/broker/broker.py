@@ -6,7 +6,6 @@ Stop: the reverse; the ZooKeeper session ends last, so that nobody takes the bro
 Source: KafkaServer.startup and shutdown@3.9.
 """
 
-import logging
 import resource
 import socket
 from collections.abc import Awaitable, Callable
@@ -15,6 +14,7 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
 
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
@@ -58,7 +58,7 @@ from kafka_zk.system.randomness import SYSTEM_RANDOM
 from kafka_zk.system.threads import ReactorThreads, RunInThread
 from kafka_zk.transaction.producer_ids import ProducerIdManager
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
 DELETION_INTERVAL_MS = 5_000
@@ -149,7 +149,7 @@ class Broker:
         await self._controller.start()
         self._config_watcher = self._configs.watch_changes(self._config_changed)
         self._start_periodic_work()
-        logger.info("started", extra={"broker_id": self.broker_id, "epoch": self.broker_epoch})
+        _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
 
     async def _identify(self) -> tuple[str, int]:
         """The ids of the cluster and of this broker; both are made if they have to be."""
@@ -313,7 +313,7 @@ class Broker:
             await self._register()
             await self._controller.session_renewed()
             self._config_changed("brokers", DEFAULT_ENTITY)  # a change may have been announced that could not be read
-            logger.warning("registered again with a new session", extra={"epoch": self.broker_epoch})
+            _log.warn("registered again with a new session", epoch=self.broker_epoch)
         except RegistryError as error:
             if not self._stopping and self._client.state is SessionState.CONNECTED:
                 self._on_fatal(f"broker {self.broker_id} cannot register again: {error}")
@@ -369,10 +369,10 @@ class Broker:
         try:
             await self._configs.purge_changes(self._clock.wall_ms())
         except RegistryError as error:
-            logger.info("old configuration changes stay for now: %s", error)
+            _log.info("old configuration changes stay for now: {error}", error=error)
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
-        logger.error("log directory %s failed: %s", directory, error)
+        _log.error("log directory {directory} failed: {error}", directory=directory, error=error)
         self.services.replicas.directory_failed(lost)
         if not self._logs.live_directories:
             self._on_fatal(f"all log directories of broker {self.broker_id} failed, the last: {directory}: {error}")
@@ -384,7 +384,7 @@ class Broker:
         try:
             await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
-            logger.warning("the controller was not told of the failed log directory: %s", told)
+            _log.warn("the controller was not told of the failed log directory: {error}", error=told)
 
     def _run_blocking(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         ensureDeferred(self._finish(self._run_in_thread(work), done))
@@ -416,7 +416,7 @@ class Broker:
         finally:
             await self._client.close()
         if self.broker_epoch >= 0:
-            logger.info("stopped", extra={"broker_id": self.broker_id})
+            _log.info("stopped", broker_id=self.broker_id)
 
     async def _close_logs(self) -> None:
         """In slices, or the session would be lost over thousands of logs. What is still being answered has no log to

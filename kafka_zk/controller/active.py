@@ -6,11 +6,12 @@ it, so nothing of an old reign can leak into a new one.
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
-import logging
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from random import Random
 from typing import Any, Protocol
+
+from twisted.logger import Logger
 
 from kafka_zk.controller import partition_state, replica_state
 from kafka_zk.controller.broker_changes import BrokerChanges
@@ -41,7 +42,7 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Timers
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 RETRY_INTERVAL_S = 10
 """How often partitions without a leader, which could have one, are tried again."""
@@ -135,7 +136,7 @@ class ActiveController:
         try:
             present = await self.store.repeated(lambda: read_features(self._client))
         except InvalidZnode as error:
-            logger.error("left as it is: %s", error)
+            _log.error("left as it is: {error}", error=error)
             return
         kept = present[0].features if present is not None and present[0].status == ENABLED else {}
         operation = write_operation(present, FinalizedFeatures(kept))

@@ -15,13 +15,13 @@ write is refused because another controller was elected, the reign ends at once 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests/kafka_zk/controller/test_loop.py.
 """
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger, LogLevel
 
 from kafka_zk.controller import events
 from kafka_zk.controller.active import ActiveController, Work
@@ -43,7 +43,7 @@ __all__ = ["Controller", "ControllerConfig"]
 
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 ELECTION_BACKOFF_S = 1.0
 """After a failed failover, so that a cluster in which none succeeds does not spin."""
@@ -89,7 +89,8 @@ class Controller:
         self._connect = connect
         self._known_epoch = known_epoch
         self._random = random
-        self._source = EventSource(f"controller-{broker_id}", harmless(observe), clock.wall_ms)
+        self._actor = f"controller-{broker_id}"
+        self._source = EventSource(self._actor, harmless(observe), clock.wall_ms)
         self._reporter = ControllerReporter(self._source)
         self._registry = ControllerRegistry(client, self._source, clock.wall_ms)
         self._reign: ActiveController | None = None
@@ -223,9 +224,11 @@ class Controller:
                     self._end_reign(str(moved))
                 self._put_election()
             except SessionLost as lost:
-                logger.warning("[%s] %s was given up: %s", self._source.actor, event.name, lost)
+                _log.warn("[{actor}] {event} was given up: {error}", actor=self._actor, event=event.name, error=lost)
             except Exception:
-                logger.exception("[%s] %s failed", self._source.actor, event.name)
+                _log.failure(
+                    "[{actor}] {event} failed", level=LogLevel.error, actor=self._actor, event=event.name
+                )
         working, self._working = self._working, None
         if working is not None:
             working.callback(None)
@@ -265,7 +268,7 @@ class Controller:
             await self._stand()
         except InvalidZnode as error:
             if str(error) != self._election_fault:
-                logger.error("[%s] no controller can be elected: %s", self._source.actor, error)
+                _log.error("[{actor}] no controller can be elected: {error}", actor=self._actor, error=error)
             self._election_fault = str(error)
             self._clock.callLater(ELECTION_BACKOFF_S, self._put_election)
             await self._answer(lambda: self._client.exists(CONTROLLER_EPOCH, self._epoch_changed))
@@ -299,7 +302,7 @@ class Controller:
         except (ControllerMoved, SessionLost):
             raise
         except Exception:
-            logger.exception("[%s] the failover failed, resigning", self._source.actor)
+            _log.failure("[{actor}] the failover failed, resigning", level=LogLevel.error, actor=self._actor)
             self._end_reign("the failover failed")
             self._resting = True
             self._clock.callLater(ELECTION_BACKOFF_S, self._rested)
@@ -360,7 +363,7 @@ class Controller:
         try:
             await self._registry.resign(epoch_zk_version)
         except RegistryError as error:
-            logger.info("[%s] %s was not deleted: %s", self._source.actor, CONTROLLER, error)
+            _log.info("[{actor}] {path} was not deleted: {error}", actor=self._actor, path=CONTROLLER, error=error)
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask again after a connection loss, in the same session. Raises SessionLost."""

@@ -1,8 +1,9 @@
 """Tells observers and the log what the controller did, many partitions in one line."""
 
-import logging
 from collections.abc import Collection, Mapping
 from typing import Any
+
+from twisted.logger import Logger
 
 from kafka_zk.controller import events
 from kafka_zk.controller.context import LeadershipInfo, Replica
@@ -15,7 +16,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.events import EventSource
 from kafka_zk.storage.types import TopicPartition
 
-logger = logging.getLogger("kafka_zk.controller")
+_log = Logger("kafka_zk.controller")
 
 NAMED_COUNT = 5
 """So many partitions are named in a line of the log, the others are counted."""
@@ -37,7 +38,7 @@ class ControllerReporter:
         self._source.emit(kind, *fields, cause=self.cause if cause is None else cause, zxid=zxid)
 
     def info(self, text: str, *arguments: object) -> None:
-        logger.info(f"[{self._actor}] {text}", *arguments)
+        _log.info("[{actor}] {text}", actor=self._actor, text=text % arguments)
 
     def partitions_moved(self, partitions: Collection[TopicPartition], state: PartitionState) -> None:
         for tp in partitions:
@@ -62,12 +63,12 @@ class ControllerReporter:
         if new:
             self._refused.update({(entry.partition, target): entry.reason for entry in new})
             self.event(events.ChangesRefused, tuple(new))
-            logger.warning(
-                "[%s] cannot go to %s: %s, because %s",
-                self._actor,
-                target,
-                _named([entry.partition for entry in new]),
-                new[0].reason,
+            _log.warn(
+                "[{actor}] cannot go to {target}: {partitions}, because {reason}",
+                actor=self._actor,
+                target=target,
+                partitions=_named([entry.partition for entry in new]),
+                reason=new[0].reason,
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
@@ -85,14 +86,26 @@ class ControllerReporter:
         named = ", ".join(f"{tp or 'request'}: {_error_name(code)}" for tp, code in new_errors[:NAMED_COUNT])
         text = f"{len(new_errors)} errors: {named}"
         self.event(events.RequestFailed, broker_id, api, cause=text)
-        logger.error("[%s] broker %d answered %s with %s", self._actor, broker_id, api, text)
+        _log.error(
+            "[{actor}] broker {broker_id} answered {api} with {errors}",
+            actor=self._actor,
+            broker_id=broker_id,
+            api=api,
+            errors=text,
+        )
 
     def not_sent(self, broker_id: int, request: ControlRequest, error: Exception) -> None:
         """A request did not get through and is repeated; logged once until one does."""
         self.event(events.RequestFailed, broker_id, request.api_key.name, cause=repr(error))
         if broker_id not in self._unreachable:
             self._unreachable.add(broker_id)
-            logger.warning("[%s] %s does not reach broker %d: %r", self._actor, request.api_key.name, broker_id, error)
+            _log.warn(
+                "[{actor}] {api} does not reach broker {broker_id}: {error!r}",
+                actor=self._actor,
+                api=request.api_key.name,
+                broker_id=broker_id,
+                error=error,
+            )
 
     def _is_new_error(self, where: tuple[int, str, TopicPartition | None], code: int) -> bool:
         if code == ErrorCode.NONE:

@@ -1,14 +1,14 @@
 """Work that a broker does again and again. What it raises is logged, and it goes on."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger, LogLevel
 
 from kafka_zk.system.clock import Timers
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 
 class Periodic:
@@ -38,4 +38,4 @@ class Periodic:
             if isinstance(work, Awaitable):
                 await work
         except Exception:
-            logger.exception("periodic work failed")
+            _log.failure("periodic work failed", level=LogLevel.error)

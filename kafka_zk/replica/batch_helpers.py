@@ -8,12 +8,12 @@ it worked for an error that clients retry after.
 Tests: tests/kafka_zk/replica/test_batch_helpers.py.
 """
 
-import logging
 from collections import deque
 from pickle import PickleBuffer
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
 
 from kafka_zk.network.slices import ClientWait, Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -26,7 +26,7 @@ from kafka_zk.storage.segment import Segment
 from kafka_zk.system.clock import Clock, Timers
 from kafka_zk.system.threads import RunInThread
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 MEMORY_LIMIT_BYTES = 1 << 30
 """Of a helper's address space, of which the window of a zstd frame may take 128 MB."""
@@ -117,7 +117,11 @@ class _Lane:
             _, content = self._helper.receive()
         except (EOFError, OSError) as error:  # also: no process is to be had
             if not self._is_closed:
-                logger.warning("the helper process for %s ended: %s", type(job.work).__name__, error or "it died")
+                _log.warn(
+                    "the helper process for {work} ended: {error}",
+                    work=type(job.work).__name__,
+                    error=error or "it died",
+                )
             self._end_helper()
             return _lost()
         return content

@@ -6,12 +6,12 @@ is the log manager's business.
 Source: ReplicaManager.scala@3.9.
 """
 
-import logging
 import uuid
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.logger import Logger
 
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import Turns
@@ -35,7 +35,7 @@ from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 from kafka_zk.system.clock import Clock
 from kafka_zk.system.threads import RunInThread
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 HIGH_WATERMARK_OFFSET = -1
 
@@ -320,7 +320,11 @@ class ReplicaManager:
     def accept_controller(self, controller_epoch: int) -> bool:
         """Whether a request of a controller with that epoch counts; remembers the highest."""
         if controller_epoch < self.controller_epoch:
-            logger.warning("ignored a request of controller epoch %d, have %d", controller_epoch, self.controller_epoch)
+            _log.warn(
+                "ignored a request of controller epoch {controller_epoch}, have {known_epoch}",
+                controller_epoch=controller_epoch,
+                known_epoch=self.controller_epoch,
+            )
             self._events.emit(ControllerIgnored, controller_epoch, self.controller_epoch, cause="an older epoch")
             return False
         self.controller_epoch = controller_epoch
@@ -371,7 +375,7 @@ class ReplicaManager:
             if partition.log is not None and partition.is_leader:
                 partition.log.leader_epochs.begin(partition.leader_epoch, partition.log.log_end_offset)
         except OSError as error:
-            logger.error("cannot open the log of %s: %s", partition.topic_partition, error)
+            _log.error("cannot open the log of {tp}: {error}", tp=partition.topic_partition, error=error)
             if partition.log is not None:
                 self.logs.fail_directory(partition.log, error)
             partition.log = None
@@ -384,12 +388,17 @@ class ReplicaManager:
             return None
         topic_partition = partition.topic_partition
         if not is_new and self.logs.get(topic_partition) is None and self.logs.has_failed_directory:
-            logger.error("the log of %s may lie in a log directory that failed", topic_partition)
+            _log.error("the log of {tp} may lie in a log directory that failed", tp=topic_partition)
             return ErrorCode.KAFKA_STORAGE_ERROR
         topic_id = None if partition.topic_id == uuids.ZERO else uuids.to_text(partition.topic_id)
         log = self.logs.get_or_create(topic_partition, config, topic_id)
         if not _same_topic(log.topic_id, partition.topic_id):
-            logger.error("the log of %s belongs to topic id %s, not %s", topic_partition, log.topic_id, topic_id)
+            _log.error(
+                "the log of {tp} belongs to topic id {found}, not {topic_id}",
+                tp=topic_partition,
+                found=log.topic_id,
+                topic_id=topic_id,
+            )
             return ErrorCode.INCONSISTENT_TOPIC_ID
         log.update_config(config)
         partition.log = log
@@ -401,17 +410,21 @@ class ReplicaManager:
         """Values that are not allowed leave an open log at the configuration before, as in Kafka."""
         topic = partition.topic_partition.topic
         if len(partition.replicas) > 1:
-            logger.error("%s asks for %d replicas; replication is not built yet", topic, len(partition.replicas))
+            _log.error(
+                "{topic} asks for {count} replicas; replication is not built yet",
+                topic=topic,
+                count=len(partition.replicas),
+            )
             return ErrorCode.INVALID_REPLICATION_FACTOR, self.logs.default_config
         try:
             config = LogConfig.from_properties(properties, self.logs.default_config)
         except InvalidConfig as error:
-            logger.error("%s is not allowed: %s", entity_path("topics", topic), error)
+            _log.error("{path} is not allowed: {error}", path=entity_path("topics", topic), error=error)
             if partition.log is None:
                 return ErrorCode.INVALID_CONFIG, self.logs.default_config
             config = partition.log.config
         if config.is_compacted:
-            logger.error("%s asks for cleanup.policy=compact; compaction is not built yet", topic)
+            _log.error("{topic} asks for cleanup.policy=compact; compaction is not built yet", topic=topic)
             return ErrorCode.INVALID_CONFIG, config
         return None, config
 
@@ -426,7 +439,7 @@ class ReplicaManager:
             try:
                 self.logs.delete(topic_partition)
             except OSError as error:
-                logger.error("cannot delete the log of %s: %s", topic_partition, error)
+                _log.error("cannot delete the log of {tp}: {error}", tp=topic_partition, error=error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None:
             partition.change_role(Role.STOPPED)
