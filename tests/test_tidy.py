@@ -124,7 +124,12 @@ def test_the_doors_are_found_however_they_are_imported() -> None:
 
 
 
-LOGGING = {"kafka_zk/broker/logs.py", "kafka_zk/broker/log_file.py", "registry/kazoo_common.py", "spark_jobs/session.py"}
+LOGGING = {
+    "kafka_zk/broker/logs.py",
+    "kafka_zk/broker/log_file.py",
+    "registry/kazoo_common.py",
+    "spark_jobs/session.py",
+}
 """Where lines are written, and where a library (kazoo, py4j) logs with Python's ``logging``."""
 
 

@@ -15,7 +15,7 @@ from kafka_zk.storage.findings import Finding
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_start import HELPER_POLL_S, StartProgress, StartReport
-from kafka_zk.system.clock import Timers, monotonic_s
+from kafka_zk.system.clock import Timers
 
 _log = Logger()
 
@@ -46,7 +46,6 @@ async def open_logs(
     logs: LogManager,
     topic_configs: Mapping[str, Mapping[str, str]],
     is_stopping: Callable[[], bool],
-    monotonic: Callable[[], float] = monotonic_s,
 ) -> StartReport:
     """Start the log manager; progress and findings go to the log.
 
@@ -56,16 +55,16 @@ async def open_logs(
     Raises: StartAbandoned; and as ``LogManager.start_steps``.
     """
     steps = logs.start_steps(topic_configs)
-    begun_s = told_s = monotonic()
+    begun_s = told_s = clock.seconds()
     slice_end_s = begun_s + SLICE_S
     while True:
         try:
             progress = next(steps)
         except StopIteration as stop:
             report: StartReport = stop.value
-            _tell_findings(report, monotonic() - begun_s)
+            _tell_findings(report, clock.seconds() - begun_s)
             return report
-        now_s = monotonic()
+        now_s = clock.seconds()
         if now_s - told_s >= PROGRESS_INTERVAL_S:
             told_s = now_s
             _tell_progress(progress)
@@ -73,7 +72,7 @@ async def open_logs(
             await after(clock, HELPER_POLL_S if progress.is_waiting else 0)
             if is_stopping():
                 raise StartAbandoned
-            slice_end_s = monotonic() + SLICE_S
+            slice_end_s = clock.seconds() + SLICE_S
 
 
 def tell_finding(finding: Finding) -> None:

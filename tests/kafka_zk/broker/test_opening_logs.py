@@ -37,7 +37,7 @@ class Logs:
 
 
 def opening(clock: Clock, logs: Logs, is_stopping: Callable[[], bool] = lambda: False) -> "Deferred[StartReport]":
-    return ensureDeferred(open_logs(clock, logs, {}, is_stopping, clock.seconds))  # type: ignore[arg-type]
+    return ensureDeferred(open_logs(clock, logs, {}, is_stopping))  # type: ignore[arg-type]
 
 
 def test_quick_steps_share_a_slice_and_the_reactor_has_a_turn_after_it() -> None:
