@@ -32,7 +32,6 @@ from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.controller import ControllerRegistry, Elected
 from kafka_zk.registry.errors import InvalidZnode, RegistryError
-from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.features import read_features, write_operation
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
@@ -75,7 +74,6 @@ class ActiveController:
         connect: Connect,
         put: Put,
         reporter: ControllerReporter,
-        source: EventSource,
         random: Random,
     ) -> None:
         self.context = Context(elected.epoch, elected.epoch_zk_version)
@@ -85,7 +83,7 @@ class ActiveController:
         self._retry = Periodic(clock, RETRY_INTERVAL_S * 1000, self._retry_due)
         self._put = put
         self._reporter = reporter
-        self._source = source
+        self._source = source = reporter.source
         self._batch = RequestBatch(self.context, broker_id, config.listener_name)
         self._changes = StateChanges(
             self.context, self.store, self._send, reporter, config.unclean_leader_election_enable

@@ -90,9 +90,9 @@ class Controller:
         self._known_epoch = known_epoch
         self._random = random
         self._actor = f"controller-{broker_id}"
-        self._source = EventSource(self._actor, harmless(observe), clock.wall_ms)
-        self._reporter = ControllerReporter(self._source)
-        self._registry = ControllerRegistry(client, self._source, clock.wall_ms)
+        source = EventSource(self._actor, harmless(observe), clock.wall_ms)
+        self._reporter = ControllerReporter(source)
+        self._registry = ControllerRegistry(client, source, clock.wall_ms)
         self._reign: ActiveController | None = None
         self._queue: deque[_Event] = deque()
         self._waiting_once: set[tuple[str, ActiveController | None]] = set()
@@ -325,7 +325,6 @@ class Controller:
             self._connect,
             put,
             self._reporter,
-            self._source,
             self._random,
         )
         return reign

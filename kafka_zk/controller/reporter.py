@@ -26,7 +26,7 @@ class ControllerReporter:
     """One per controller; ``cause`` is the event that is being processed."""
 
     def __init__(self, source: EventSource) -> None:
-        self._source = source
+        self.source = source
         self._actor = source.actor
         self._known_errors: dict[tuple[int, str, TopicPartition | None], int] = {}
         self._unreachable: set[int] = set()
@@ -35,7 +35,7 @@ class ControllerReporter:
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
         """Tell the observer; ``fields`` are those that ``kind`` has beyond its base."""
-        self._source.emit(kind, *fields, cause=self.cause if cause is None else cause, zxid=zxid)
+        self.source.emit(kind, *fields, cause=self.cause if cause is None else cause, zxid=zxid)
 
     def info(self, text: str, *arguments: object) -> None:
         _log.info("[{actor}] {text}", actor=self._actor, text=text % arguments)
