@@ -305,15 +305,14 @@ class ReplicaManager:
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
         """The log manager took a directory offline: answer for its partitions with KAFKA_STORAGE_ERROR from now on."""
-        hosted = [topic_partition for topic_partition in lost if topic_partition in self.partitions]
+        hosted = tuple(topic_partition for topic_partition in lost if topic_partition in self.partitions)
         if hosted:
-            self._events.emit(ReplicasOffline, tuple(hosted), cause="a log directory failed")
+            self._events.emit(ReplicasOffline, hosted, cause="a log directory failed")
         for topic_partition in hosted:
-            partition = self.partitions.get(topic_partition)
-            if partition is not None:
-                partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
-                partition.log = None
-                self._purgatory.check(topic_partition)
+            partition = self.partitions[topic_partition]
+            partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
+            partition.log = None
+            self._purgatory.check(topic_partition)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
 

@@ -3,11 +3,10 @@
 The default is the machine's own, which two processes never share (a fork copies the state of a seeded one).
 """
 
-import random
 import uuid
-from random import Random
+from random import Random, SystemRandom
 
-SYSTEM_RANDOM: Random = random.SystemRandom()
+SYSTEM_RANDOM: Random = SystemRandom()
 
 
 def random_uuid(source: Random) -> uuid.UUID:
