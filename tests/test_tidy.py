@@ -76,3 +76,65 @@ def test_unit_tests_do_not_sleep(path: Path) -> None:
         return
     text = path.read_text()
     assert "time.sleep(" not in text or "pytest.mark.integration" in text
+
+
+# fmt: off
+DOORS = {
+    "time": {
+        "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "clock_gettime", "sleep",
+    },
+    "uuid": {"uuid1", "uuid4"},
+    "os": {"urandom"},
+    "random": {
+        "SystemRandom", "choice", "getrandbits", "randint", "random", "randrange", "sample", "shuffle", "uniform",
+    },
+    "secrets": {"token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"},
+    "twisted.internet.threads": {"deferToThread", "deferToThreadPool", "callMultipleInThread"},
+    "concurrent.futures": {"ThreadPoolExecutor", "ProcessPoolExecutor"},
+}
+# fmt: on
+"""What only ``kafka_zk/system`` calls, so that a simulated world can have its own: time, randomness, other threads."""
+OUTSIDE = {"system", "cli", "demo", "embedded", "lesson", "testing"}
+"""The doors themselves, and programs around a cluster."""
+
+
+def door_calls(tree: ast.AST) -> Iterator[str]:
+    """``time.monotonic`` for each such name that a module imports or reads from a module that it has imported."""
+    modules = {alias.asname or alias.name: alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+               for alias in node.names if alias.name in DOORS}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in DOORS:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names if alias.name in DOORS[node.module])
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            module = modules[node.value.id]
+            if node.attr in DOORS[module]:
+                yield f"{module}.{node.attr}"
+
+
+@pytest.mark.parametrize("path", modules("registry", "rebalance", "kafka_zk"), ids=name_of)
+def test_time_randomness_and_threads_have_one_door(path: Path) -> None:
+    if not OUTSIDE & set(path.relative_to(ROOT).parts):
+        assert not list(door_calls(ast.parse(path.read_text())))
+
+
+def test_the_doors_are_found_however_they_are_imported() -> None:
+    imports = "import time\nimport random as r\nfrom os import urandom\nfrom time import gmtime"
+    text = f"{imports}\ntime.monotonic()\nr.choice(x)"
+    assert sorted(door_calls(ast.parse(text))) == ["os.urandom", "random.choice", "time.monotonic"]
+
+
+
+LOGGING = {
+    "kafka_zk/broker/logs.py",
+    "kafka_zk/broker/log_file.py",
+    "registry/kazoo_common.py",
+    "spark_jobs/session.py",
+}
+"""Where lines are written, and where a library (kazoo, py4j) logs with Python's ``logging``."""
+
+
+def test_one_logger_type() -> None:
+    """Twisted's: ``broker/logs.py`` makes lines of what it says, with fields."""
+    importing = {name_of(path) for path in modules(*PACKAGES)
+                 if re.search(r"^ *(import logging|from logging )", path.read_text(), re.MULTILINE)}  # fmt: skip
+    assert importing <= LOGGING

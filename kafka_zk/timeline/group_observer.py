@@ -4,17 +4,15 @@ It sees members come and go, owners, and the leader's assignments; why a member 
 (its trace says). Several changes between two reads are seen as one, as with every watch.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.rebalance.events import GroupEvent
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
 from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, SessionLost
-from kafka_zk.registry.events import wall_clock_ms
+from kafka_zk.registry.events import EventSource, Observe
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.pipeline import found
@@ -31,21 +29,19 @@ OBSERVER = "observer"
 class GroupObserver:
     """Reports on one group from its making until ``close``; where the client's callbacks run."""
 
-    def __init__(self, client: RegistryClient, group: str, observe: Callable[[GroupEvent], None]) -> None:
+    def __init__(self, client: RegistryClient, group: str, observe: Observe) -> None:
         self._client = client
         self._group = group
-        self._observe = observe
+        self._source = source = EventSource(OBSERVER, observe)
         self._offsets = OffsetRegistry(client, group)
         self._members: dict[str, int] = {}  # consumer id -> czxid
         self._owners: dict[TopicPartition, tuple[str, int]] = {}  # partition -> (thread id, czxid)
         self._topics: dict[str, Watcher] = {}
         self._closed = False
         self._watchers: list[Watcher] = [
-            ConsumerRegistry(client, group, observe=observe, actor=OBSERVER).watch(self._members_read),
-            GroupAssignmentRegistry(client, group, observe, OBSERVER).watch(self._assignment_read),
-            ChildrenWatcher(
-                client, f"{znodes.group_path(group)}/owners", self._topics_read, observe=observe, actor=OBSERVER
-            ),
+            ConsumerRegistry(client, group, events=source).watch(self._members_read),
+            GroupAssignmentRegistry(client, group, source).watch(self._assignment_read),
+            ChildrenWatcher(client, f"{znodes.group_path(group)}/owners", self._topics_read, source),
         ]
 
     def close(self) -> None:
@@ -58,17 +54,17 @@ class GroupObserver:
         for consumer_id in sorted(self._members):
             if consumer_id not in members or members[consumer_id].czxid != self._members[consumer_id]:
                 del self._members[consumer_id]
-                self._observe(MemberGone(wall_clock_ms(), OBSERVER, "ids changed", 0, consumer_id))
+                self._source.emit(MemberGone, consumer_id, cause="ids changed")
         for consumer_id, (registration, czxid) in members.items():
             if consumer_id not in self._members:
                 self._members[consumer_id] = czxid
                 can = ", ".join(registration.strategies)
-                self._observe(MemberSeen(wall_clock_ms(), OBSERVER, "ids changed", czxid, consumer_id, can))
+                self._source.emit(MemberSeen, consumer_id, can, cause="ids changed", zxid=czxid)
 
     def _assignment_read(self, assignment: GroupAssignment | None, version: int) -> None:
         if assignment is not None:
             seen = (assignment.generation, assignment.strategy, assignment.leader)
-            self._observe(AssignmentSeen(wall_clock_ms(), OBSERVER, "assignment changed", 0, *seen))
+            self._source.emit(AssignmentSeen, *seen, cause="assignment changed")
 
     def _topics_read(self, topics: list[str]) -> None:
         for topic in topics:
@@ -77,8 +73,7 @@ class GroupObserver:
                     self._client,
                     znodes.owners_path(self._group, topic),
                     partial(self._owners_listed, topic),
-                    observe=self._observe,
-                    actor=OBSERVER,
+                    self._source,
                 )
 
     def _owners_listed(self, topic: str, names: list[str]) -> None:
@@ -110,10 +105,10 @@ class GroupObserver:
                 self._owners[tp] = (owner, czxid)
                 came.setdefault(owner, {})[tp] = offsets[tp].offset if tp in offsets else -1
         for owner, lost in gone.items():
-            self._observe(OwnersGone(wall_clock_ms(), OBSERVER, "owners changed", 0, owner, tuple(lost)))
+            self._source.emit(OwnersGone, owner, tuple(lost), cause="owners changed")
         for owner, gained in came.items():
             czxid = max(now[tp][1] for tp in gained)
-            self._observe(OwnersSeen(wall_clock_ms(), OBSERVER, "owners changed", czxid, owner, gained))
+            self._source.emit(OwnersSeen, owner, gained, cause="owners changed", zxid=czxid)
 
 
 def _owner(tp: TopicPartition, data: bytes | None) -> str:

@@ -12,7 +12,6 @@ from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
     GenerationWritten,
-    GroupEvent,
     MemberLeft,
     MemberRegistered,
     OwnershipLost,
@@ -20,7 +19,7 @@ from kafka_zk.rebalance.events import (
     RebalanceStarted,
 )
 from kafka_zk.registry.client import EventType
-from kafka_zk.registry.events import WatchFired
+from kafka_zk.registry.events import Event, WatchFired
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.events import MemberGone, MemberSeen
 
@@ -96,7 +95,7 @@ class Rebalances:
         """Whether a rebalance has begun and is not over."""
         return self._round is not None
 
-    def add(self, event: GroupEvent, request_count: int | None = None) -> GroupRebalance | None:
+    def add(self, event: Event, request_count: int | None = None) -> GroupRebalance | None:
         """Take in an event; ``request_count``: how many requests its member had sent to ZooKeeper until then."""
         match event:
             case MemberRegistered():

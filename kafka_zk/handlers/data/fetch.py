@@ -4,7 +4,6 @@ Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromL
 """
 
 import functools
-import time
 import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -56,7 +55,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     else:
         request = read_fetch_request(version, body)
     try:
-        fetching = services.fetch_sessions.open(request, version >= TOPIC_IDS_SINCE, time.time_ns() // 1_000_000)
+        now_ms = services.clock.wall_ns() // 1_000_000
+        fetching = services.fetch_sessions.open(request, version >= TOPIC_IDS_SINCE, now_ms)
     except ApiError as error:
         return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
     if is_large:

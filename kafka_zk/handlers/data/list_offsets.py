@@ -4,7 +4,6 @@ Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and
 """
 
 import os
-import time
 from collections import Counter
 from typing import Any
 
@@ -86,7 +85,9 @@ async def _result(
         if version > 0:
             found = await _lookup(services, turns, log, partition, bound, wanted.timestamp, version)
         else:
-            offsets = _offsets_before(log, partition.readable_end(bound), wanted.timestamp, wanted.max_num_offsets)
+            offsets = _offsets_before(
+                log, partition.readable_end(bound), wanted.timestamp, wanted.max_num_offsets, services.clock.wall_ms()
+            )
     except OSError as error:
         services.replicas.logs.fail_directory(log, error)
         raise
@@ -138,7 +139,7 @@ async def _searched(services: Services, turns: Turns, search: Search) -> Timesta
         return found
 
 
-def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int) -> list[int]:
+def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int, now_ms: int) -> list[int]:
     """Version 0: base offsets of segments (and the end) before a time, newest first; never empty for -1 and -2.
 
     A segment counts by the time of its last change, the end of a log with records by the time of now.
@@ -149,7 +150,7 @@ def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int) -
     if log.segments[-1].size_bytes:
         candidates.append(log.log_end_offset)
     if timestamp != LATEST:
-        changed_ms = [os.stat(segment.path).st_mtime * 1000 for segment in log.segments] + [time.time() * 1000]
+        changed_ms = [os.stat(segment.path).st_mtime * 1000 for segment in log.segments] + [now_ms]
         count = len(candidates)
         while count and changed_ms[count - 1] > timestamp:
             count -= 1

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 
 from kafka_zk.network.slices import TURN_COST, Turns
 from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
@@ -20,6 +19,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.timestamp_search import SearchWork
 from kafka_zk.storage.types import TimestampOffset
+from tests.sim.scheduler import VirtualClock as Clock
 from tests.storage.helpers import T0, append, batch, new_log
 
 SAME = ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompressed"), T0)

@@ -4,14 +4,13 @@ from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
     GenerationWritten,
-    GroupEvent,
     MemberLeft,
     MemberRegistered,
     RebalanceFinished,
     RebalanceStarted,
 )
 from kafka_zk.registry.client import EventType
-from kafka_zk.registry.events import WatchFired
+from kafka_zk.registry.events import Event, WatchFired
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.events import MemberGone, MemberSeen
 from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances, Silence
@@ -22,7 +21,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 A, B = "g_a", "g_b"
 
 
-def fed(rebalances: Rebalances, *events: GroupEvent, requests: int | None = None) -> list[GroupRebalance]:
+def fed(rebalances: Rebalances, *events: Event, requests: int | None = None) -> list[GroupRebalance]:
     return [found for event in events if (found := rebalances.add(event, requests)) is not None]
 
 
