@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_zk.storage import flush_task, producer_snapshot, truncation
+from kafka_zk.storage import flush_task, producer_state, truncation
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, SNAPSHOT_SUFFIX, offset_file
@@ -169,7 +169,7 @@ class LocalLog:
             return old
         old.write_out_indexes(final=True)
         old.is_active = False
-        producer_snapshot.write(self.producers, self._directory, offset)
+        producer_state.write_snapshot(self.producers, self._directory, offset)
         self.begin_segment(offset, now_ms)
         return self._active
 
@@ -289,7 +289,7 @@ class LocalLog:
         ``sync`` makes the file at a path durable, now or later.
         """
         if self.log_end_offset > self.log_start_offset or self.producers.producers:
-            producer_snapshot.write(self.producers, self._directory, self.log_end_offset)
+            producer_state.write_snapshot(self.producers, self._directory, self.log_end_offset)
         for segment in self.segments:
             segment.close(sync)
 

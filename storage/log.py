@@ -7,7 +7,7 @@ Source: UnifiedLog.scala@3.9. Tests: tests/storage/test_log.py.
 
 from struct import Struct
 
-from kafka_zk.storage import follower_append, producer_replay
+from kafka_zk.storage import follower_append, producer_state
 from kafka_zk.storage.errors import OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.findings import Observe, ignore
@@ -191,7 +191,7 @@ class Log(LocalLog):
         self, batch: bytearray | memoryview | bytes, header: BatchHeader, base_offset: int, max_timestamp_ms: int
     ) -> None:
         if header.attributes & CONTROL_FLAG:
-            producer_replay.apply_marker(self.producers, batch, header)
+            producer_state.apply_marker(self.producers, batch, header)
         else:
             self.producers.update(header, base_offset, max_timestamp_ms)
 

@@ -14,18 +14,24 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from kafka_zk.storage.deleted_dirs import DeletedDirs, remove_trees
 from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import deleted_dir, partition_dir
 from kafka_zk.storage.findings import Observe, ignore
 from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_closing import close_logs_steps
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import LogDir
+from kafka_zk.storage.log_dir import DeletedDirs, LogDir, close_logs_steps, remove_trees
 from kafka_zk.storage.log_loader import Scanner, create_log
-from kafka_zk.storage.log_opening import OpenedLog, Opening, open_directory
-from kafka_zk.storage.log_start import HELPER_POLL_S, LogStart, StartProgress, StartReport, refuse_second_homes
+from kafka_zk.storage.log_start import (
+    HELPER_POLL_S,
+    LogStart,
+    OpenedLog,
+    Opening,
+    StartProgress,
+    StartReport,
+    open_directory,
+    refuse_second_homes,
+)
 from kafka_zk.storage.producer_state import DEFAULT_EXPIRATION_MS
 from kafka_zk.storage.recovery import scan_segment
 from kafka_zk.storage.types import TopicPartition

@@ -6,19 +6,43 @@ gap (after 2^31-1 comes 0); a new epoch starts at 0; a producer that the log doe
 retention may have removed its past. Entries expire ``producer.id.expiration.ms`` after their last batch.
 
 The last five batches are kept as tuples, because this runs on every append.
+
+``<offset>.snapshot`` holds what the log up to that offset says about producers. Layout (big-endian): ``version int16
+= 1, crc uint32, count int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32, last_offset
+int64, offset_delta int32, timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C
+covers everything after itself. Source: ProducerStateManager.java@3.9.
 Tests: tests/storage/test_producer_state.py.
 """
 
+import os
+from collections.abc import Iterable
+from contextlib import suppress
 from struct import Struct
 
-from kafka_zk.storage.errors import InvalidProducerEpoch, InvalidTransactionState, OutOfOrderSequence
+from crc32c import crc32c
+
+from kafka_zk.storage.errors import (
+    CorruptRecord,
+    CorruptSnapshot,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+)
+from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
+from kafka_zk.storage.files import read_file, write_atomically
+from kafka_zk.storage.findings import Observe, discard, ignore
 from kafka_zk.storage.record_batch import (
+    CONTROL_FLAG,
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
+    TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
+    check_crc,
     last_sequence,
 )
+from kafka_zk.storage.record_stream import batch_chunks, key_and_value, walk
+from kafka_zk.storage.segment import Segment
 
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = 0x7FFFFFFF
@@ -28,6 +52,10 @@ _CONTROL_KEY = Struct(">hh")  # version, type
 _CONTROL_VALUE = Struct(">hi")  # version, coordinator epoch
 ABORT_MARKER = 0
 COMMIT_MARKER = 1
+_SNAPSHOT_VERSION = 1
+_SNAPSHOT_HEADER = Struct(">hIi")
+_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+_SNAPSHOT_CRC_START = 6
 
 ProducedBatch = tuple[int, int, int, int, int]
 """First sequence, last sequence, first offset, last offset, largest timestamp in ms."""
@@ -183,3 +211,115 @@ def parse_marker(key: bytes | None, value: bytes | None) -> tuple[int, int]:
     if value is None or len(value) < _CONTROL_VALUE.size:
         return marker_type, -1
     return marker_type, _CONTROL_VALUE.unpack_from(value)[1]
+
+
+def apply_marker(state: ProducerState, batch: bytes | bytearray | memoryview, header: BatchHeader) -> None:
+    """Apply the transaction marker in a control batch; an empty one (compacted away) changes nothing."""
+    for data, _, timestamp_delta, _, body, end in walk(batch_chunks(batch, header), header.record_count):
+        key_start, key_size, value_start, value_size = key_and_value(data, body, end)
+        key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None
+        value = bytes(data[value_start : value_start + value_size]) if value_size >= 0 else None
+        _, coordinator_epoch = parse_marker(key, value)
+        append_time = header.attributes & TIMESTAMP_TYPE_FLAG
+        timestamp_ms = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
+        state.end_transaction(header, coordinator_epoch, timestamp_ms)
+        return
+
+
+def replay(state: ProducerState, segments: Iterable[Segment], start_offset: int, end_offset: int) -> None:
+    """Feed the headers of all batches in ``[start_offset, end_offset)``; only markers are read whole."""
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            return
+        for span in segment.sound_spans(segment.position_for(start_offset)):
+            if span.last_offset < start_offset or span.magic != 2:
+                continue
+            if span.base_offset >= end_offset:
+                return
+            header = segment.header_at(span.position)
+            if header.producer_id < 0:
+                continue
+            if header.attributes & CONTROL_FLAG:
+                batch = segment.read(span.position, span.size_bytes)
+                with suppress(CorruptRecord):  # durable and damaged since: its readers find out, the log opens
+                    check_crc(batch, 0, header)
+                    apply_marker(state, batch, header)
+            else:
+                state.update(header, header.base_offset, header.max_timestamp)
+
+
+def encode_snapshot(producers: dict[int, ProducerEntry]) -> bytes:
+    """The content of a snapshot file."""
+    out = bytearray(_SNAPSHOT_HEADER.pack(_SNAPSHOT_VERSION, 0, len(producers)))
+    for entry in producers.values():
+        _, last_sequence, first_offset, last_offset, _ = entry.batches[-1] if entry.batches else (-1,) * 5
+        out += _SNAPSHOT_ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            last_sequence,
+            last_offset,
+            last_offset - first_offset,
+            entry.last_timestamp_ms,
+            entry.coordinator_epoch,
+            entry.current_txn_first_offset,
+        )
+    out[2:_SNAPSHOT_CRC_START] = crc32c(bytes(out[_SNAPSHOT_CRC_START:])).to_bytes(4, "big")
+    return bytes(out)
+
+
+def decode_snapshot(data: bytes) -> list[ProducerEntry]:
+    """The producers of a snapshot; raises CorruptSnapshot."""
+    if len(data) < _SNAPSHOT_HEADER.size:
+        raise CorruptSnapshot(f"{len(data)} bytes are too few")
+    version, crc, count = _SNAPSHOT_HEADER.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise CorruptSnapshot(f"version {version}, expected {_SNAPSHOT_VERSION}")
+    if crc32c(data[_SNAPSHOT_CRC_START:]) != crc:
+        raise CorruptSnapshot("the CRC does not fit")
+    if count < 0 or len(data) < _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size:
+        raise CorruptSnapshot(f"{count} entries announced, {len(data)} bytes found")
+    entries = []
+    for index in range(count):
+        producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator_epoch, txn_offset = (
+            _SNAPSHOT_ENTRY.unpack_from(data, _SNAPSHOT_HEADER.size + index * _SNAPSHOT_ENTRY.size)
+        )
+        entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset)
+        if last_offset != NO_OFFSET:
+            first_sequence = (last_sequence - delta) % (MAX_SEQUENCE + 1)
+            entry.batches.append((first_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms))
+        entries.append(entry)
+    return entries
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    return f"{directory}/{offset_file(offset, SNAPSHOT_SUFFIX)}"
+
+
+def write_snapshot(state: ProducerState, directory: str, offset: int) -> None:
+    """Write the snapshot for ``offset`` unless the newest one is of that offset already."""
+    if offset <= state.snapshot_offset:
+        return
+    write_atomically(snapshot_path(directory, offset), encode_snapshot(state.producers), durable=bool(state.producers))
+    state.snapshot_offset = offset
+
+
+def snapshot_offsets(directory: str) -> list[int]:
+    """The offsets of all snapshots in a partition's directory, ascending."""
+    parsed = (parse_offset_file(name) for name in os.listdir(directory))
+    return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)
+
+
+def load_latest_snapshot(
+    directory: str, low: int, high: int, offsets: list[int], observe: Observe = ignore
+) -> tuple[list[ProducerEntry], int] | None:
+    """The newest readable snapshot with ``low < offset <= high``; damaged ones are discarded on the way."""
+    for offset in reversed(offsets):
+        if not low < offset <= high:
+            continue
+        path = snapshot_path(directory, offset)
+        try:
+            return decode_snapshot(read_file(path) or b""), offset
+        except CorruptSnapshot as error:
+            meaning = "what it said of the producers is taken from the log and from an older snapshot, if there is one"
+            observe(discard(path, error, meaning))
+    return None

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from kafka_zk.storage import producer_replay, producer_snapshot
+from kafka_zk.storage import producer_state
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.files import remove_file, sync_file, sync_path
 from kafka_zk.storage.recovery_work import ReplayWork, Steps, run_here
@@ -71,13 +71,15 @@ def reload_producers(log: "LocalLog") -> None:
 def reload_producers_steps(log: "LocalLog") -> Steps[None]:
     """As ``reload_producers``; the replay may be done elsewhere."""
     directory = str(log.directory)
-    offsets = producer_snapshot.list_offsets(directory)
+    offsets = producer_state.snapshot_offsets(directory)
     for offset in offsets:
         if offset > log.log_end_offset:
-            remove_file(producer_snapshot.snapshot_path(directory, offset))
+            remove_file(producer_state.snapshot_path(directory, offset))
     state = log.producers
     state.clear()
-    loaded = producer_snapshot.load_latest(directory, log.log_start_offset, log.log_end_offset, offsets, log.observe)
+    loaded = producer_state.load_latest_snapshot(
+        directory, log.log_start_offset, log.log_end_offset, offsets, log.observe
+    )
     start_offset = log.log_start_offset
     if loaded is not None:
         state.load(*loaded)
@@ -90,6 +92,6 @@ def reload_producers_steps(log: "LocalLog") -> Steps[None]:
     known = list(state.producers.values())
     producers = yield ReplayWork(directory, files, start_offset, log.log_end_offset, known, size_bytes)
     if producers is None:
-        producer_replay.replay(state, segments, start_offset, log.log_end_offset)
+        producer_state.replay(state, segments, start_offset, log.log_end_offset)
     else:
         state.load(producers, state.snapshot_offset)

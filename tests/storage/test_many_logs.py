@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from kafka_zk.storage import log_closing
-from kafka_zk.storage.log_closing import LOGS_AT_ONCE, close_logs_steps
+from kafka_zk.storage import log_dir
 from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_dir import LOGS_AT_ONCE, close_logs_steps
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 from tests.storage.helpers import Clock, append, batch
@@ -144,9 +144,9 @@ def test_a_slow_disk_takes_more_steps_and_not_longer_ones(tmp_path, monkeypatch)
     logs.start({})
     lead(logs, 1)
     append(logs.get(TopicPartition("t", 0)), batch())
-    monkeypatch.setattr(log_closing, "WAIT_S", 0.001)
+    monkeypatch.setattr(log_dir, "WAIT_S", 0.001)
     synced = threading.Event()
-    monkeypatch.setattr(log_closing, "sync_path", lambda path: synced.wait(30))
+    monkeypatch.setattr(log_dir, "sync_path", lambda path: synced.wait(30))
     steps = close_logs_steps(logs.all_logs())
     for _ in range(3):
         next(steps)

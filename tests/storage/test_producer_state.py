@@ -7,9 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_zk.storage.errors import CorruptSnapshot, InvalidTransactionState, StorageError
-from kafka_zk.storage.producer_replay import apply_marker
-from kafka_zk.storage.producer_snapshot import decode_snapshot, encode_snapshot
-from kafka_zk.storage.producer_state import MAX_SEQUENCE, ProducerEntry, ProducerState, parse_marker
+from kafka_zk.storage.producer_state import (
+    MAX_SEQUENCE,
+    ProducerEntry,
+    ProducerState,
+    apply_marker,
+    decode_snapshot,
+    encode_snapshot,
+    parse_marker,
+)
 from kafka_zk.storage.record_batch import BatchHeader, read_header
 
 from .helpers import T0, append, batch, new_log, reopen

@@ -9,8 +9,7 @@ import pytest
 from kafka_zk.storage import helper_process
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_opening import DirectoryOpening
-from kafka_zk.storage.log_start import StartProgress
+from kafka_zk.storage.log_start import DirectoryOpening, StartProgress
 from kafka_zk.storage.recovery_helper import HelperPool
 from kafka_zk.storage.recovery_work import ScanWork
 from kafka_zk.storage.types import TopicPartition
