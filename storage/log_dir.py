@@ -193,7 +193,7 @@ def close_logs_steps(logs: Sequence[Log]) -> Iterator[None]:
 
     Raises: OSError; then nothing may be said of any of the logs.
     """
-    at_once = min([LOGS_AT_ONCE, *(log.pool.max_open_files for log in logs[:1])])
+    at_once = min([LOGS_AT_ONCE, *(log.segments.pool.max_open_files for log in logs[:1])])
     with ThreadPoolExecutor(SYNC_THREAD_COUNT, "log-closing") as pool:
         for first in range(0, len(logs), at_once):
             part = logs[first : first + at_once]
@@ -249,7 +249,7 @@ class DeletedDirs:
             if deleted.due_ms <= now_ms:
                 due.setdefault(deleted.log_dir, []).append(deleted.path)
                 if deleted.log is not None:
-                    deleted.log.close_files()
+                    deleted.log.segments.close_files()
         self._waiting = [deleted for deleted in self._waiting if deleted.due_ms > now_ms]
         return due
 

@@ -30,15 +30,15 @@ from kafka_zk.storage.filenames import (
 from kafka_zk.storage.files import remove_file, sync_file, sync_path
 from kafka_zk.storage.findings import Finding, Observe, discard, free_path, ignore
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
-from kafka_zk.storage.log import Log
+from kafka_zk.storage.log import LoadedOffsets, Log
 from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_segments import LogSegments
 from kafka_zk.storage.partition_metadata import read_topic_id, write_topic_id
 from kafka_zk.storage.producer_state import ProducerState, snapshot_offsets
 from kafka_zk.storage.record_batch import HEADER_SIZE
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import ScanWork, Steps, run_here
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
-from kafka_zk.storage.truncation import reload_producers_steps
 from kafka_zk.storage.types import TopicPartition
 
 Scanner = Callable[[str, str, str, int, int, int], SegmentScan]
@@ -80,17 +80,12 @@ def create_log(
     first = open_segment(directory, 0, config, pool, now_ms, size_bytes=None)
     return Log(
         topic_partition,
-        directory,
         config,
-        pool,
-        segments=[first],
-        log_start_offset=0,
-        log_end_offset=0,
-        recovery_point=0,
-        leader_epochs=LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
-        producers=ProducerState(),
-        topic_id=topic_id,
-        observe=observe,
+        LogSegments(directory, pool, [first]),
+        LoadedOffsets(0, 0, 0),
+        LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
+        ProducerState(observe),
+        topic_id,
     )
 
 
@@ -175,20 +170,15 @@ def load_log_steps(
     epochs.truncate_from_start(start_offset)
     log = Log(
         topic_partition,
-        directory,
         config,
-        pool,
-        segments=segments,
-        log_start_offset=start_offset,
-        log_end_offset=end_offset,
-        recovery_point=end_offset if clean_shutdown else min(recovery_point, end_offset),
-        leader_epochs=epochs,
-        producers=ProducerState(),
-        topic_id=_load_topic_id(directory, observe),
-        observe=observe,
+        LogSegments(directory, pool, segments),
+        LoadedOffsets(start_offset, end_offset, end_offset if clean_shutdown else min(recovery_point, end_offset)),
+        epochs,
+        ProducerState(observe),
+        _load_topic_id(directory, observe),
     )
     if not clean_shutdown or snapshot_offsets(directory):
-        yield from reload_producers_steps(log)  # without any snapshot a clean log had no idempotent producers
+        yield from log.reload_producers_steps()  # without any snapshot a clean log had no idempotent producers
     for segment in segments:
         segment.rest()
     return log, dropped

@@ -254,8 +254,9 @@ class LogManager:
         if log is None:
             return
         log_dir = self._dir_of[topic_partition]
+        path = f"{log_dir.path}/{deleted_dir(topic_partition)}"
         try:
-            path = log.rename_to_delete(f"{log_dir.path}/{deleted_dir(topic_partition)}")
+            log.rename_to_delete(path)
         except OSError as error:
             self._take_offline(log_dir, error)
             raise
@@ -273,7 +274,7 @@ class LogManager:
             self._run_on(log_dir, partial(remove_trees, paths))
         for log in self.all_logs():
             try:
-                count += log.remove_due(now_ms) if log.pending_removals else 0
+                count += log.segments.remove_due(now_ms) if log.segments.pending_removals else 0
             except OSError as error:
                 self.fail_directory(log, error)
         return count
@@ -392,7 +393,7 @@ class LogManager:
             gone = self._logs.pop(topic_partition)
             del self._dir_of[topic_partition]
             self._dirty.discard(topic_partition)
-            gone.close_files()
+            gone.segments.close_files()
         log_dir.close()
         if self._on_directory_failure is not None and self._is_started:
             self._on_directory_failure(Path(log_dir.path), error, lost)

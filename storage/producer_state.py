@@ -29,7 +29,7 @@ from kafka_zk.storage.errors import (
     OutOfOrderSequence,
 )
 from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from kafka_zk.storage.files import read_file, write_atomically
+from kafka_zk.storage.files import read_file, remove_file, write_atomically
 from kafka_zk.storage.findings import Observe, discard, ignore
 from kafka_zk.storage.record_batch import (
     CONTROL_FLAG,
@@ -94,11 +94,15 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """The producers of one log. ``snapshot_offset`` is the offset of the newest snapshot file on disk."""
+    """The producers of one log. ``snapshot_offset`` is the offset of the newest snapshot file on disk.
 
-    __slots__ = ("_open_transactions", "producers", "snapshot_offset")
+    ``observe`` is told of snapshots that cannot be read.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_observe", "_open_transactions", "producers", "snapshot_offset")
+
+    def __init__(self, observe: Observe = ignore) -> None:
+        self._observe = observe
         self.producers: dict[int, ProducerEntry] = {}
         self._open_transactions: dict[int, int] = {}  # first offset -> producer id; insertion order is offset order
         self.snapshot_offset = -1
@@ -204,6 +208,71 @@ class ProducerState:
             del self.producers[producer_id]
         return len(expired)
 
+    # -- what is in the log already -----------------------------------------------------------------------------
+
+    def apply_marker(self, batch: bytes | bytearray | memoryview, header: BatchHeader) -> None:
+        """Apply the transaction marker in a control batch; an empty one (compacted away) changes nothing."""
+        for data, _, timestamp_delta, _, body, end in walk(batch_chunks(batch, header), header.record_count):
+            key_start, key_size, value_start, value_size = key_and_value(data, body, end)
+            key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None
+            value = bytes(data[value_start : value_start + value_size]) if value_size >= 0 else None
+            _, coordinator_epoch = parse_marker(key, value)
+            append_time = header.attributes & TIMESTAMP_TYPE_FLAG
+            timestamp_ms = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
+            self.end_transaction(header, coordinator_epoch, timestamp_ms)
+            return
+
+    def replay(self, segments: Iterable[Segment], start_offset: int, end_offset: int) -> None:
+        """Take the headers of all batches in ``[start_offset, end_offset)``; only markers are read whole."""
+        for segment in segments:
+            if segment.base_offset >= end_offset:
+                return
+            for span in segment.sound_spans(segment.position_for(start_offset)):
+                if span.last_offset < start_offset or span.magic != 2:
+                    continue
+                if span.base_offset >= end_offset:
+                    return
+                header = segment.header_at(span.position)
+                if header.producer_id < 0:
+                    continue
+                if header.attributes & CONTROL_FLAG:
+                    batch = segment.read(span.position, span.size_bytes)
+                    with suppress(CorruptRecord):  # durable and damaged since: its readers find out, the log opens
+                        check_crc(batch, 0, header)
+                        self.apply_marker(batch, header)
+                else:
+                    self.update(header, header.base_offset, header.max_timestamp)
+
+    def write_snapshot(self, directory: str, offset: int) -> None:
+        """Write the snapshot for ``offset`` unless the newest one is of that offset already."""
+        if offset <= self.snapshot_offset:
+            return
+        content = encode_snapshot(self.producers)
+        write_atomically(snapshot_path(directory, offset), content, durable=bool(self.producers))
+        self.snapshot_offset = offset
+
+    def load_snapshot(self, directory: str, low: int, high: int) -> int:
+        """Begin anew with the newest readable snapshot with ``low < offset <= high``.
+
+        Damaged ones are discarded on the way, and those beyond ``high`` removed. Returns its offset, from which on
+        ``replay`` has to follow; ``low`` without one.
+        """
+        self.clear()
+        offsets = snapshot_offsets(directory)
+        for offset in offsets:
+            if offset > high:
+                remove_file(snapshot_path(directory, offset))
+        for offset in reversed(offsets):
+            if low < offset <= high:
+                path = snapshot_path(directory, offset)
+                try:
+                    self.load(decode_snapshot(read_file(path) or b""), offset)
+                    return offset
+                except CorruptSnapshot as error:
+                    meaning = "what it said of the producers is taken from the log and from an older snapshot, if any"
+                    self._observe(discard(path, error, meaning))
+        return low
+
 
 def parse_marker(key: bytes | None, value: bytes | None) -> tuple[int, int]:
     """(marker type, coordinator epoch) of a control record; a value that is missing gives epoch -1."""
@@ -211,41 +280,6 @@ def parse_marker(key: bytes | None, value: bytes | None) -> tuple[int, int]:
     if value is None or len(value) < _CONTROL_VALUE.size:
         return marker_type, -1
     return marker_type, _CONTROL_VALUE.unpack_from(value)[1]
-
-
-def apply_marker(state: ProducerState, batch: bytes | bytearray | memoryview, header: BatchHeader) -> None:
-    """Apply the transaction marker in a control batch; an empty one (compacted away) changes nothing."""
-    for data, _, timestamp_delta, _, body, end in walk(batch_chunks(batch, header), header.record_count):
-        key_start, key_size, value_start, value_size = key_and_value(data, body, end)
-        key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None
-        value = bytes(data[value_start : value_start + value_size]) if value_size >= 0 else None
-        _, coordinator_epoch = parse_marker(key, value)
-        append_time = header.attributes & TIMESTAMP_TYPE_FLAG
-        timestamp_ms = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
-        state.end_transaction(header, coordinator_epoch, timestamp_ms)
-        return
-
-
-def replay(state: ProducerState, segments: Iterable[Segment], start_offset: int, end_offset: int) -> None:
-    """Feed the headers of all batches in ``[start_offset, end_offset)``; only markers are read whole."""
-    for segment in segments:
-        if segment.base_offset >= end_offset:
-            return
-        for span in segment.sound_spans(segment.position_for(start_offset)):
-            if span.last_offset < start_offset or span.magic != 2:
-                continue
-            if span.base_offset >= end_offset:
-                return
-            header = segment.header_at(span.position)
-            if header.producer_id < 0:
-                continue
-            if header.attributes & CONTROL_FLAG:
-                batch = segment.read(span.position, span.size_bytes)
-                with suppress(CorruptRecord):  # durable and damaged since: its readers find out, the log opens
-                    check_crc(batch, 0, header)
-                    apply_marker(state, batch, header)
-            else:
-                state.update(header, header.base_offset, header.max_timestamp)
 
 
 def encode_snapshot(producers: dict[int, ProducerEntry]) -> bytes:
@@ -295,31 +329,7 @@ def snapshot_path(directory: str, offset: int) -> str:
     return f"{directory}/{offset_file(offset, SNAPSHOT_SUFFIX)}"
 
 
-def write_snapshot(state: ProducerState, directory: str, offset: int) -> None:
-    """Write the snapshot for ``offset`` unless the newest one is of that offset already."""
-    if offset <= state.snapshot_offset:
-        return
-    write_atomically(snapshot_path(directory, offset), encode_snapshot(state.producers), durable=bool(state.producers))
-    state.snapshot_offset = offset
-
-
 def snapshot_offsets(directory: str) -> list[int]:
     """The offsets of all snapshots in a partition's directory, ascending."""
     parsed = (parse_offset_file(name) for name in os.listdir(directory))
     return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)
-
-
-def load_latest_snapshot(
-    directory: str, low: int, high: int, offsets: list[int], observe: Observe = ignore
-) -> tuple[list[ProducerEntry], int] | None:
-    """The newest readable snapshot with ``low < offset <= high``; damaged ones are discarded on the way."""
-    for offset in reversed(offsets):
-        if not low < offset <= high:
-            continue
-        path = snapshot_path(directory, offset)
-        try:
-            return decode_snapshot(read_file(path) or b""), offset
-        except CorruptSnapshot as error:
-            meaning = "what it said of the producers is taken from the log and from an older snapshot, if there is one"
-            observe(discard(path, error, meaning))
-    return None

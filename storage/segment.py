@@ -2,7 +2,7 @@
 
 The file is opened on first use and may be closed by the ``FilePool`` whenever no slice pins it. Appends go straight to
 the page cache; the indexes collect their entries in memory (see ``offset_index``).
-Source: LogSegment.java@3.9. Tests: tests/storage/test_local_log.py.
+Source: LogSegment.java@3.9. Tests: tests/storage/test_log_files.py.
 """
 
 import os

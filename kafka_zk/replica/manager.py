@@ -28,7 +28,7 @@ from kafka_zk.storage.errors import InvalidConfig, OffsetOutOfRange, StorageErro
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_reader import LogRead
+from kafka_zk.storage.log_segments import LogRead
 from kafka_zk.storage.log_validator import NotConformed, validate_batch
 from kafka_zk.storage.segment import FileSlice
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition

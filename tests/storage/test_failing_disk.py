@@ -66,7 +66,7 @@ def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alon
     disks.logs.flush_dirty(T0 + 1)
     assert disks.failed == [disks.bad]
     assert [log.recovery_point for log in good] == [3, 3]
-    assert not any(log.active_segment.is_pinned for log in bad)
+    assert not any(log.segments.active.is_pinned for log in bad)
     disks.logs.shutdown()
 
 
@@ -75,7 +75,7 @@ def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path, monke
     disks = Disks(tmp_path, default_config=LogConfig(retention_ms=1, file_delete_delay_ms=0))
     bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
     disks.logs.cleanup(T0 + 10)
-    assert bad.pending_removals and good.pending_removals
+    assert bad.segments.pending_removals and good.segments.pending_removals
     failing(monkeypatch, os, "unlink", disks.bad)
     disks.logs.delete_due(T0 + 10)
     assert disks.failed == [disks.bad]
@@ -159,7 +159,7 @@ def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path, monkey
     disks.logs.shutdown()
     again = manager(disks.bad, disks.good)
     again.start({})
-    assert again.get(bad.topic_partition).active_segment.offset_index.count == 3
+    assert again.get(bad.topic_partition).segments.active.offset_index.count == 3
     again.shutdown()
 
 
@@ -185,7 +185,7 @@ def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path
     log = logs.get_or_create(TopicPartition("t", 0))
     append(log, batch())
     logs.cleanup(T0 + 10)
-    assert log.pending_removals
+    assert log.segments.pending_removals
     logs.delete(log.topic_partition)
     logs.delete_due(clock() + 10**6)
     assert logs.pool.open_count == 0

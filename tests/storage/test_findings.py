@@ -49,7 +49,7 @@ class Broker:
             return
         for log_dir in self.manager._live_dirs:
             log_dir.close()
-        self.log.close_files()
+        self.log.segments.close_files()
 
     @property
     def paths(self) -> list[str]:
@@ -166,7 +166,7 @@ def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path, cle
     """With a torn batch at the end the log would go on at that offset otherwise."""
     broker = Broker(tmp_path)
     broker.fill()
-    active = broker.log.active_segment.path
+    active = broker.log.segments.active.path
     broker.stop(clean=clean)
     write_offsets(str(tmp_path / RECOVERY_POINTS), {TP: 1 << 60})
     if not clean:
@@ -359,7 +359,7 @@ def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_p
     broker.fill()
     broker.log.flush()
     broker.manager.checkpoint()
-    active = broker.log.active_segment.path
+    active = broker.log.segments.active.path
     broker.stop(clean=False)
     os.truncate(active, os.path.getsize(active) - 5)
     again = Broker(tmp_path)

@@ -133,7 +133,7 @@ def test_segments_roll_when_an_index_is_full(tmp_path):
 def test_jitter_rolls_earlier_but_not_later(tmp_path):
     """A random part of segment.jitter.ms is taken off segment.ms."""
     log = new_log(tmp_path, segment_ms=1000, segment_jitter_ms=500)
-    assert 0 <= log.active_segment.roll_jitter_ms < 500
+    assert 0 <= log.segments.active.roll_jitter_ms < 500
     append(log, batch(timestamp_ms=T0))
     append(log, batch(timestamp_ms=T0 + 1001))
     assert len(log.segments) == 2

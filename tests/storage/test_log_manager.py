@@ -72,7 +72,7 @@ def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path):
     logs.start({})
     for tp in TPS:
         append(logs.get_or_create(tp), batch(5))
-    path = logs.get(TPS[1]).active_segment.path
+    path = logs.get(TPS[1]).segments.active.path
     crash(logs)
     os.truncate(path, 30)
     progress = []

@@ -175,5 +175,5 @@ def test_a_failed_sync_fails_the_whole_directory(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="I/O error"):
         list(close_logs_steps(logs.all_logs()))
     assert len(synced) == 5
-    assert not any(log.active_segment.is_pinned for log in logs.all_logs())
+    assert not any(log.segments.active.is_pinned for log in logs.all_logs())
     assert sorted(log.recovery_point for log in logs.all_logs()) == [0, 1, 1, 1, 1]

@@ -11,7 +11,6 @@ from kafka_zk.storage.producer_state import (
     MAX_SEQUENCE,
     ProducerEntry,
     ProducerState,
-    apply_marker,
     decode_snapshot,
     encode_snapshot,
     parse_marker,
@@ -88,7 +87,7 @@ def test_open_transactions_bound_what_is_stable():
     with pytest.raises(InvalidTransactionState):
         state.check(header(1, producer_id=1))
     marker = batch(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
-    apply_marker(state, marker, read_header(marker))
+    state.apply_marker(marker, read_header(marker))
     assert state.first_unstable_offset == 20
     assert state.producers[1].coordinator_epoch == 7
     assert parse_marker(b"\0\0\0\0", None) == (0, -1)

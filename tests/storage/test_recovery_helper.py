@@ -48,7 +48,7 @@ def crashed(tmp_path):
     fill(logs.get_or_create(BIG), 2_500_000)
     fill(logs.get_or_create(SMALL), 50_000)
     expected = {tp: read_values(logs.get(tp)) for tp in (BIG, SMALL)}
-    path = logs.get(BIG).active_segment.path
+    path = logs.get(BIG).segments.active.path
     crash(logs)
     os.truncate(path, os.path.getsize(path) - 10)
     return tmp_path, expected

@@ -76,8 +76,8 @@ def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path):
     log.delete_old_segments(T0 + 10**6)
     names = os.listdir(log.directory)
     assert sum(name.endswith(".log.deleted") for name in names) == 6
-    assert log.remove_due(T0 + 10**6 + 59_999) == 0
-    assert log.remove_due(T0 + 10**6 + 60_000) == 6
+    assert log.segments.remove_due(T0 + 10**6 + 59_999) == 0
+    assert log.segments.remove_due(T0 + 10**6 + 60_000) == 6
     assert [name for name in os.listdir(log.directory) if name.endswith(".deleted")] == []
 
 
@@ -90,7 +90,7 @@ def test_a_retained_slice_outlives_deletion(tmp_path):
     read.slice.retain()
     read.slice.retain()
     log.delete_old_segments(T0 + 10**6)
-    log.remove_due(T0 + 10**6)
+    log.segments.remove_due(T0 + 10**6)
     assert not os.path.exists(segment.path)
     assert read.slice.read() == expected
     read.slice.release()
@@ -239,7 +239,7 @@ def test_a_failed_flush_moves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError):
         log.flush()
     assert log.recovery_point == 0
-    assert not log.active_segment.is_pinned
+    assert not log.segments.active.is_pinned
 
 
 def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path, monkeypatch):
@@ -305,7 +305,7 @@ def test_a_disk_that_is_full_leaves_no_half_batch(tmp_path, monkeypatch):
         patch.setattr(os, "write", short)
         with pytest.raises(OSError):
             append(log, batch(value=b"second"))
-    assert os.path.getsize(log.active_segment.path) == log.size_bytes
+    assert os.path.getsize(log.segments.active.path) == log.size_bytes
     append(log, batch(value=b"third"))
     assert [value for _, value in read_values(log)] == [b"first", b"third"]
     calls.clear()
