@@ -35,11 +35,12 @@ from kafka_zk.storage.recovery_work import ReplayWork, Steps, run_here
 from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from kafka_zk.storage.timestamp_search import Search, search_here
-from kafka_zk.storage.types import LogAppendInfo, TimestampOffset, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition
 
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _LEADER_EPOCH_POSITION = 12
+_LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
 class LoadedOffsets(NamedTuple):
@@ -54,13 +55,15 @@ class Log:
     """One partition's log: its segments, its leader epochs, its producers, and the offsets that bound them.
 
     Built by ``log_loader``. ``log_start_offset``, ``recovery_point`` and ``log_end_offset`` are the first offsets that
-    are not deleted, not fsynced and not written.
+    are not deleted, not fsynced and not written; ``high_watermark`` and ``last_stable_offset`` those that consumers may
+    not read. While ``commits_appends`` the high watermark is the log's end; so it begins, until its replica tells it
+    otherwise.
     """
 
     __slots__ = (
-        "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty", "_truncation_count",
-        "_unflushed_count", "config", "leader_epochs", "log_end_offset", "log_start_offset", "producers",
-        "recovery_point", "segments", "topic_id", "topic_partition",
+        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
+        "_truncation_count", "_unflushed_count", "commits_appends", "config", "leader_epochs", "log_end_offset",
+        "log_start_offset", "producers", "recovery_point", "segments", "topic_id", "topic_partition",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +83,8 @@ class Log:
         self.leader_epochs = leader_epochs
         self.producers = producers
         self.topic_id = topic_id
+        self._high_watermark: int | None = None  # None: the log end offset
+        self.commits_appends = True
         self._needs_records = needs_records(config)
         self._truncation_count = 0
         self._unflushed_count = self.log_end_offset - self.recovery_point
@@ -112,6 +117,46 @@ class Log:
         """Give the log of an old topic its id."""
         write_topic_id(self.segments.directory, topic_id)
         self.topic_id = topic_id
+
+    # -- what is visible ----------------------------------------------------------------------------------------
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that is not committed: consumers read up to it, and nothing from it on is deleted."""
+        mark = self._high_watermark
+        return self.log_end_offset if mark is None else mark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The high watermark, or where the first transaction begins that had not ended before it (KIP-98)."""
+        mark = self._high_watermark
+        if mark is None:
+            mark = self.log_end_offset
+        if not self.producers.has_unstable_offset:
+            return mark
+        unstable = self.producers.first_unstable_offset(mark)
+        return mark if unstable is None else min(mark, unstable)
+
+    def readable_end(self, isolation: FetchIsolation) -> int:
+        """The first offset that a reader may not see."""
+        if isolation is _TXN_COMMITTED:
+            return self.last_stable_offset
+        mark = self._high_watermark
+        return self.log_end_offset if mark is None or isolation is _LOG_END else mark
+
+    def follow_log_end(self) -> None:
+        """This replica alone is in sync: what it has appended, and what it appends from now on, is committed."""
+        self._high_watermark = None
+        self.commits_appends = True
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark as a follower is told it by its leader, or as a leader's in-sync replicas have it.
+
+        Appends do not move it from now on. Returns what it is: never beyond the log's end or before its start.
+        """
+        mark = self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.commits_appends = False
+        return mark
 
     # -- append -------------------------------------------------------------------------------------------------
 
@@ -245,7 +290,8 @@ class Log:
         self, batch: bytearray | memoryview | bytes, header: BatchHeader, base_offset: int, max_timestamp_ms: int
     ) -> None:
         if header.attributes & CONTROL_FLAG:
-            self.producers.apply_marker(batch, header)
+            self.producers.first_unstable_offset(min(base_offset, self.high_watermark))  # forgets what ended
+            self.producers.apply_marker(batch, header, base_offset)
         else:
             self.producers.update(header, base_offset, max_timestamp_ms)
 
@@ -268,14 +314,18 @@ class Log:
     # -- read ---------------------------------------------------------------------------------------------------
 
     def read(
-        self, fetch_offset: int, max_bytes: int, *, upper_bound_offset: int | None = None, min_one_batch: bool = True
+        self,
+        fetch_offset: int,
+        max_bytes: int,
+        *,
+        isolation: FetchIsolation = FetchIsolation.LOG_END,
+        min_one_batch: bool = True,
     ) -> LogRead:
         """Find the bytes from the batch that holds ``fetch_offset`` on; nothing is read but headers.
 
         Args:
             max_bytes: the slice is at most this big, whole batches only.
-            upper_bound_offset: no batch that reaches this offset is included (high watermark, last stable offset);
-                None stands for the log end offset.
+            isolation: no batch that reaches ``readable_end(isolation)`` is included.
             min_one_batch: if even the first batch is bigger than ``max_bytes``, return it alone.
         Returns: one slice of one segment, or None for the slice if there is nothing (yet) to read.
         Raises: OffsetOutOfRange before the log start offset or after the log end offset; CorruptRecord.
@@ -285,7 +335,7 @@ class Log:
             raise OffsetOutOfRange(
                 f"{self.topic_partition}: offset {fetch_offset} is outside [{self.log_start_offset}, {end_offset}]"
             )
-        upper = end_offset if upper_bound_offset is None or upper_bound_offset > end_offset else upper_bound_offset
+        upper = self.readable_end(isolation)
         if fetch_offset >= upper:
             return LogRead(None, fetch_offset, False)
         return self.segments.read(fetch_offset, max_bytes, upper, end_offset, min_one_batch)
@@ -410,6 +460,8 @@ class Log:
         self.log_end_offset = end_offset
         self.recovery_point = min(self.recovery_point, end_offset)
         self.log_start_offset = min(self.log_start_offset, end_offset)
+        if self._high_watermark is not None:
+            self.update_high_watermark(self._high_watermark)
         self.leader_epochs.truncate_from_end(end_offset)
         run_here(self.reload_producers_steps())
 
@@ -438,26 +490,27 @@ class Log:
     def increment_log_start_offset(self, offset: int) -> bool:
         """Move the log start offset forward (DeleteRecords, or the leader's); returns whether it moved.
 
-        Raises: OffsetOutOfRange beyond the log end offset.
+        Raises: OffsetOutOfRange beyond the high watermark, and for a negative offset.
         """
-        if offset > self.log_end_offset:
-            raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} is after {self.log_end_offset}")
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} is not within [0, {self.high_watermark}]")
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
         self.leader_epochs.truncate_from_start(offset)
         return True
 
-    def delete_old_segments(self, now_ms: int, high_watermark: int | None = None) -> int:
+    def delete_old_segments(self, now_ms: int) -> int:
         """Remove segments by age, size and log start offset; returns how many.
 
-        Only segments wholly below ``high_watermark`` (None: the log end offset) go. The files are renamed at once and
-        unlinked after ``file.delete.delay.ms`` (``LogSegments.remove_due``). If the active segment goes too, a new one
-        begins at the log end offset, so that no offset is ever given twice.
+        Only segments wholly below the high watermark go. The files are renamed at once and unlinked after
+        ``file.delete.delay.ms`` (``LogSegments.remove_due``). If the active segment goes too, a new one begins at the
+        log end offset, so that no offset is ever given twice.
         """
         segments = self.segments
-        upper = self.log_end_offset if high_watermark is None else high_watermark
-        count = count_deletable(segments[:], self.config, self.log_start_offset, self.log_end_offset, upper, now_ms)
+        count = count_deletable(
+            segments[:], self.config, self.log_start_offset, self.log_end_offset, self.high_watermark, now_ms
+        )
         if not count:
             return 0
         if count == len(segments):

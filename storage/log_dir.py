@@ -53,14 +53,18 @@ _locked_here: set[str] = set()  # POSIX locks do not keep two holders in one pro
 class LogDir:
     """A log directory that this process holds the lock of, from ``open`` to ``close``.
 
-    ``log_count``: how many logs its owner has in it.
+    ``log_count``: how many logs its owner has in it. ``high_watermarks``: those that were checkpointed last.
     """
 
-    __slots__ = ("_had_recovery_points", "_lock", "_prepared_count", "_write_lock", "_written", "log_count", "path")
+    __slots__ = (
+        "_had_recovery_points", "_lock", "_prepared_count", "_write_lock", "_written", "high_watermarks", "log_count",
+        "path",
+    )  # fmt: skip
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self.log_count = 0
+        self.high_watermarks: dict[TopicPartition, int] = {}
         self._lock = -1
         self._had_recovery_points = False
         self._write_lock = threading.Lock()
@@ -152,6 +156,7 @@ class LogDir:
         return self._prepare(LOG_START_OFFSET_CHECKPOINT, offsets)
 
     def prepare_high_watermarks(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+        self.high_watermarks = offsets
         return self._prepare(REPLICATION_CHECKPOINT, offsets)
 
     def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:

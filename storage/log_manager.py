@@ -181,6 +181,7 @@ class LogManager:
         return offline, found
 
     def _opened(self, opened: OpenedLog, log_dir: LogDir) -> None:
+        opened.log.update_high_watermark(self._high_watermarks.get(opened.topic_partition, 0))
         self._add(opened.topic_partition, opened.log, log_dir)
 
     def _directory_opened(self, log_dir: LogDir) -> None:
@@ -366,15 +367,15 @@ class LogManager:
 
         self._run_blocking(work, done)
 
-    def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks that the last run left, as the start found them."""
-        return dict(self._high_watermarks)
-
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write ``replication-offset-checkpoint`` of all directories, through ``run_blocking``."""
+    def checkpoint_high_watermarks(self) -> None:
+        """Write ``replication-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
-            own = {tp: offset for tp, offset in offsets.items() if self._dir_of.get(tp) is log_dir}
-            self._run_on(log_dir, log_dir.prepare_high_watermarks(own))
+            offsets = self._high_watermarks_of(log_dir)
+            if offsets != log_dir.high_watermarks:
+                self._run_on(log_dir, log_dir.prepare_high_watermarks(offsets))
+
+    def _high_watermarks_of(self, log_dir: LogDir) -> dict[TopicPartition, int]:
+        return {tp: log.high_watermark for tp, log in self._logs.items() if self._dir_of[tp] is log_dir}
 
     def fail_directory(self, log: Log, error: OSError) -> None:
         """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""
@@ -398,14 +399,12 @@ class LogManager:
         if self._on_directory_failure is not None and self._is_started:
             self._on_directory_failure(Path(log_dir.path), error, lost)
 
-    def shutdown(self, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+    def shutdown(self, broker_epoch: int = -1) -> None:
         """``shutdown_steps``, all of them here and now."""
-        for _ in self.shutdown_steps(broker_epoch, high_watermarks):
+        for _ in self.shutdown_steps(broker_epoch):
             pass
 
-    def shutdown_steps(
-        self, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None
-    ) -> Iterator[None]:
+    def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[None]:
         """Flush and close every log, write the checkpoints and the marker that spares the next start a recovery.
 
         From the first step on nothing else may be asked of this object. A directory that fails is left without the
@@ -417,7 +416,7 @@ class LogManager:
             self._close_dirs()
         for log_dir in list(self._live_dirs if self._is_started else ()):
             try:
-                yield from self._shut_down_dir_steps(log_dir, broker_epoch, high_watermarks)
+                yield from self._shut_down_dir_steps(log_dir, broker_epoch)
             except OSError as error:
                 self._take_offline(log_dir, error)
         self._live_dirs = []
@@ -425,15 +424,10 @@ class LogManager:
         self._dir_of = {}
         self._dirty.clear()
 
-    def _shut_down_dir_steps(
-        self, log_dir: LogDir, broker_epoch: int, high_watermarks: Mapping[TopicPartition, int] | None
-    ) -> Iterator[None]:
+    def _shut_down_dir_steps(self, log_dir: LogDir, broker_epoch: int) -> Iterator[None]:
         logs = [log for topic_partition, log in self._logs.items() if self._dir_of[topic_partition] is log_dir]
         yield from close_logs_steps(logs)
         self._checkpoint_of(log_dir)()
-        if high_watermarks is not None:
-            log_dir.prepare_high_watermarks(
-                {tp: offset for tp, offset in high_watermarks.items() if self._dir_of.get(tp) is log_dir}
-            )()
+        log_dir.prepare_high_watermarks(self._high_watermarks_of(log_dir))()
         log_dir.write_clean_shutdown(broker_epoch)
         log_dir.close()

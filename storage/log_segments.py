@@ -228,8 +228,10 @@ class LogSegments:
         next_offset = next_base
         if upper < next_base:
             next_offset = upper
-            span = segment.find(upper)
-            if span is not None:
+            known = self._positions.get(upper)  # a follower that reads along is where the high watermark is
+            if known is not None and known[0] is segment:
+                end = known[1]
+            elif (span := segment.find(upper)) is not None:
                 end, next_offset = span.position, span.base_offset
         if end <= start:
             return LogRead(None, fetch_offset, False)

@@ -99,18 +99,30 @@ class ProducerState:
     ``observe`` is told of snapshots that cannot be read.
     """
 
-    __slots__ = ("_observe", "_open_transactions", "producers", "snapshot_offset")
+    __slots__ = ("_observe", "_unstable", "producers", "snapshot_offset")
 
     def __init__(self, observe: Observe = ignore) -> None:
         self._observe = observe
         self.producers: dict[int, ProducerEntry] = {}
-        self._open_transactions: dict[int, int] = {}  # first offset -> producer id; insertion order is offset order
+        self._unstable: dict[int, int] = {}  # first offset of a transaction -> its marker's, NO_OFFSET while it is open
         self.snapshot_offset = -1
 
     @property
-    def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction begins; readers of committed data stop there."""
-        return next(iter(self._open_transactions), None)
+    def has_unstable_offset(self) -> bool:
+        """Whether to ask for ``first_unstable_offset``: every fetch needs to know."""
+        return bool(self._unstable)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the oldest transaction begins that is open or whose marker is not committed; None without one.
+
+        Transactions that ended before ``high_watermark`` are forgotten, since it does not go back.
+        Source: ProducerStateManager.firstUnstableOffset@3.9.
+        """
+        for first_offset, marker_offset in list(self._unstable.items()):  # they begin in this order
+            if marker_offset == NO_OFFSET or marker_offset >= high_watermark:
+                return first_offset
+            del self._unstable[first_offset]
+        return None
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
         """Judge a client's batch before it is appended; returns the earlier batch that it repeats, else None.
@@ -162,10 +174,11 @@ class ProducerState:
         entry.last_timestamp_ms = max_timestamp_ms
         if header.attributes & TRANSACTIONAL_FLAG and entry.current_txn_first_offset == NO_OFFSET:
             entry.current_txn_first_offset = base_offset
-            self._open_transactions[base_offset] = header.producer_id
+            self._unstable[base_offset] = NO_OFFSET
 
-    def end_transaction(self, header: BatchHeader, coordinator_epoch: int, timestamp_ms: int) -> int | None:
-        """Apply a transaction marker; returns the first offset of the transaction it closes, None if none was open."""
+    def _end_transaction(
+        self, header: BatchHeader, marker_offset: int, coordinator_epoch: int, timestamp_ms: int
+    ) -> None:
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
@@ -176,25 +189,19 @@ class ProducerState:
         entry.current_txn_first_offset = NO_OFFSET
         entry.coordinator_epoch = coordinator_epoch
         entry.last_timestamp_ms = timestamp_ms
-        if first_offset == NO_OFFSET:
-            return None
-        self._open_transactions.pop(first_offset, None)
-        return first_offset
+        if first_offset != NO_OFFSET:
+            self._unstable[first_offset] = marker_offset
 
     def load(self, entries: list[ProducerEntry], snapshot_offset: int) -> None:
         """Start from the entries of a snapshot."""
         self.producers = {entry.producer_id: entry for entry in entries}
-        opened = sorted(
-            (entry.current_txn_first_offset, entry.producer_id)
-            for entry in entries
-            if entry.current_txn_first_offset != NO_OFFSET
-        )
-        self._open_transactions = dict(opened)
+        opened = sorted(entry.current_txn_first_offset for entry in entries)
+        self._unstable = {first_offset: NO_OFFSET for first_offset in opened if first_offset != NO_OFFSET}
         self.snapshot_offset = snapshot_offset
 
     def clear(self) -> None:
         self.producers = {}
-        self._open_transactions = {}
+        self._unstable = {}
         self.snapshot_offset = -1
 
     def remove_expired(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> int:
@@ -210,7 +217,7 @@ class ProducerState:
 
     # -- what is in the log already -----------------------------------------------------------------------------
 
-    def apply_marker(self, batch: bytes | bytearray | memoryview, header: BatchHeader) -> None:
+    def apply_marker(self, batch: bytes | bytearray | memoryview, header: BatchHeader, base_offset: int) -> None:
         """Apply the transaction marker in a control batch; an empty one (compacted away) changes nothing."""
         for data, _, timestamp_delta, _, body, end in walk(batch_chunks(batch, header), header.record_count):
             key_start, key_size, value_start, value_size = key_and_value(data, body, end)
@@ -219,7 +226,7 @@ class ProducerState:
             _, coordinator_epoch = parse_marker(key, value)
             append_time = header.attributes & TIMESTAMP_TYPE_FLAG
             timestamp_ms = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
-            self.end_transaction(header, coordinator_epoch, timestamp_ms)
+            self._end_transaction(header, base_offset, coordinator_epoch, timestamp_ms)
             return
 
     def replay(self, segments: Iterable[Segment], start_offset: int, end_offset: int) -> None:
@@ -239,7 +246,7 @@ class ProducerState:
                     batch = segment.read(span.position, span.size_bytes)
                     with suppress(CorruptRecord):  # durable and damaged since: its readers find out, the log opens
                         check_crc(batch, 0, header)
-                        self.apply_marker(batch, header)
+                        self.apply_marker(batch, header, header.base_offset)
                 else:
                     self.update(header, header.base_offset, header.max_timestamp)
 

@@ -36,6 +36,7 @@ class Life:
         for _ in range(rng.randint(0, 60)):
             tp = rng.choice(BOTH)
             log = manager.get_or_create(tp, configs[tp], "A" * 22)
+            log.follow_log_end()  # as the leader of the only replica
             what = rng.random()
             if what < 0.8:
                 self.logs.append(log)

@@ -151,13 +151,13 @@ def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path, name):
     broker = Broker(tmp_path)
     broker.fill()
     broker.manager.checkpoint()
-    broker.manager.write_high_watermarks({TP: 10})
+    broker.manager.checkpoint_high_watermarks()
     broker.stop(clean=False)
     (tmp_path / name).write_bytes(b"0\n1\nevents 0 x\n")
     again = Broker(tmp_path)
     assert again.paths == [name] and "'x' is not a number" in again.told[0].problem
     assert read_offsets(again.log) == list(range(10))
-    again.manager.write_high_watermarks({TP: 10})
+    again.manager.checkpoint_high_watermarks()
     restarts_silently(again).stop()
 
 
@@ -382,7 +382,7 @@ def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path, name):
     """It would take the log directory offline with the first write."""
     broker = Broker(tmp_path)
     broker.fill()
-    broker.manager.write_high_watermarks({TP: 10})
+    broker.manager.checkpoint_high_watermarks()
     broker.stop()
     path = tmp_path / name
     path.unlink(missing_ok=True)
@@ -393,7 +393,7 @@ def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path, name):
     kept_as = next(finding.kept_as for finding in again.told if finding.kept_as)
     assert (Path(kept_as) / "something").exists()
     assert read_offsets(again.log) == list(range(10))
-    again.manager.write_high_watermarks({TP: 10})
+    again.manager.checkpoint_high_watermarks()
     restarts_silently(again).stop()
 
 

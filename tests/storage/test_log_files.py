@@ -50,7 +50,10 @@ def test_retention_by_start_offset_needs_no_delete_policy(tmp_path):
 def test_nothing_above_the_high_watermark_goes(tmp_path):
     """What is not replicated is not old."""
     log = filled(tmp_path, retention_ms=0)
-    assert log.delete_old_segments(T0 + 10**9, high_watermark=5) == 2
+    log.update_high_watermark(5)
+    assert log.delete_old_segments(T0 + 10**9) == 2
+    log.follow_log_end()
+    assert log.delete_old_segments(T0 + 10**9) == 4
 
 
 def test_offsets_are_never_reused_after_everything_was_deleted(tmp_path):

@@ -273,14 +273,15 @@ def test_checkpoints_are_kafkas(tmp_path):
     logs.get(TPS[0]).flush()
     logs.get(TPS[1]).increment_log_start_offset(1)
     logs.checkpoint()
-    logs.write_high_watermarks({TPS[0]: 4, TPS[2]: 2})
+    logs.get(TPS[2]).update_high_watermark(2)
+    logs.checkpoint_high_watermarks()
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 0\nb-c 0 0\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 1\n"
-    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n2\na 0 4\nb-c 0 2\n"
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 4\nb-c 0 2\n"
     crash(logs)
     again = manager(tmp_path)
     again.start({})
-    assert again.read_high_watermarks() == {TPS[0]: 4, TPS[2]: 2}
+    assert [again.get(tp).high_watermark for tp in TPS] == [4, 4, 2]
     assert again.get(TPS[1]).log_start_offset == 1
     again.shutdown()
 

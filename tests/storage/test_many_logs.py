@@ -129,7 +129,7 @@ def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path):
     for log in all_logs:
         append(log, batch())
     closed = [0]
-    for _ in logs.shutdown_steps(high_watermarks={}):
+    for _ in logs.shutdown_steps():
         closed.append(sum(log.recovery_point == 1 for log in all_logs))
     assert list(dict.fromkeys(closed)) == [0, LOGS_AT_ONCE, 2 * LOGS_AT_ONCE, len(all_logs)]
     assert logs.all_logs() == []

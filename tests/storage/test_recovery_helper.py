@@ -171,7 +171,7 @@ def test_a_start_that_is_given_up_changes_nothing(crashed):
     steps = logs.start_steps({})
     next(steps)
     helpers = [helper.process for helper in logs._start._openings[0]._helpers._helpers]
-    logs.shutdown(broker_epoch=5, high_watermarks={})
+    logs.shutdown(broker_epoch=5)
     assert helpers and all(process.poll() is not None for process in helpers)
     assert {entry.name for entry in path.iterdir()} == before
     again = manager(path)
