@@ -11,16 +11,15 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 
 from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
 from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import deleted_dir, partition_dir
+from kafka_zk.storage.filenames import partition_dir
 from kafka_zk.storage.findings import Observe, ignore
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import DeletedDirs, LogDir, close_logs_steps, remove_trees
+from kafka_zk.storage.log_dir import LogDir, remove_trees
 from kafka_zk.storage.log_loader import Scanner, create_log
 from kafka_zk.storage.log_start import (
     HELPER_POLL_S,
@@ -87,7 +86,6 @@ class LogManager:
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._dirty: set[TopicPartition] = set()
         self._flushing: set[Log] = set()
-        self._deleted = DeletedDirs()
         self._start: LogStart | None = None
         self._is_started = False
 
@@ -186,8 +184,7 @@ class LogManager:
 
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
-        for path in log_dir.deleted_dirs():
-            self._deleted.add(self._clock_ms(), log_dir, path)
+        log_dir.resume_deletions(self._clock_ms())
         log_dir.remove_clean_shutdown()
 
     def _close_dirs(self) -> None:
@@ -197,7 +194,7 @@ class LogManager:
     def _add(self, topic_partition: TopicPartition, log: Log, log_dir: LogDir) -> None:
         self._logs[topic_partition] = log
         self._dir_of[topic_partition] = log_dir
-        log_dir.log_count += 1
+        log_dir.logs[topic_partition] = log
         log.on_dirty(self._dirty.add)
 
     # -- look up, create, delete --------------------------------------------------------------------------------
@@ -235,7 +232,7 @@ class LogManager:
             return log
         if not self._live_dirs:
             raise OSError("every log directory is offline")
-        log_dir = min(self._live_dirs, key=attrgetter("log_count"))
+        log_dir = min(self._live_dirs, key=lambda each: len(each.logs))
         directory = f"{log_dir.path}/{partition_dir(topic_partition)}"
         config = config or self.default_config
         try:
@@ -255,24 +252,22 @@ class LogManager:
         if log is None:
             return
         log_dir = self._dir_of[topic_partition]
-        path = f"{log_dir.path}/{deleted_dir(topic_partition)}"
         try:
-            log.rename_to_delete(path)
+            log_dir.delete(topic_partition, self._clock_ms())
         except OSError as error:
             self._take_offline(log_dir, error)
             raise
         del self._logs[topic_partition], self._dir_of[topic_partition]
-        log_dir.log_count -= 1
         self._dirty.discard(topic_partition)
         log.on_dirty(None)
-        self._deleted.add(self._clock_ms() + log.config.file_delete_delay_ms, log_dir, path, log)
 
     def delete_due(self, now_ms: int) -> int:
         """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""
         count = 0
-        for log_dir, paths in self._deleted.take_due(now_ms).items():
-            count += len(paths)
-            self._run_on(log_dir, partial(remove_trees, paths))
+        for log_dir in list(self._live_dirs):
+            if paths := log_dir.take_deletions(now_ms):
+                count += len(paths)
+                self._run_on(log_dir, partial(remove_trees, paths))
         for log in self.all_logs():
             try:
                 count += log.segments.remove_due(now_ms) if log.segments.pending_removals else 0
@@ -331,24 +326,14 @@ class LogManager:
     def checkpoint(self) -> None:
         """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
-            self._run_on(log_dir, self._checkpoint_of(log_dir))
+            self._run_on(log_dir, log_dir.prepare_checkpoint())
 
-    def _checkpoint_of(self, log_dir: LogDir) -> Callable[[], None]:
-        """The work of writing one directory's checkpoints, with the values of now."""
-        recovery_points = {tp: log.recovery_point for tp, log in self._logs.items() if self._dir_of[tp] is log_dir}
-        works = (self._start_offsets_of(log_dir), log_dir.prepare_recovery_points(recovery_points))
-
-        def work() -> None:
-            for each in works:
-                each()
-
-        return work
-
-    def _start_offsets_of(self, log_dir: LogDir) -> Callable[[], None]:
-        logs = [(tp, log) for tp, log in self._logs.items() if self._dir_of[tp] is log_dir]
-        return log_dir.prepare_log_start_offsets(
-            {tp: log.log_start_offset for tp, log in logs if log.log_start_offset > log.segments[0].base_offset}
-        )
+    def checkpoint_high_watermarks(self) -> None:
+        """Write ``replication-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
+        for log_dir in list(self._live_dirs):
+            work = log_dir.prepare_high_watermarks()
+            if work is not None:
+                self._run_on(log_dir, work)
 
     def prepare_start_offsets(
         self, topic_partitions: Iterable[TopicPartition]
@@ -358,7 +343,7 @@ class LogManager:
         owner calls.
         """
         log_dirs = {self._dir_of[tp]: None for tp in topic_partitions if tp in self._dir_of}
-        return [(self._start_offsets_of(log_dir), partial(self._take_offline, log_dir)) for log_dir in log_dirs]
+        return [(log_dir.prepare_log_start_offsets(), partial(self._take_offline, log_dir)) for log_dir in log_dirs]
 
     def _run_on(self, log_dir: LogDir, work: Callable[[], None]) -> None:
         def done(error: OSError | None) -> None:
@@ -366,16 +351,6 @@ class LogManager:
                 self._take_offline(log_dir, error)
 
         self._run_blocking(work, done)
-
-    def checkpoint_high_watermarks(self) -> None:
-        """Write ``replication-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
-        for log_dir in list(self._live_dirs):
-            offsets = self._high_watermarks_of(log_dir)
-            if offsets != log_dir.high_watermarks:
-                self._run_on(log_dir, log_dir.prepare_high_watermarks(offsets))
-
-    def _high_watermarks_of(self, log_dir: LogDir) -> dict[TopicPartition, int]:
-        return {tp: log.high_watermark for tp, log in self._logs.items() if self._dir_of[tp] is log_dir}
 
     def fail_directory(self, log: Log, error: OSError) -> None:
         """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""
@@ -389,13 +364,10 @@ class LogManager:
         if log_dir not in self._live_dirs:
             return
         self._live_dirs.remove(log_dir)
-        lost = sorted(tp for tp, owner in self._dir_of.items() if owner is log_dir)
+        lost = log_dir.abandon()
         for topic_partition in lost:
-            gone = self._logs.pop(topic_partition)
-            del self._dir_of[topic_partition]
+            del self._logs[topic_partition], self._dir_of[topic_partition]
             self._dirty.discard(topic_partition)
-            gone.segments.close_files()
-        log_dir.close()
         if self._on_directory_failure is not None and self._is_started:
             self._on_directory_failure(Path(log_dir.path), error, lost)
 
@@ -416,18 +388,10 @@ class LogManager:
             self._close_dirs()
         for log_dir in list(self._live_dirs if self._is_started else ()):
             try:
-                yield from self._shut_down_dir_steps(log_dir, broker_epoch)
+                yield from log_dir.shut_down_steps(broker_epoch)
             except OSError as error:
                 self._take_offline(log_dir, error)
         self._live_dirs = []
         self._logs = {}
         self._dir_of = {}
         self._dirty.clear()
-
-    def _shut_down_dir_steps(self, log_dir: LogDir, broker_epoch: int) -> Iterator[None]:
-        logs = [log for topic_partition, log in self._logs.items() if self._dir_of[topic_partition] is log_dir]
-        yield from close_logs_steps(logs)
-        self._checkpoint_of(log_dir)()
-        log_dir.prepare_high_watermarks(self._high_watermarks_of(log_dir))()
-        log_dir.write_clean_shutdown(broker_epoch)
-        log_dir.close()

@@ -90,7 +90,7 @@ def test_new_logs_go_where_the_fewest_are(tmp_path):
     logs = manager(*(tmp_path / name for name in "abc"))
     logs.start({})
     lead(logs, 9)
-    assert [log_dir.log_count for log_dir in logs._live_dirs] == [3, 3, 3]
+    assert [len(log_dir.logs) for log_dir in logs._live_dirs] == [3, 3, 3]
     emptied = logs.log_dir_of(TopicPartition("t", 4))
     for number in range(9):
         if logs.log_dir_of(TopicPartition("t", number)) == emptied:
