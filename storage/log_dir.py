@@ -6,17 +6,14 @@ many threads in one commit. Measured with 6,000 small new files on ext4: 6.0 s o
 threads, 0.4 s with 16 or more. Tests: tests/storage/test_log_manager.py, tests/storage/test_many_logs.py.
 """
 
-import fcntl
 import json
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from typing import NamedTuple
 
-from kafka_zk.storage import checkpoints
+from kafka_zk.storage import checkpoints, files
 from kafka_zk.storage.errors import CorruptCheckpoint, LogDirLocked
 from kafka_zk.storage.filenames import (
     CLEAN_SHUTDOWN,
@@ -83,19 +80,16 @@ class LogDir:
 
         Raises: LogDirLocked, InconsistentLogDir; OSError if the directory cannot be used at all.
         """
-        os.makedirs(self.path, exist_ok=True)
-        identity = os.path.realpath(self.path)
+        files.make_directory(self.path)
+        identity = files.real_path(self.path)
         if identity in _locked_here:
             raise LogDirLocked(f"{self.path} is in use by this very process")
-        descriptor = os.open(f"{self.path}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise LogDirLocked(f"{self.path} is in use by another process") from None
+        descriptor = files.open_locked(f"{self.path}/{LOCK}")
+        if descriptor is None:
+            raise LogDirLocked(f"{self.path} is in use by another process")
         self._lock = descriptor
         _locked_here.add(identity)
-        self._had_recovery_points = os.path.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
+        self._had_recovery_points = files.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
         try:
             check_meta_properties(self.path, broker_id, cluster_id)
         except BaseException:
@@ -108,9 +102,9 @@ class LogDir:
         The logs are left as they are: see ``close_logs_steps`` and ``abandon``.
         """
         if self._lock >= 0:
-            os.close(self._lock)
+            files.close(self._lock)
             self._lock = -1
-            _locked_here.discard(os.path.realpath(self.path))
+            _locked_here.discard(files.real_path(self.path))
 
     def abandon(self) -> list[TopicPartition]:
         """The directory failed: close every file and write nothing; returns the partitions that had a log here."""
@@ -127,16 +121,17 @@ class LogDir:
     def partitions(self) -> list[tuple[TopicPartition, str]]:
         """(partition, directory) of every log that lies here."""
         found = []
-        for entry in os.scandir(self.path):
-            topic_partition = parse_partition_dir(entry.name)
-            if topic_partition is not None and entry.is_dir():
-                found.append((topic_partition, entry.path))
+        for name, is_directory in files.list_directory(self.path):
+            topic_partition = parse_partition_dir(name)
+            if topic_partition is not None and is_directory:
+                found.append((topic_partition, f"{self.path}/{name}"))
         return sorted(found)
 
     def resume_deletions(self, now_ms: int) -> None:
         """What an earlier run began to delete is due at once."""
-        found = [entry.path for entry in os.scandir(self.path) if is_deleted_dir(entry.name) and entry.is_dir()]
-        self._deleted += [_DeletedLog(now_ms, path, None) for path in found]
+        found = files.list_directory(self.path)
+        names = [name for name, is_directory in found if is_directory and is_deleted_dir(name)]
+        self._deleted += [_DeletedLog(now_ms, f"{self.path}/{name}", None) for name in names]
 
     def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
         """Rename the directory of a log and forget the log; ``take_deletions`` tells when its delay is over.
@@ -164,9 +159,9 @@ class LogDir:
         """Put directories out of the way that have a name which is a file's here: nothing could be written then."""
         for name, meaning in _MEANINGS.items():
             path = f"{self.path}/{name}"
-            if os.path.isdir(path):
+            if files.is_directory(path):
                 observe(discard(path, "it is a directory", meaning))
-            if os.path.isdir(path + ".tmp"):
+            if files.is_directory(path + ".tmp"):
                 observe(discard(path + ".tmp", "it is a directory", f"{name} could not be written"))
 
     def read_recovery_points(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
@@ -174,7 +169,7 @@ class LogDir:
 
     def read_log_start_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         path = f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}"
-        if self._had_recovery_points and not os.path.exists(path):
+        if self._had_recovery_points and not files.exists(path):
             observe(Finding(path, "is missing", _MEANINGS[LOG_START_OFFSET_CHECKPOINT]))  # it is written before those
         return self._read(LOG_START_OFFSET_CHECKPOINT, observe)
 
@@ -242,7 +237,8 @@ class LogDir:
     # -- clean shutdown -----------------------------------------------------------------------------------------
 
     def had_clean_shutdown(self) -> bool:
-        return os.path.isfile(f"{self.path}/{CLEAN_SHUTDOWN}")
+        found = files.status(f"{self.path}/{CLEAN_SHUTDOWN}")
+        return found is not None and not found.is_directory
 
     def shut_down_steps(self, broker_epoch: int) -> Iterator[None]:
         """Close every log, write what the next start needs, and give the lock back; some logs in each step.
@@ -311,5 +307,4 @@ def _run(works: Iterable[Callable[[], None]], pool: ThreadPoolExecutor) -> Itera
 def remove_trees(paths: Iterable[str]) -> None:
     """May run in any thread. Raises: OSError."""
     for path in paths:
-        with suppress(FileNotFoundError):  # somebody else removes it, too
-            shutil.rmtree(path)
+        files.remove_tree(path)

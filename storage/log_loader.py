@@ -4,12 +4,12 @@ What a crash left half done among the files is finished first, and strangers go 
 Source: LogLoader.scala@3.9. Tests: tests/storage/test_recovery.py, tests/storage/test_findings.py.
 """
 
-import os
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from kafka_zk.storage import files
 from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import (
@@ -74,7 +74,7 @@ def create_log(
     observe: Observe = ignore,
 ) -> Log:
     """Make a partition's directory with an empty first segment."""
-    os.makedirs(directory, exist_ok=True)
+    files.make_directory(directory)
     if topic_id is not None:
         write_topic_id(directory, topic_id)
     first = open_segment(directory, 0, config, pool, now_ms, size_bytes=None)
@@ -195,18 +195,18 @@ def _segment_offsets(directory: str, observe: Observe) -> list[tuple[int, int]]:
             path = f"{directory}/{name}"
             remove_file(path)
             observe(Finding(path, "is the index of a segment that is not there", "it is removed"))
-    return [(base, os.path.getsize(f"{directory}/{offset_file(base, LOG_SUFFIX)}")) for base in bases]
+    return [(base, files.size_bytes(f"{directory}/{offset_file(base, LOG_SUFFIX)}")) for base in bases]
 
 
 def _file_names(directory: str, observe: Observe) -> list[str]:
     """All files; a directory that has a name for a file would be in the way of that."""
     names = []
-    with os.scandir(directory) as entries:
-        for entry in list(entries):
-            if not entry.is_dir():
-                names.append(entry.name)
-            elif entry.name.endswith(_FILE_SUFFIXES):
-                observe(discard(entry.path, "it is a directory", "it is taken for a file that is not there"))
+    for entry in files.list_directory(directory):
+        if not entry.is_directory:
+            names.append(entry.name)
+        elif entry.name.endswith(_FILE_SUFFIXES):
+            path = f"{directory}/{entry.name}"
+            observe(discard(path, "it is a directory", "it is taken for a file that is not there"))
     return names
 
 
@@ -226,7 +226,7 @@ def _finish_interrupted(directory: str, names: list[str]) -> list[str]:
             if lowest is not None and found[0] >= lowest:
                 remove_file(path)
                 continue
-            os.replace(path, path.removesuffix(SWAP_SUFFIX))
+            files.rename(path, path.removesuffix(SWAP_SUFFIX))
             remaining.append(name.removesuffix(SWAP_SUFFIX))
         else:
             remaining.append(name)
@@ -239,13 +239,13 @@ def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: i
     Kafka deletes them where the log start offset lies beyond the log's end. But it is one number against all records.
     """
     target = free_path(f"{directory}/{offset_file(log_start_offset, '')}", MOVED_ASIDE_SUFFIX)
-    os.mkdir(target)
+    files.make_directory(target)
     for segment in segments:
         segment.release_file()
-    for name in os.listdir(directory):
+    for name, _ in files.list_directory(directory):
         found = parse_offset_file(name)
         if found and found[1] in _SEGMENT_SUFFIXES:
-            os.rename(f"{directory}/{name}", f"{target}/{name}")
+            files.rename(f"{directory}/{name}", f"{target}/{name}")
     sync_path(target)
     sync_path(directory)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
@@ -339,7 +339,7 @@ class _Recovery(NamedTuple):
         found = segment.index_problem(is_final)
         if found is not None:
             self.observe(Finding(*found, "it is made anew from the records"))
-        return found is not None or not os.path.exists(segment.offset_index.path)
+        return found is not None or not files.exists(segment.offset_index.path)
 
     def _drop_behind(self, index: int, size_bytes: int, result: SegmentScan, reason: str) -> Dropped:
         """A scan has cut the segment at ``index``, which had ``size_bytes``: what follows it goes, too."""
@@ -408,7 +408,7 @@ def rescan(
     )
     result = (yield work) or scan(*work[:6])
     if result.valid_bytes < segment.size_bytes:
-        os.ftruncate(segment.fileno(), result.valid_bytes)
+        files.truncate(segment.fileno(), result.valid_bytes)
         sync_file(segment.fileno())  # once another segment follows, nobody looks at this end again
         segment.size_bytes = result.valid_bytes
     entries = array("Q")

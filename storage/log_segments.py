@@ -14,7 +14,7 @@ from typing import NamedTuple, overload
 
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file
-from kafka_zk.storage.files import remove_file, sync_file, sync_path
+from kafka_zk.storage.files import remove_file, rename, sync_file, sync_path
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.segment import FileSlice, Segment, open_segment
 from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
@@ -313,7 +313,7 @@ class LogSegments:
 
     def rename_to_delete(self, directory: str) -> None:
         """Give the partition's directory its name for deletion; slices in use read on."""
-        os.rename(self.directory, directory)
+        rename(self.directory, directory)
         self.directory = directory
         for segment in self._segments:
             segment.move_to(directory)

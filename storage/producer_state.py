@@ -14,7 +14,6 @@ covers everything after itself. Source: ProducerStateManager.java@3.9.
 Tests: tests/storage/test_producer_state.py.
 """
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from struct import Struct
@@ -29,7 +28,7 @@ from kafka_zk.storage.errors import (
     OutOfOrderSequence,
 )
 from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
-from kafka_zk.storage.files import read_file, remove_file, write_atomically
+from kafka_zk.storage.files import list_directory, read_file, remove_file, write_atomically
 from kafka_zk.storage.findings import Observe, discard, ignore
 from kafka_zk.storage.record_batch import (
     CONTROL_FLAG,
@@ -338,5 +337,5 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 def snapshot_offsets(directory: str) -> list[int]:
     """The offsets of all snapshots in a partition's directory, ascending."""
-    parsed = (parse_offset_file(name) for name in os.listdir(directory))
+    parsed = (parse_offset_file(name) for name, _ in list_directory(directory))
     return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from kafka_zk.storage import files
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.record_batch import iter_batches
 
+from .faults import NO_SPACE
 from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
 
 
@@ -230,33 +230,26 @@ def test_a_truncation_during_a_flush_wins(tmp_path):
     assert log.recovery_point == 0
 
 
-def test_a_failed_flush_moves_nothing(tmp_path, monkeypatch):
+def test_a_failed_flush_moves_nothing(tmp_path, faults):
     """An OSError from fsync means that nothing is known to be durable."""
     log = new_log(tmp_path)
     append(log, batch())
-
-    def fail(descriptor):
-        raise OSError(5, "I/O error")
-
-    monkeypatch.setattr(files.os, "fdatasync", fail)
+    faults.fail("sync_data")
     with pytest.raises(OSError):
         log.flush()
     assert log.recovery_point == 0
     assert not log.segments.active.is_pinned
 
 
-def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path, monkeypatch):
+def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path, monkeypatch, faults):
     """Every file falls back to its size at its last fsync."""
     synced = {}
-    real_sync, real_fsync = os.fdatasync, os.fsync
 
     def note(descriptor):
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
-        if os.path.isfile(path):
-            synced[path.removesuffix(".tmp")] = os.fstat(descriptor).st_size
+        synced[faults.path_of(descriptor).removesuffix(".tmp")] = os.fstat(descriptor).st_size
 
-    monkeypatch.setattr(files.os, "fdatasync", lambda fd: (real_sync(fd), note(fd)))
-    monkeypatch.setattr(files.os, "fsync", lambda fd: (real_fsync(fd), note(fd)))
+    monkeypatch.setattr(faults, "sync_data", note)
+    monkeypatch.setattr(faults, "sync", note)
     log = new_log(tmp_path, segment_bytes=700, index_interval_bytes=100)
     for number in range(30):
         append(log, batch(value=b"%d" % number * 20))
@@ -291,28 +284,17 @@ def test_few_files_stay_open(tmp_path):
     assert pool.open_count <= 4
 
 
-def test_a_disk_that_is_full_leaves_no_half_batch(tmp_path, monkeypatch):
+def test_a_disk_that_is_full_leaves_no_half_batch(tmp_path, faults):
     """A short write is cut off again, and the next append is whole."""
     log = new_log(tmp_path)
     append(log, batch(value=b"first"))
-    real_write = os.write
-    calls = []
-
-    def short(descriptor, data):
-        calls.append(1)
-        if len(calls) == 1:
-            return real_write(descriptor, bytes(data[:20]))
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", short)
-        with pytest.raises(OSError):
-            append(log, batch(value=b"second"))
+    faults.writes = [20, NO_SPACE]
+    with pytest.raises(OSError, match="No space"):
+        append(log, batch(value=b"second"))
     assert os.path.getsize(log.segments.active.path) == log.size_bytes
     append(log, batch(value=b"third"))
     assert [value for _, value in read_values(log)] == [b"first", b"third"]
-    calls.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda fd, data: real_write(fd, bytes(data[: max(1, len(data) // 2)])))
-        append(log, batch(value=b"fourth"))
+    faults.writes = [30, 40, 1]
+    append(log, batch(value=b"fourth"))
+    assert not faults.writes
     assert read_values(log)[-1] == (2, b"fourth")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import files
 from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log_config import LogConfig
@@ -223,7 +222,7 @@ def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path):
     logs.shutdown()
 
 
-def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, monkeypatch):
+def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, faults):
     """The others stay; the owner is told which partitions are gone."""
     failures = []
     first, second = tmp_path / "1", tmp_path / "2"
@@ -237,11 +236,7 @@ def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, monkeypat
     for number in range(4):
         append(logs.get_or_create(TopicPartition("t", number)), batch())
 
-    def fail(descriptor):
-        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(first)):
-            raise OSError(5, "I/O error")
-
-    monkeypatch.setattr(files.os, "fdatasync", fail)
+    faults.fail("sync_data", first)
     logs.flush_dirty(T0 + 1)
     ((path, lost),) = failures
     assert path == first and len(lost) == 2

@@ -3,7 +3,6 @@
 Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and legacyFetchOffsetsBefore@3.9.
 """
 
-import os
 import time
 from collections import Counter
 from typing import Any
@@ -156,7 +155,7 @@ def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int) -
     if log.segments[-1].size_bytes:
         candidates.append(log.log_end_offset)
     if timestamp != LATEST:
-        changed_ms = [os.stat(segment.path).st_mtime * 1000 for segment in log.segments] + [time.time() * 1000]
+        changed_ms = [segment.modified_ms() for segment in log.segments] + [time.time() * 1000]
         count = len(candidates)
         while count and changed_ms[count - 1] > timestamp:
             count -= 1
