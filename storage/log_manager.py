@@ -81,7 +81,6 @@ class LogManager:
         self._recovery_helper_count = recovery_helper_count
         self._on_directory_failure = on_directory_failure
         self._observe = observe
-        self._high_watermarks: dict[TopicPartition, int] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._dirty: set[TopicPartition] = set()
@@ -148,7 +147,12 @@ class LogManager:
             self._recovery_helper_count,
             self._observe,
         )
-        openings = {log_dir: open_directory(log_dir, partitions, how) for log_dir, partitions in found.items()}
+        openings = {}
+        for log_dir, partitions in found.items():
+            try:
+                openings[log_dir] = open_directory(log_dir, partitions, how)
+            except OSError as error:
+                failed(log_dir, error)
         start = self._start = LogStart(openings, self._opened, self._directory_opened, failed)
         yield from start.steps()
         self._start = None
@@ -165,7 +169,6 @@ class LogManager:
                 log_dir.open(self._broker_id, self._cluster_id)
                 log_dir.clear_directories(self._observe)
                 found[log_dir] = log_dir.partitions()
-                self._high_watermarks.update(log_dir.read_high_watermarks(self._observe))
             except OSError as error:
                 log_dir.close()
                 offline[log_dir.path] = str(error)
@@ -179,7 +182,6 @@ class LogManager:
         return offline, found
 
     def _opened(self, opened: OpenedLog, log_dir: LogDir) -> None:
-        opened.log.update_high_watermark(self._high_watermarks.get(opened.topic_partition, 0))
         self._add(opened.topic_partition, opened.log, log_dir)
 
     def _directory_opened(self, log_dir: LogDir) -> None:

@@ -166,10 +166,11 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
     """Begin to open the logs of a directory, from where its checkpoints say."""
     start_offsets = log_dir.read_log_start_offsets(how.observe)
     recovery_points = log_dir.read_recovery_points(how.observe)
+    high_watermarks = log_dir.read_high_watermarks(how.observe)
     clean = log_dir.had_clean_shutdown()
 
     def load(topic_partition: TopicPartition, directory: str) -> Steps[tuple[Log, Dropped | None]]:
-        return load_log_steps(
+        log, dropped = yield from load_log_steps(
             topic_partition,
             directory,
             how.configs.get(topic_partition.topic, how.default_config),
@@ -181,6 +182,8 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
             scan=how.scan,
             observe=how.observe,
         )
+        log.update_high_watermark(high_watermarks.get(topic_partition, 0))
+        return log, dropped
 
     return DirectoryOpening(partitions, load, how.helper_count)
 

@@ -21,7 +21,7 @@ class _Fault(NamedTuple):
 class FaultyFiles(FileSystem):
     """See the module's docstring.
 
-    ``calls`` counts by the names of ``FileSystem``'s methods; ``open`` counts what is opened to be written only.
+    ``calls`` counts by the names of ``FileSystem``'s methods; what is opened to be read only counts as ``read``.
     ``writes``: what becomes of the next writes, a number of bytes that are taken or an error; later ones succeed.
     """
 
@@ -49,8 +49,7 @@ class FaultyFiles(FileSystem):
         return self._paths.get(descriptor, "")
 
     def open(self, path: str, flags: int) -> int:
-        if flags & _WRITING:
-            self._count("open", path)
+        self._count("open" if flags & _WRITING else "read", path)
         descriptor = super().open(path, flags)
         self._paths[descriptor] = path
         return descriptor

@@ -177,3 +177,19 @@ def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path
     logs.delete_due(clock() + 10**6)
     assert logs.pool.open_count == 0
     logs.shutdown()
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "log-start", "replication"])
+def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(tmp_path, faults, name):
+    """It is not damaged, so it may not be passed over either."""
+    disks = Disks(tmp_path)
+    log = disks.log_in(disks.good)
+    disks.log_in(disks.bad)
+    disks.logs.checkpoint()
+    disks.logs.checkpoint_high_watermarks()
+    disks.logs.shutdown()
+    faults.fail("read", disks.bad / f"{name}-offset-checkpoint")
+    again = manager(disks.bad, disks.good)
+    assert list(again.start({}).offline_directories) == [str(disks.bad)]
+    assert len(read_values(again.get(log.topic_partition))) == 1
+    again.shutdown()
