@@ -198,7 +198,7 @@ def write_all(descriptor: int, data: Data) -> None:
 
 
 def read_file(path: str) -> bytes | None:
-    """The whole content, None if there is no such file."""
+    """The whole content, None if there is no such file. Raises: OSError that names it."""
     try:
         with opened(path) as descriptor:
             parts = []
@@ -208,6 +208,8 @@ def read_file(path: str) -> bytes | None:
                 position += len(data)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
     return b"".join(parts)
 
 

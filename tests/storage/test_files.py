@@ -49,6 +49,12 @@ def test_files_are_written_anew_at_their_end_and_read_whole(tmp_path):
     assert files.read_file(path) == b""
 
 
+def test_what_cannot_be_read_is_named(tmp_path):
+    """Whoever starts a broker wants to know which file it was."""
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        files.read_file(str(tmp_path))
+
+
 def test_a_directory_is_made_with_those_above_it(tmp_path):
     """One that is there may stay; a file is in the way."""
     files.make_directory(f"{tmp_path}/a/b/c")
