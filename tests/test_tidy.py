@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,62 @@ def test_a_package_imports_nothing(path: Path) -> None:
     """Or an executor that needs one module would drag in the reactor."""
     imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not imports
+
+
+OUTSIDE_FILES = [path for path in modules("storage") if path.name not in ("files.py", "helper_process.py")]
+"""All of storage but the one way to files, and what starts processes."""
+FILE_MODULES = {"fcntl", "glob", "io", "mmap", "shutil", "stat", "tempfile"}
+PURE_OF_OS = {"PathLike", "fspath", "path"}
+PURE_OF_PATHS = {"abspath", "basename", "dirname", "join", "split"}
+METHODS_OF_PATHS = {
+    "chmod", "exists", "glob", "hardlink_to", "is_dir", "is_file", "iterdir", "lstat", "mkdir", "read_bytes",
+    "read_text", "rename", "resolve", "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes",
+    "write_text",
+}  # fmt: skip
+
+
+def file_accesses(tree: ast.AST) -> Iterator[str]:
+    """What reaches for files in another way than by ``storage.files``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in FILE_MODULES)
+        elif isinstance(node, ast.ImportFrom) and (node.module in FILE_MODULES or node.module in ("os", "os.path")):
+            yield node.module
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield "open()"
+        elif isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            pure = {"os": PURE_OF_OS, "os.path": PURE_OF_PATHS}.get(owner)
+            if (pure is not None and node.attr not in pure) or (owner != "files" and node.attr in METHODS_OF_PATHS):
+                yield f"{owner}.{node.attr}"
+
+
+@pytest.mark.parametrize("path", OUTSIDE_FILES, ids=name_of)
+def test_storage_reaches_files_in_one_way(path: Path) -> None:
+    """So that a test or a simulator can put a file system of its own in place: see ``storage/files.py``."""
+    assert not list(file_accesses(ast.parse(path.read_text())))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import shutil", "from os import rename", "open(path)", "os.open(path, 0)", "os.path.exists(path)",
+     "Path(path).read_bytes()", "self.directory.unlink()"],
+)  # fmt: skip
+def test_another_way_to_files_is_seen(text: str) -> None:
+    assert list(file_accesses(ast.parse(text)))
+
+
+def test_storage_imports_in_no_circle() -> None:
+    """Nor for the sake of a type."""
+    sources = {path.stem: ast.parse(path.read_text()) for path in modules("storage")}
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for name, tree in sources.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "kafka_zk.storage":
+                sorter.add(name, *(alias.name for alias in node.names))
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kafka_zk.storage."):
+                sorter.add(name, (node.module or "").removeprefix("kafka_zk.storage."))
+    sorter.prepare()  # raises CycleError
 
 
 @pytest.mark.parametrize("path", modules("tests"), ids=name_of)

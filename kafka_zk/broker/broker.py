@@ -105,7 +105,6 @@ class Broker:
         self._dynamic_config = DynamicBrokerConfig(config.properties)
         self._listeners: list[Listener] = []
         self._periodic: list[Periodic] = []
-        self._checkpointed: dict[TopicPartition, int] = {}
         self._config_watcher: ConfigChangeWatcher | None = None
         self._sessions: list[int] = []
         self._stopping = False
@@ -347,22 +346,11 @@ class Broker:
                 lambda: self._logs.delete_due(self._clock.wall_ms()),
             ),
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
-            (HIGH_WATERMARK_CHECKPOINT_MS, self._checkpoint_high_watermarks),
+            (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
         self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
-
-    def _checkpoint_high_watermarks(self) -> None:
-        """Unless nothing was appended since the last time."""
-        offsets = self._high_watermarks()
-        if offsets != self._checkpointed:
-            self._checkpointed = offsets
-            self._logs.write_high_watermarks(offsets)
-
-    def _high_watermarks(self) -> dict[TopicPartition, int]:
-        partitions = self.services.replicas.partitions
-        return {tp: partition.high_watermark for tp, partition in partitions.items() if partition.log is not None}
 
     async def _purge_changes(self) -> None:
         """Notes of configuration changes that every broker has seen by now."""
@@ -421,10 +409,9 @@ class Broker:
     async def _close_logs(self) -> None:
         """In slices, or the session would be lost over thousands of logs. What is still being answered has no log to
         append to meanwhile."""
-        high_watermarks = self._high_watermarks() if self.broker_epoch >= 0 else None
         if hasattr(self, "services"):
             self.services.replicas.partitions.clear()
-        await in_slices(self._clock, self._logs.shutdown_steps(self.broker_epoch, high_watermarks))
+        await in_slices(self._clock, self._logs.shutdown_steps(self.broker_epoch))
 
     async def _stop_serving(self) -> None:
         if self._config_watcher is not None:

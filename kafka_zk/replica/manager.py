@@ -21,17 +21,17 @@ from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
-from kafka_zk.replica.partition import Bound, LeaderAndIsrPartitionState, Partition, Role
+from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import InvalidConfig, OffsetOutOfRange, StorageError
+from kafka_zk.storage.errors import InvalidConfig, StorageError
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_reader import LogRead
+from kafka_zk.storage.log_segments import LogRead
 from kafka_zk.storage.log_validator import NotConformed, validate_batch
 from kafka_zk.storage.segment import FileSlice
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
 from kafka_zk.system.clock import Clock
 from kafka_zk.system.threads import RunInThread
 
@@ -170,7 +170,7 @@ class ReplicaManager:
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush_and_commit(partition, log, info, required_acks, timeout_ms))
         self._purgatory.check(topic_partition)
-        if required_acks == -1 and partition.commits_later:
+        if required_acks == -1 and not log.commits_appends:
             return ensureDeferred(self._commit(partition, info, timeout_ms))
         return info
 
@@ -242,28 +242,22 @@ class ReplicaManager:
         topic_partition: TopicPartition,
         fetch_offset: int,
         max_bytes: int,
-        bound: Bound,
+        isolation: FetchIsolation,
         *,
         current_leader_epoch: int = -1,
         min_one_batch: bool = True,
-    ) -> tuple[Partition, Log, LogRead]:
+    ) -> tuple[Log, LogRead]:
         """A slice of the log from ``fetch_offset`` on; the caller releases it.
 
         Raises: ApiError, OffsetOutOfRange; OSError after the log directory was taken offline.
         """
-        partition = self.partition(topic_partition)
-        log = partition.leader_log(current_leader_epoch)
+        log = self.partition(topic_partition).leader_log(current_leader_epoch)
         try:
-            found = log.read(
-                fetch_offset,
-                max_bytes,
-                upper_bound_offset=partition.readable_end(bound),
-                min_one_batch=min_one_batch,
-            )
+            found = log.read(fetch_offset, max_bytes, isolation=isolation, min_one_batch=min_one_batch)
         except OSError as error:
             self.logs.fail_directory(log, error)
             raise
-        return partition, log, found
+        return log, found
 
     def read_failed(self, topic_partition: TopicPartition, found: FileSlice, error: OSError) -> None:
         """The disk failed under what ``read`` gave: take its log directory offline, unless the log is gone since."""
@@ -278,15 +272,11 @@ class ReplicaManager:
         Await ``write_log_starts`` before answering.
         Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after the directory was taken offline.
         """
-        partition = self.partition(topic_partition)
-        log = partition.leader_log()
+        log = self.partition(topic_partition).leader_log()
         if not log.config.is_deleted:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
-        wanted = partition.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset
-        if not 0 <= wanted <= partition.high_watermark:
-            raise OffsetOutOfRange(f"{topic_partition}: offset {wanted} is not within [0, {partition.high_watermark}]")
         try:
-            log.increment_log_start_offset(wanted)
+            log.increment_log_start_offset(log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset)
         except OSError as error:
             self.logs.fail_directory(log, error)
             raise

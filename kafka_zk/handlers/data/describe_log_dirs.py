@@ -91,7 +91,7 @@ def _partition(services: Services, log: Log) -> Any:
     return Partition(
         partition_index=log.topic_partition.partition,
         partition_size=log.size_bytes,
-        offset_lag=max(0, partition.high_watermark - log.log_end_offset)
+        offset_lag=max(0, log.high_watermark - log.log_end_offset)
         if partition is not None and hosted
         else INVALID_OFFSET_LAG,
         is_future_key=False,

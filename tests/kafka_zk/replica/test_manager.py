@@ -17,13 +17,13 @@ from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, RoleChanged
 from kafka_zk.replica.manager import AppendResult, LeaderState, ReplicaManager
-from kafka_zk.replica.partition import Bound, LeaderAndIsrPartitionState, Role
+from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.storage.errors import InvalidRecord
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
 from tests.sim.scheduler import VirtualClock
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
@@ -138,11 +138,11 @@ def test_an_append_is_answered_when_its_flush_is_done(world: World, acks: int) -
     world.tell(properties=FLUSHED)
     world.tell(U)
     answers = world.append(T, U, acks=acks)
-    partition = world.replicas.partition(T)
-    assert not answers and partition.leader_log().log_end_offset == 1
-    assert partition.readable_end(Bound.HIGH_WATERMARK) == 0 < partition.readable_end(Bound.LOG_END)
+    log = world.replicas.partition(T).leader_log()
+    assert not answers and log.log_end_offset == 1
+    assert log.readable_end(FetchIsolation.HIGH_WATERMARK) == 0 < log.readable_end(FetchIsolation.LOG_END)
     world.finish_one()
-    assert codes(answers[0]) == [0, 0] and partition.high_watermark == 1
+    assert codes(answers[0]) == [0, 0] and log.high_watermark == 1
 
 
 def test_an_append_behind_a_flush_waits_for_the_high_watermark_with_all_acks_only(world: World) -> None:
