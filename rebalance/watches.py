@@ -99,7 +99,12 @@ class WatchedTopics:
         self._report()
 
     def _topic_read(self, topic: str, assignment: TopicAssignment | None, czxid: int) -> None:
-        self._partitions[topic] = () if assignment is None else tuple(sorted(assignment.partitions))
+        if assignment is not None:
+            self._partitions[topic] = tuple(sorted(assignment.partitions))
+        elif czxid == 0:
+            self._partitions[topic] = ()
+        else:  # it cannot be understood (any more), which shall keep nobody from it or from other topics
+            self._partitions.setdefault(topic, ())
         self._czxids[topic] = czxid
         if topic in self._held:
             self._tell(TopicsSeen({topic: czxid}))

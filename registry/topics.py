@@ -153,12 +153,14 @@ class TopicRegistry:
         return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, observe=self._observe, actor=self._actor)
 
     def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
-        """Report a topic's assignment (None: it is gone) now and at every change; what cannot be read is skipped."""
+        """Report a topic's assignment now and at every change. None: it is gone, or cannot be understood."""
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """As ``watch_assignment``, with the czxid of the topic's znode (0: it is gone), which tells topics of the same
-        name apart."""
+        """As ``watch_assignment``, with the czxid of the topic's znode, which tells topics of the same name apart.
+
+        0: it is gone.
+        """
         return AssignmentWatcher(self._client, name, on_change, self._observe, self._actor)
 
 
@@ -189,5 +191,6 @@ class AssignmentWatcher:
             assignment = znodes.decode_assignment(self._name, data)
         except InvalidZnode as error:
             _log.warn("a topic's assignment is ignored: {error}", error=error)
-            return
-        self._on_change(assignment, stat.czxid)
+            self._on_change(None, stat.czxid)
+        else:
+            self._on_change(assignment, stat.czxid)
