@@ -29,6 +29,8 @@ from kafka_zk.controller.config import ControllerConfig
 from kafka_zk.controller.context import Context
 from kafka_zk.controller.events import Observe, ignore
 from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.turns import EVENT_COST
+from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
@@ -208,6 +210,7 @@ class Controller:
             self._put(event)
 
     async def _process(self) -> None:
+        turns = Turns(self._clock, goes_on=True)
         while self._queue:
             event = self._queue.popleft()
             self._waiting_once.discard((event.name, event.reign))
@@ -222,6 +225,7 @@ class Controller:
                 logger.warning("[%s] %s was given up: %s", self._actor, event.name, lost)
             except Exception:
                 logger.exception("[%s] %s failed", self._actor, event.name)
+            await turns.spend(EVENT_COST)
         working, self._working = self._working, None
         if working is not None:
             working.callback(None)

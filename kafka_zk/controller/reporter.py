@@ -55,7 +55,7 @@ class Reporter:
             self._refused.pop((tp, PartitionState.ONLINE.value), None)
         if leadership:
             self.event(events.LeadersElected, tuple(leadership.items()))
-            self.info("elected leaders (%s): %s", strategy.value, _named(leadership))
+            self.info("elected leaders (%s): %s", strategy.value, few(leadership))
 
     def refused(self, refused: Collection[Refused], target: str) -> None:
         """What is tried again and refused for the same reason is told once."""
@@ -67,7 +67,7 @@ class Reporter:
                 "[%s] cannot go to %s: %s, because %s",
                 self._actor,
                 target,
-                _named([entry.partition for entry in new]),
+                few([entry.partition for entry in new]),
                 new[0].reason,
             )
 
@@ -104,10 +104,11 @@ class Reporter:
         return not known
 
 
-def _named(partitions: Collection[TopicPartition]) -> str:
-    names = [str(tp) for _, tp in zip(range(NAMED_COUNT), partitions, strict=False)]
-    more = len(partitions) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+def few(things: Collection[object]) -> str:
+    """The first NAMED_COUNT of them, and how many more there are."""
+    names = [str(thing) for _, thing in zip(range(NAMED_COUNT), things, strict=False)]
+    more = len(things) - len(names)
+    return (", ".join(names) or "none") + (f" and {more} more" if more else "")
 
 
 def _error_name(code: int) -> str:

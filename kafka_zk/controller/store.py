@@ -7,7 +7,7 @@ reign is over: ControllerMoved or SessionLost is raised.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -42,7 +42,7 @@ Result = str | ZnodeStat | None
 
 logger = logging.getLogger(__name__)
 
-PIPELINE_WIDTH = 500
+PIPELINE_WIDTH = 100
 """How many reads are under way at once: enough to be fast, few enough to keep heartbeats and watches flowing, and the
 reactor turning: each costs a tenth of a millisecond and more to send."""
 
@@ -126,23 +126,25 @@ class ControllerStore:
     async def topics(self, names: Sequence[str]) -> dict[str, StoredTopic]:
         """Those of the topics that exist; one whose znode cannot be understood counts as a topic without partitions."""
         stored: dict[str, StoredTopic] = {}
-        paths = [topics.topic_path(name) for name in names]
-        for name, path, answer in zip(names, paths, await self.get_all(paths), strict=True):
-            if answer is not None:
-                assignment = self._understood(path, partial(topics.decode_assignment, name, answer[0]))
-                stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version)
+        for window in _windows(names):
+            paths = [topics.topic_path(name) for name in window]
+            for name, path, answer in zip(window, paths, await self.get_all(paths), strict=True):
+                if answer is not None:
+                    assignment = self._understood(path, partial(topics.decode_assignment, name, answer[0]))
+                    stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version)
         return stored
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
         """The state of each partition with its znode's version; None where there is none that can be understood."""
-        paths = [topics.state_path(tp.topic, tp.partition) for tp in partitions]
         states: dict[TopicPartition, LeadershipInfo | None] = {}
-        for tp, path, answer in zip(partitions, paths, await self.get_all(paths), strict=True):
-            states[tp] = (
-                None
-                if answer is None
-                else self._understood(path, partial(topics.decode_state, *tp, answer[0], answer[1].version))
-            )
+        for window in _windows(partitions):
+            paths = [topics.state_path(tp.topic, tp.partition) for tp in window]
+            for tp, path, answer in zip(window, paths, await self.get_all(paths), strict=True):
+                states[tp] = (
+                    None
+                    if answer is None
+                    else self._understood(path, partial(topics.decode_state, *tp, answer[0], answer[1].version))
+                )
         return states
 
     async def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -167,8 +169,7 @@ class ControllerStore:
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
         """Data and stat of each path, None where nothing is."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []
-        for start in range(0, len(paths), PIPELINE_WIDTH):
-            window = paths[start : start + PIPELINE_WIDTH]
+        for window in _windows(paths):
             answers.extend(await self.repeated(partial(self._get_window, window)))
         return answers
 
@@ -320,6 +321,12 @@ class ControllerStore:
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
             deferred.callback(None)
+
+
+def _windows(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
+    """What is read, and decoded, in one turn."""
+    for start in range(0, len(wanted), PIPELINE_WIDTH):
+        yield wanted[start : start + PIPELINE_WIDTH]
 
 
 def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:

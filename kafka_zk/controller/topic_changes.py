@@ -3,15 +3,17 @@
 The znodes are the truth and watches only hints: each event reads again and compares with the context.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kafka_zk.controller.context import Context, ReplicaAssignment, assignments_of
 from kafka_zk.controller.control_requests import whole_topics
 from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.reporter import Reporter, few
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore, StoredTopic
+from kafka_zk.controller.turns import PARTITION_COST
+from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import uuids
 from kafka_zk.registry.client import Operation, SetData
 from kafka_zk.registry.errors import BadVersion, NoNode, RegistryError
@@ -23,11 +25,14 @@ from kafka_zk.storage.types import TopicPartition
 class TopicChanges:
     """Keeps the context's topics equal to ZooKeeper's and makes new partitions."""
 
-    def __init__(self, context: Context, store: ControllerStore, changes: StateChanges, reporter: Reporter) -> None:
+    def __init__(
+        self, context: Context, store: ControllerStore, changes: StateChanges, reporter: Reporter, turns: Turns
+    ) -> None:
         self._context = context
         self._store = store
         self._changes = changes
         self._reporter = reporter
+        self._turns = turns
 
     async def load(self) -> None:
         """At failover: all topics, their assignments, ids and leadership."""
@@ -47,7 +52,7 @@ class TopicChanges:
         context.topics = names
         partitions = await self._adopt(await self._read(added))
         if added or removed:
-            self._reporter.info("topics added: %s; removed: %s", _few(added), _few(removed))
+            self._reporter.info("topics added: %s; removed: %s", few(added), few(removed))
         await self._make(partitions)
         return added, removed
 
@@ -61,7 +66,7 @@ class TopicChanges:
         known = self._context.assignments.get(topic, {})
         added = {number: a for number, a in assignments_of(stored.assignment).items() if number not in known}
         if added and topic in self._context.topics_to_delete:
-            self._reporter.info("%s is being deleted: partitions %s are not added", topic, _few(added))
+            self._reporter.info("%s is being deleted: partitions %s are not added", topic, few(added))
             await self._write_assignment(topic, self._stored_form(topic, known), stored.zk_version)
         elif added:
             partitions = [TopicPartition(topic, number) for number in sorted(added)]
@@ -114,6 +119,7 @@ class TopicChanges:
     async def _adopt(self, stored: Mapping[str, StoredTopic]) -> list[TopicPartition]:
         """Take topics over into the context; returns their partitions."""
         for topic, entry in stored.items():
+            await self._turns.spend(len(entry.assignment.partitions) * PARTITION_COST)
             if entry.assignment.topic_id is not None:
                 self._context.topic_ids[topic] = entry.assignment.topic_id
             for number, assignment in assignments_of(entry.assignment).items():
@@ -127,7 +133,7 @@ class TopicChanges:
         """
         for portion in whole_topics(partitions):
             replicas = self._context.replicas_of(portion)
-            self._changes.partitions(portion, PartitionState.NEW)
+            await self._changes.partitions(portion, PartitionState.NEW)
             await self._changes.replicas(replicas, ReplicaState.NEW)
             await self._changes.bring_online(portion, ElectionStrategy.OFFLINE)
             await self._changes.replicas(replicas, ReplicaState.ONLINE)
@@ -144,8 +150,3 @@ class TopicChanges:
         """If someone changed it meanwhile, the watch tells, and this comes again."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])
-
-
-def _few(names: Iterable[object], count: int = 5) -> str:
-    listed = [str(name) for name in names]
-    return ", ".join(listed[:count]) + (f" and {len(listed) - count} more" if len(listed) > count else "") or "none"
