@@ -107,13 +107,16 @@ class TopicRegistry:
     async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
         """Add partitions to the assignment; the controller notices and makes them. Returns the new assignment.
 
-        Raises: NoNode if there is no such topic, NodeExists if one of the partitions is there, InvalidZnode.
+        Raises: NoNode if there is no such topic, NodeExists if one of the partitions is there, InvalidZnode also if one
+            entry cannot be understood: it may be that of a partition with records.
         """
         path = znodes.topic_path(name)
         in_doubt = False
         while True:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
             before = znodes.decode_assignment(name, data)
+            if before.faults:
+                raise InvalidZnode(before.faults[0])
             present = sorted(before.partitions.keys() & added.keys())
             if in_doubt and all(before.partitions.get(partition) == added[partition] for partition in added):
                 return before  # the write whose answer was lost

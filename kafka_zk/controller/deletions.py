@@ -118,4 +118,6 @@ class Deletions:
         for topic in topics:
             context.remove_topic(topic)
             self._reporter.event(events.TopicDeleted, topic)
+        self._reporter.forget(topics)
+        self._store.forget(topics)
         self._reporter.info("deleted topics %s", few(topics))

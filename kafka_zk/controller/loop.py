@@ -18,7 +18,7 @@ Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
@@ -100,6 +100,7 @@ class Controller:
         self._registered = False
         self._resting = False
         self._election_fault = ""
+        self._election_due: Any = None
         self._stopped = False
 
     # -- questions --
@@ -153,6 +154,9 @@ class Controller:
         self._remove_session_listener()
         if self._watcher is not None:
             self._watcher.close()
+        if self._election_due is not None:
+            self._election_due.cancel()
+            self._election_due = None
         reign = self._reign
         self._end_reign("shutdown")
         self._drop(lambda event: True)
@@ -267,10 +271,15 @@ class Controller:
             if str(error) != self._election_fault:
                 logger.error("[%s] no controller can be elected: %s", self._actor, error)
             self._election_fault = str(error)
-            self._clock.callLater(ELECTION_BACKOFF_S, self._put_election)
+            if self._election_due is None:  # one at a time, however often somebody writes the next garbage
+                self._election_due = self._clock.callLater(ELECTION_BACKOFF_S, self._election_is_due)
             await self._answer(lambda: self._client.exists(CONTROLLER_EPOCH, self._epoch_changed))
         else:
             self._election_fault = ""
+
+    def _election_is_due(self) -> None:
+        self._election_due = None
+        self._put_election()
 
     def _epoch_changed(self, _: object) -> None:
         self._put_election()
@@ -335,6 +344,7 @@ class Controller:
         reign.end()
         self._drop(lambda event: event.reign is reign)
         self._reporter.event(events.ControllerResigned, reign.context.epoch, cause=cause)
+        self._reporter.reign_over()
         self._reporter.info("resigned, epoch %d: %s", reign.context.epoch, cause)
 
     def _rested(self) -> None:

@@ -46,7 +46,23 @@ class Reporter:
         if partitions:
             self.event(events.PartitionsMoved, tuple(partitions), state)
 
+    def forget(self, topics: Collection[str]) -> None:
+        """These are gone; others of their names are another matter."""
+        gone = set(topics)
+        self._refused = {key: reason for key, reason in self._refused.items() if key[0].topic not in gone}
+        self._known_errors = {
+            key: code for key, code in self._known_errors.items() if key[2] is None or key[2].topic not in gone
+        }
+
+    def reign_over(self) -> None:
+        """What was told does not count for the next reign."""
+        self._refused.clear()
+        self._known_errors.clear()
+        self._unreachable.clear()
+
     def replicas_moved(self, replicas: Collection[Replica], state: ReplicaState) -> None:
+        for replica in replicas:
+            self._refused.pop((replica.partition, state.value), None)
         if replicas:
             self.event(events.ReplicasMoved, tuple(replicas), state)
 

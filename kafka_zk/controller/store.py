@@ -7,7 +7,7 @@ reign is over: ControllerMoved or SessionLost is raised.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -51,10 +51,11 @@ SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
-    """A topic's znode and its version."""
+    """A topic's znode, what is understood of it, and its version."""
 
     assignment: TopicAssignment
     zk_version: int
+    data: bytes | None = None
 
 
 class ControllerStore:
@@ -131,7 +132,7 @@ class ControllerStore:
             for name, path, answer in zip(window, paths, await self.get_all(paths), strict=True):
                 if answer is not None:
                     assignment = self._understood(path, partial(topics.decode_assignment, name, answer[0]))
-                    stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version)
+                    stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version, answer[0])
         return stored
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
@@ -249,6 +250,12 @@ class ControllerStore:
             paths.extend(level)
             level = [f"{parent}/{name}" for parent, names in (await self.children_of(level)).items() for name in names]
         return paths[::-1]
+
+    def forget(self, gone: Collection[str]) -> None:
+        """These topics are gone: what was wrong with their znodes is no more."""
+        names = set(gone)
+        below = len(topics.topic_path(""))
+        self._faults.forget_where(lambda path: path[below:].partition("/")[0] in names)
 
     # -- inside --
 

@@ -4,6 +4,7 @@ The znodes are the truth and watches only hints: each event reads again and comp
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kafka_zk.controller.context import Context, ReplicaAssignment, assignments_of
 from kafka_zk.controller.control_requests import whole_topics
@@ -49,6 +50,9 @@ class TopicChanges:
         added, removed = sorted(names - context.topics), sorted(context.topics - names)
         for topic in removed:
             context.remove_topic(topic)
+        if removed:
+            self._reporter.forget(removed)
+            self._store.forget(removed)
         context.topics = names
         partitions = await self._adopt(await self._read(added))
         if added or removed:
@@ -97,24 +101,21 @@ class TopicChanges:
 
     async def _write_ids(self, stored: Mapping[str, StoredTopic], found: dict[str, StoredTopic]) -> list[str]:
         """Give these topics ids and add them to ``found``. Returns those that someone else changed meanwhile."""
-        completed = {topic: self._with_id(topic, entry.assignment) for topic, entry in stored.items()}
+        ids = {topic: self._context.topic_ids.get(topic) or _new_id() for topic in stored}
         operations: list[Operation] = [
-            SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), stored[topic].zk_version)
-            for topic, assignment in completed.items()
+            SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
+            for topic, entry in stored.items()
         ]
         again = []
-        for (topic, assignment), outcome in zip(completed.items(), await self._store.write(operations), strict=True):
+        for (topic, entry), outcome in zip(stored.items(), await self._store.write(operations), strict=True):
             if isinstance(outcome, BadVersion):
                 again.append(topic)
             elif not isinstance(outcome, NoNode):
                 if isinstance(outcome, RegistryError):
                     raise outcome
-                found[topic] = StoredTopic(assignment, stored[topic].zk_version + 1)
+                assignment = replace(entry.assignment, topic_id=ids[topic])
+                found[topic] = StoredTopic(assignment, entry.zk_version + 1)
         return again
-
-    def _with_id(self, topic: str, assignment: TopicAssignment) -> TopicAssignment:
-        topic_id = self._context.topic_ids.get(topic) or uuids.to_text(uuids.random_topic_id())
-        return TopicAssignment(assignment.partitions, topic_id, assignment.adding, assignment.removing)
 
     async def _adopt(self, stored: Mapping[str, StoredTopic]) -> list[TopicPartition]:
         """Take topics over into the context; returns their partitions."""
@@ -150,3 +151,7 @@ class TopicChanges:
         """If someone changed it meanwhile, the watch tells, and this comes again."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])
+
+
+def _new_id() -> str:
+    return uuids.to_text(uuids.random_topic_id())

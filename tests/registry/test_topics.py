@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.registry.errors import NodeExists, NoNode
+from kafka_zk.registry.errors import InvalidZnode, NodeExists, NoNode
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, TopicAssignment
@@ -165,6 +165,17 @@ def test_a_topic_is_watched_through_rewrites_of_old_tools(world: World) -> None:
     world.scheduler.run_for(100)
     watching.close()
     assert seen == [TopicAssignment({0: [0]}, TOPIC_ID), TopicAssignment({0: [0], 1: [1]}), None, None]
+
+
+def test_no_partition_is_added_where_an_entry_cannot_be_understood(world: World) -> None:
+    """It may be that of a partition with records, which would be lost."""
+    writer, _ = world.clients
+    data = b'{"version":1,"partitions":{"0":[0],"1":"0"}}'
+    world.scheduler.run(TopicRegistry(writer).create_topic("t", {0: [0]}, TOPIC_ID, {}))
+    world.scheduler.run(writer.set("/brokers/topics/t", data))
+    with pytest.raises(InvalidZnode, match="'1' must be a list of integers"):
+        world.scheduler.run(TopicRegistry(writer).add_partitions("t", {1: [1]}))
+    assert world.scheduler.run(writer.get("/brokers/topics/t"))[0] == data
 
 
 def test_deletions_are_ordered_once_and_watched(world: World) -> None:

@@ -19,7 +19,7 @@ from tests.kafka_zk.controller.world import Cluster, Connection, led_by
 from tests.sim.zookeeper import Link
 
 PARTITIONS = 2100
-MOST_CALLS = 30_000
+MOST_CALLS = 40_000
 OTHERS = ("/tests/", "/twisted/", "/json/", "/random.py")
 
 
