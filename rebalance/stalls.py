@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.registry.errors import ConnectionLoss, SessionLost
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.session import Clock
 
 TURN_S = 0.1
@@ -59,7 +59,7 @@ class StallGuard:
     async def _find_out(self) -> None:
         try:
             await self._ask()
-        except (ConnectionLoss, SessionLost):
+        except RegistryError:
             self._asking = False  # the next turn asks again
         else:
             self._clock.callLater(0, self._answered)  # after all that the watches before the answer have planned
