@@ -21,7 +21,7 @@ STALL_S = 0.5
 
 
 class StallGuard:
-    """``ask`` sends ZooKeeper any request.
+    """``ask`` sends ZooKeeper a request that its leader answers: a server that lags has told all that fired by then.
 
     ``awake_until_s`` is asked before each record, by any thread: all that happened before is known as long as the clock
     has not reached it.
