@@ -71,6 +71,7 @@ class ControllerStore:
         self._session_id = client.session_id
         self._waiting: list[Deferred[None]] = []
         self._faults = ZnodeFaults(lambda fault: logger.error("ignored: %s", fault))
+        self._illegal_topics: set[str] = set()
         self._closed = False
         self._remove_listener = client.add_session_listener(self._session_changed)
 
@@ -120,6 +121,9 @@ class ControllerStore:
         """All topics but those whose names no broker and no client could take."""
         names = set(await self.children(topics.TOPICS))
         illegal = {name for name in names if not is_legal_name(name)}
+        for name in self._illegal_topics - illegal:
+            self._faults.forget(topics.topic_path(name)[:SHOWN_PATH_CHARACTERS])
+        self._illegal_topics = illegal
         for name in illegal:
             self._faults.found(topics.topic_path(name)[:SHOWN_PATH_CHARACTERS], ["a topic cannot have this name"])
         return names - illegal

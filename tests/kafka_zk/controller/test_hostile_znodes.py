@@ -258,12 +258,13 @@ def test_a_refusal_is_told_again_for_another_topic_of_the_name(
         cluster.settle()
 
 
+@pytest.mark.parametrize("name", ["t", "a b"])
 def test_garbage_is_told_again_for_another_topic_of_the_name(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     for expected in (1, 2):
-        put(cluster, topic_path("t"), b"garbage")
+        put(cluster, topic_path(name), b"garbage")
         cluster.settle()
-        assert len(errors_about(caplog, topic_path("t"))) == expected
-        cluster.scheduler.run(cluster.tool.delete(topic_path("t")))
+        assert len(errors_about(caplog, topic_path(name))) == expected
+        cluster.scheduler.run(cluster.tool.delete(topic_path(name)))
         cluster.settle()
