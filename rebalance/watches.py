@@ -16,6 +16,7 @@ from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
+from kafka_zk.registry.znodes.json_codec import INT32, number_of
 from kafka_zk.registry.znodes.topics import TopicAssignment
 
 
@@ -120,4 +121,5 @@ class WatchedTopics:
 
 
 def _broker_ids(names: Iterable[str]) -> frozenset[int]:
-    return frozenset(int(name) for name in names if name.isascii() and name.isdigit())
+    numbers = (number_of(name, INT32) for name in names)
+    return frozenset(number for number in numbers if number is not None)

@@ -7,6 +7,7 @@ import pytest
 from kafka_zk.registry.client import Create
 from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.brokers import BROKER_IDS
 from kafka_zk.registry.znodes.consumers import WHITE_LIST
 from kafka_zk.registry.znodes.group_assignment import assignment_path
 from kafka_zk.registry.znodes.topics import TopicAssignment, encode_assignment, topic_path
@@ -101,4 +102,14 @@ def test_an_assignment_that_makes_no_sense_is_replaced(change: dict[str, object]
     group.produce(10)
     group.until_consumed()
     assert first.failure is None
+    assert group.is_served() and not group.violations()
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "3000000000", "x", "-1"])
+def test_a_broker_of_an_impossible_id_stops_no_group(name: str) -> None:
+    group = Group({"t": 4})
+    put(group, f"{BROKER_IDS}/{name}", b"{}")
+    group.join_all("ab", ["range"])
+    group.produce(10)
+    group.until_consumed()
     assert group.is_served() and not group.violations()
