@@ -11,6 +11,7 @@ Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from twisted.logger import Logger
@@ -191,7 +192,8 @@ class ControllerRegistry:
                 data, stat = await self._client.get(CONTROLLER_EPOCH)
                 return znodes.decode_epoch(data), stat.version
             except NoNode:
-                await outcomes([self._client.create(CONTROLLER_EPOCH, znodes.encode_epoch(0))])
+                with suppress(NodeExists):
+                    await self._client.create(CONTROLLER_EPOCH, znodes.encode_epoch(0))
 
 
 class ControllerWatcher:

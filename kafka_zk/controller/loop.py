@@ -11,6 +11,7 @@ write is refused because another controller was elected, the reign ends at once 
     ControllerMoved   the reign ends; whoever was elected later is the controller
     failover fails    the reign ends, /controller is deleted; after a pause elect
     InvalidZnode      nobody can be elected: tried again after a pause, and when /controller_epoch changes
+    NoAuth            this broker cannot be elected: the same
 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests/kafka_zk/controller/test_loop.py.
 """
@@ -34,7 +35,7 @@ from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
-from kafka_zk.registry.errors import ConnectionLoss, ControllerMoved, InvalidZnode, RegistryError, SessionLost
+from kafka_zk.registry.errors import ConnectionLoss, ControllerMoved, InvalidZnode, NoAuth, RegistryError, SessionLost
 from kafka_zk.registry.session import Clock
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
 from kafka_zk.storage.types import TopicPartition
@@ -264,10 +265,10 @@ class Controller:
         self._put_once(_Event("election", self._elect, None))
 
     async def _elect(self) -> None:
-        """As ``_stand``, again and again while a znode keeps everybody from being elected."""
+        """As ``_stand``, again and again while a znode, or its ACL, keeps this broker from being elected."""
         try:
             await self._stand()
-        except InvalidZnode as error:
+        except (InvalidZnode, NoAuth) as error:
             if str(error) != self._election_fault:
                 logger.error("[%s] no controller can be elected: %s", self._actor, error)
             self._election_fault = str(error)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_zk.registry.client import Create
+from kafka_zk.registry.controller import ControllerRegistry, Elected
+from kafka_zk.registry.errors import NoAuth
 from kafka_zk.registry.groups import delete_tree
 from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes import json_codec
@@ -268,3 +270,19 @@ def test_garbage_is_told_again_for_another_topic_of_the_name(
         assert len(errors_about(caplog, topic_path(name))) == expected
         cluster.scheduler.run(cluster.tool.delete(topic_path(name)))
         cluster.settle()
+
+
+def test_an_election_that_an_acl_forbids_is_tried_again_until_it_is_allowed(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forbidden(*_: object) -> Elected:
+        raise NoAuth(f"{CONTROLLER_EPOCH}: its ACL does not allow this")
+
+    with monkeypatch.context() as forbidding:
+        forbidding.setattr(ControllerRegistry, "elect", forbidden)
+        cluster.scheduler.run(cluster.tool.delete(CONTROLLER))
+        cluster.settle(HEALING_MS)
+        assert cluster.active == []
+        assert len(errors_about(caplog, CONTROLLER_EPOCH)) == len(cluster.brokers)
+    cluster.settle(2000)
+    assert cluster.controller.is_active
