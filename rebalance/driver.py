@@ -34,7 +34,7 @@ from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import Refused
 from kafka_zk.registry.owners import Claimed
 from kafka_zk.registry.session import until_answered
-from kafka_zk.registry.znodes.consumers import ConsumerRegistration, ids_path
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
 
@@ -89,7 +89,7 @@ class GroupDriver:
         self._epoch = 0
         self._in_doubt = False
         self._lease_told = False
-        self._stalls = StallGuard(clock, lambda: client.exists(ids_path(group)))
+        self._stalls = StallGuard(clock, client.sync)
         self._registered: Deferred[None] = Deferred()
         self._left: Deferred[None] = Deferred()
         self._leaving = False

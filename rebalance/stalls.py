@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.registry.errors import ConnectionLoss, SessionLost
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.system.clock import Timers
 
 TURN_S = 0.1
@@ -21,7 +21,7 @@ STALL_S = 0.5
 
 
 class StallGuard:
-    """``ask`` sends ZooKeeper any request.
+    """``ask`` sends ZooKeeper a request that its leader answers: a server that lags has told all that fired by then.
 
     ``awake_until_s`` is asked before each record, by any thread: all that happened before is known as long as the clock
     has not reached it.
@@ -59,7 +59,7 @@ class StallGuard:
     async def _find_out(self) -> None:
         try:
             await self._ask()
-        except (ConnectionLoss, SessionLost):
+        except RegistryError:
             self._asking = False  # the next turn asks again
         else:
             self._clock.callLater(0, self._answered)  # after all that the watches before the answer have planned

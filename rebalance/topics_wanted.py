@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_zk.rebalance.topic_filter import topic_filter
-from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.registry.znodes.consumers import ConsumerRegistration, is_znode_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ NOTHING_WANTED = TopicsWanted()
 
 
 def topics_wanted(registrations: Iterable[ConsumerRegistration], exclude_internal_topics: bool) -> TopicsWanted:
-    """All topics that one of the registrations subscribes to."""
+    """All topics that one of the registrations subscribes to, but for names that no topic can have."""
     names: set[str] = set()
     filters: set[tuple[str, str]] = set()
     for registration in registrations:
         if registration.is_wildcard:
             filters.add((registration.pattern, next(iter(registration.subscription))))
         else:
-            names.update(registration.subscription)
+            names.update(topic for topic in registration.subscription if is_znode_name(topic))
     return TopicsWanted(frozenset(names), frozenset(filters), exclude_internal_topics)
 
 

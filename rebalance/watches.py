@@ -16,6 +16,7 @@ from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
+from kafka_zk.registry.znodes.json_codec import INT32, number_of
 from kafka_zk.registry.znodes.topics import TopicAssignment
 
 
@@ -97,7 +98,12 @@ class WatchedTopics:
         self._report()
 
     def _topic_read(self, topic: str, assignment: TopicAssignment | None, czxid: int) -> None:
-        self._partitions[topic] = () if assignment is None else tuple(sorted(assignment.partitions))
+        if assignment is not None:
+            self._partitions[topic] = tuple(sorted(assignment.partitions))
+        elif czxid == 0:
+            self._partitions[topic] = ()
+        else:  # it cannot be understood (any more), which shall keep nobody from it or from other topics
+            self._partitions.setdefault(topic, ())
         self._czxids[topic] = czxid
         if topic in self._held:
             self._tell(TopicsSeen({topic: czxid}))
@@ -113,4 +119,5 @@ class WatchedTopics:
 
 
 def _broker_ids(names: Iterable[str]) -> frozenset[int]:
-    return frozenset(int(name) for name in names if name.isascii() and name.isdigit())
+    numbers = (number_of(name, INT32) for name in names)
+    return frozenset(number for number in numbers if number is not None)

@@ -22,3 +22,7 @@ class ZnodeFaults:
     def forget(self, path: str) -> None:
         """The znode is not read any more."""
         self._told.pop(path, None)
+
+    def forget_where(self, is_gone: Callable[[str], bool]) -> None:
+        """The znodes of these paths are gone."""
+        self._told = {path: faults for path, faults in self._told.items() if not is_gone(path)}

@@ -106,13 +106,16 @@ class TopicRegistry:
     async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
         """Add partitions to the assignment; the controller notices and makes them. Returns the new assignment.
 
-        Raises: NoNode if there is no such topic, NodeExists if one of the partitions is there, InvalidZnode.
+        Raises: NoNode if there is no such topic, NodeExists if one of the partitions is there, InvalidZnode also if one
+            entry cannot be understood: it may be that of a partition with records.
         """
         path = znodes.topic_path(name)
         in_doubt = False
         while True:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
             before = znodes.decode_assignment(name, data)
+            if before.faults:
+                raise InvalidZnode(before.faults[0])
             present = sorted(before.partitions.keys() & added.keys())
             if in_doubt and all(before.partitions.get(partition) == added[partition] for partition in added):
                 return before  # the write whose answer was lost
@@ -152,12 +155,14 @@ class TopicRegistry:
         return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, self._events)
 
     def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
-        """Report a topic's assignment (None: it is gone) now and at every change; what cannot be read is skipped."""
+        """Report a topic's assignment now and at every change. None: it is gone, or cannot be understood."""
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """As ``watch_assignment``, with the czxid of the topic's znode (0: it is gone), which tells topics of the same
-        name apart."""
+        """As ``watch_assignment``, with the czxid of the topic's znode, which tells topics of the same name apart.
+
+        0: it is gone.
+        """
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 
@@ -187,5 +192,6 @@ class AssignmentWatcher:
             assignment = znodes.decode_assignment(self._name, data)
         except InvalidZnode as error:
             _log.warn("a topic's assignment is ignored: {error}", error=error)
-            return
-        self._on_change(assignment, stat.czxid)
+            self._on_change(None, stat.czxid)
+        else:
+            self._on_change(assignment, stat.czxid)

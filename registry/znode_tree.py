@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from kafka_zk.registry.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.errors import NoNode
 from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.znodes.json_codec import INT64, number_of
 
 BROKER_IDS = "/brokers/ids/"
 HIDDEN = "/zookeeper"  # ZooKeeper's own, the same everywhere
@@ -102,4 +103,9 @@ def lines(nodes: list[Znode]) -> Iterator[tuple[str, str, str]]:
 
 
 def _order(path: str) -> tuple[tuple[int, int, str], ...]:
-    return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in path.split("/") if part)
+    return tuple(_order_of(name) for name in path.split("/") if name)
+
+
+def _order_of(name: str) -> tuple[int, int, str]:
+    number = number_of(name, INT64)
+    return (1, 0, name) if number is None else (0, number, "")

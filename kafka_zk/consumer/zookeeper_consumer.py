@@ -34,7 +34,7 @@ from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.session import fires_within
-from kafka_zk.registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
+from kafka_zk.registry.znodes.consumers import BLACK_LIST, MOST_STREAMS, STATIC, WHITE_LIST, ConsumerRegistration
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 from kafka_zk.system.randomness import SYSTEM_RANDOM
@@ -119,8 +119,8 @@ class ZookeeperConsumer:
         names = sorted({topics} if isinstance(topics, str) else set(topics))
         if sum((bool(names), white_list is not None, black_list is not None)) != 1:
             raise ValueError("subscribe to topics, to a white_list or to a black_list")
-        if streams < 1:
-            raise ValueError(f"a consumer has at least one stream, not {streams}")
+        if not 1 <= streams <= MOST_STREAMS:
+            raise ValueError(f"a consumer has 1 to {MOST_STREAMS} streams, not {streams}")
         pattern = STATIC if names else WHITE_LIST if white_list is not None else BLACK_LIST
         if pattern != STATIC:
             regex = normalized(white_list or black_list or "")

@@ -6,7 +6,7 @@ it, so nothing of an old reign can leak into a new one.
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from functools import partial
 from random import Random
 from typing import Any, Protocol
@@ -17,8 +17,14 @@ from kafka_zk.controller import partition_state, replica_state
 from kafka_zk.controller.broker_changes import BrokerChanges
 from kafka_zk.controller.channels import Channels, Connect
 from kafka_zk.controller.config import ControllerConfig
-from kafka_zk.controller.context import Context
-from kafka_zk.controller.control_requests import Answer, ControlRequest, LeaderAndIsrRequest, StopReplicaRequest
+from kafka_zk.controller.context import Context, Replica
+from kafka_zk.controller.control_requests import (
+    Answer,
+    ControlRequest,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    portions,
+)
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import Send, SendUpdateMetadata
 from kafka_zk.controller.reporter import ControllerReporter
@@ -27,7 +33,9 @@ from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import ReplicaState
 from kafka_zk.controller.store import ControllerStore
 from kafka_zk.controller.topic_changes import TopicChanges
+from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
 from kafka_zk.network.periodic import Periodic
+from kafka_zk.network.slices import Turns
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.controller import ControllerRegistry, Elected
@@ -84,16 +92,20 @@ class ActiveController:
         self._put = put
         self._reporter = reporter
         self._source = source = reporter.source
+        self._turns = Turns(clock, goes_on=True)
         self._batch = RequestBatch(self.context, broker_id, config.listener_name)
         self._changes = StateChanges(
-            self.context, self.store, self._send, reporter, config.unclean_leader_election_enable
+            self.context, self.store, self._send, reporter, config.unclean_leader_election_enable, self._turns
         )
-        self._deletions = Deletions(self.context, self.store, self._changes, reporter, config.delete_topic_enable)
-        self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random)
+        self._deletions = Deletions(
+            self.context, self.store, self._changes, reporter, config.delete_topic_enable, self._turns
+        )
+        self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random, self._turns)
         self._brokers = BrokerChanges(self.context, self.store, self._changes, self._deletions, self.channels, reporter)
         self._topic_registry = TopicRegistry(client, source)
         self._watchers: list[Watcher] = []
         self._assignment_watchers: dict[str, Watcher] = {}
+        self._ended = False
 
     async def take_over(self) -> None:
         """The failover, in Kafka's order: UpdateMetadata goes out before any LeaderAndIsr."""
@@ -102,19 +114,22 @@ class ActiveController:
         await self._delete_notifications()
         await self._brokers.load()
         await self._topics.load()
-        self._watch_assignments(self.context.topics)
+        await self._watch_assignments(self.context.topics)
         self._brokers.open_channels()
         await self._deletions.load()
-        self._changes.send([SendUpdateMetadata(None)])
-        online, offline = replica_state.initialize(self.context)
+        await self._changes.send([SendUpdateMetadata(None)])
+        online, offline = await self._initialized_replicas()
         await self._changes.replicas(online, ReplicaState.ONLINE)
         await self._changes.replicas(offline, ReplicaState.OFFLINE)
-        partition_state.initialize(self.context)
+        for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            partition_state.initialize(self.context, portion)
         await self._changes.elect_waiting()
         await self._deletions.run()
 
     def end(self) -> None:
         """Nothing is watched, written or sent any more; whatever still runs fails with ControllerMoved."""
+        self._ended = True
         self._retry.stop()
         self.store.close()
         self.channels.close()
@@ -128,6 +143,17 @@ class ActiveController:
         return await self._brokers.controlled_shutdown(broker_id, broker_epoch)
 
     # -- the beginning --
+
+    async def _initialized_replicas(self) -> tuple[list[Replica], list[Replica]]:
+        """Those that are online and those that are not."""
+        online: list[Replica] = []
+        offline: list[Replica] = []
+        for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            of_portion = replica_state.initialize(self.context, portion)
+            online += of_portion[0]
+            offline += of_portion[1]
+        return online, offline
 
     async def _enable_features(self) -> None:
         """As Kafka 3.3 and later do: enabled, keeping what is finalized."""
@@ -165,9 +191,12 @@ class ActiveController:
             ),
         ]
 
-    def _watch_assignments(self, topics: Iterable[str]) -> None:
+    async def _watch_assignments(self, topics: Iterable[str]) -> None:
         for topic in sorted(topics):
             if topic not in self._assignment_watchers:
+                await self._turns.spend(WATCH_COST)
+                if self._ended:
+                    return
                 seen = partial(self._assignment_seen, topic)
                 self._assignment_watchers[topic] = self._topic_registry.watch_assignment(topic, seen)
 
@@ -182,7 +211,7 @@ class ActiveController:
         topics = self.context.topics
         for topic in sorted(self._assignment_watchers.keys() - topics):
             self._assignment_watchers.pop(topic).close()
-        self._watch_assignments(topics)
+        await self._watch_assignments(topics)
 
     def _retry_due(self) -> None:
         """Nobody watches a partition's state: what was wrong with it may have been mended without an event."""
@@ -191,12 +220,16 @@ class ActiveController:
 
     # -- requests --
 
-    def _send(self, effects: Iterable[Send]) -> None:
-        self._batch.add(effects)
-        requests, refused = self._batch.flush()
-        self._reporter.refused(refused, "a request")
-        for broker_id, request in requests:
-            self.channels.send(broker_id, request)
+    async def _send(self, effects: Collection[Send]) -> None:
+        for portion in portions(effects, PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            self._batch.add(portion)
+        for step in self._batch.flush():
+            await self._turns.spend(step.handled * PARTITION_COST)
+            for broker_id, request in step.requests:
+                await self._turns.spend(step.handled * PARTITION_COST)
+                self.channels.send(broker_id, request)
+        self._reporter.refused(self._batch.take_refused(), "a request")
 
     def _answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
         self._reporter.answered(broker_id, request, answer)

@@ -71,7 +71,7 @@ class BrokerChanges:
         await self._fail(bounced)
         await self._start(bounced, present)
         await self._fail(failed)
-        self._update(updated, present)
+        await self._update(updated, present)
 
     async def _start(self, broker_ids: Sequence[int], present: Mapping[int, LiveBroker]) -> None:
         if not broker_ids:
@@ -81,8 +81,8 @@ class BrokerChanges:
         context.brokers.update({broker_id: present[broker_id] for broker_id in broker_ids})
         for broker_id in broker_ids:
             context.offline_dirs.pop(broker_id, None)
-        self._changes.send([SendUpdateMetadata(older)])
-        self._changes.send([SendUpdateMetadata(tuple(broker_ids), context.partitions_with_leadership())])
+        await self._changes.send([SendUpdateMetadata(older)])
+        await self._changes.send([SendUpdateMetadata(tuple(broker_ids), context.partitions_with_leadership())])
         replicas = context.replicas_on(broker_ids)
         await self._changes.replicas(replicas, ReplicaState.ONLINE)
         await self._changes.elect_waiting()
@@ -97,23 +97,23 @@ class BrokerChanges:
             self._context.shutting_down.discard(broker_id)
         await self._take_offline(self._context.replicas_on(broker_ids))
 
-    def _update(self, broker_ids: Sequence[int], present: Mapping[int, LiveBroker]) -> None:
+    async def _update(self, broker_ids: Sequence[int], present: Mapping[int, LiveBroker]) -> None:
         if broker_ids:
             for broker_id in broker_ids:
                 self._context.brokers[broker_id] = present[broker_id]
                 self._channels.update(present[broker_id].info)
-            self._changes.send([SendUpdateMetadata(None)])
+            await self._changes.send([SendUpdateMetadata(None)])
 
     async def _take_offline(self, replicas: Collection[Replica]) -> None:
         """Replicas lost their broker or log directory: first new leaders, then smaller ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
-        self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionState.OFFLINE)
+        await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionState.OFFLINE)
         elected = await self._changes.elect_waiting()
         await self._changes.replicas(others, ReplicaState.OFFLINE)
         await self._deletions.replicas_failed(deleting)
         if not others and not elected:
-            self._changes.send([SendUpdateMetadata(None)])
+            await self._changes.send([SendUpdateMetadata(None)])
 
     # -- log directories --
 
@@ -170,7 +170,7 @@ class BrokerChanges:
         led = [tp for tp in replicated if context.leadership[tp].leader == broker_id]
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker_id]
         await self._changes.bring_online(led, ElectionStrategy.CONTROLLED_SHUTDOWN)
-        self._changes.send([SendStopReplica(broker_id, tp) for tp in followed])
+        await self._changes.send([SendStopReplica(broker_id, tp) for tp in followed])
         await self._changes.replicas([Replica(tp, broker_id) for tp in followed], ReplicaState.OFFLINE)
         return context.partitions_led_by(broker_id)
 

@@ -2,7 +2,8 @@
 
 A request is repeated, with a pause and over a new connection, until it is answered or the broker is gone from the
 registry (``remove``): the order in which a broker hears of changes is the order in which they were made. An
-UpdateMetadata that still waits takes up the next one, so a slow broker's queue does not grow with every change.
+UpdateMetadata that still waits takes up the next one, so a slow broker's queue does not grow with every change. A large
+request is encoded in turns with everything else that the reactor has to do.
 
 Source: ControllerChannelManager.scala@3.9.
 """
@@ -15,6 +16,10 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
+from kafka_zk.controller.turns import PARTITION_COST
+from kafka_zk.network.slices import worked_off
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.system.clock import Timers
 
@@ -30,7 +35,7 @@ class Connection(Protocol):
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """The peer's lowest and highest version of each API."""
 
-    def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]:
+    def request_encoded(self, api_key: int, version: int, body: Buffer) -> Awaitable[Any]:
         """The peer's response. Fails with any exception when the connection is lost or time is up."""
 
     def disconnect(self) -> object: ...
@@ -124,8 +129,11 @@ class BrokerChannel:
         connection = await self._connected()
         version = _common_version(request, connection.versions)
         answers = []
+        if isinstance(request, UpdateMetadataRequest):
+            await worked_off(self._clock, (count * PARTITION_COST for count in request.update.prepare()))
         for message in request.messages(version):
-            response = await connection.request(request.api_key, message, version=version)
+            body = await worked_off(self._clock, codec.encode_body_in_steps(message, request.api_key, version))
+            response = await connection.request_encoded(request.api_key, version, body)
             answers.append(request.answer(version, response))
         return answers
 

@@ -152,6 +152,9 @@ class Context:
     def partitions_of(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for number in sorted(self.assignments.get(topic, ()))]
 
+    def partition_count(self, topic: str) -> int:
+        return len(self.assignments.get(topic, ()))
+
     def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
         return [Replica(tp, broker_id) for tp in partitions for broker_id in self.replicas(tp)]
 

@@ -12,11 +12,13 @@ Source: ControllerChannelManager.scala@3.9.
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from kafka_zk.controller.context import LeadershipInfo, ReplicaAssignment
+from kafka_zk.controller.turns import PARTITIONS_A_TURN
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.codec import Message
@@ -24,6 +26,8 @@ from kafka_zk.protocol.security_protocol import SECURITY_PROTOCOL_IDS
 from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.registry.znodes.json_codec import INT8, INT32
 from kafka_zk.storage.types import TopicPartition
+
+T = TypeVar("T")
 
 VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.LEADER_AND_ISR: (2, 7),
@@ -37,7 +41,8 @@ _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
 _StopReplica = codec.request(ApiKey.STOP_REPLICA)
 
 PARTITIONS_AT_ONCE = 1000
-"""How many a request is about: to encode or to decode that many keeps a broker from everything else for 5 to 10 ms."""
+"""How many a request is about: to encode or to decode that many keeps a broker from everything else for 5 to 10 ms.
+An UpdateMetadata is about at least one topic, however many partitions that has."""
 
 _TOPIC_IDS_SINCE = 5
 _DELETE_PER_PARTITION_SINCE = 3
@@ -155,14 +160,23 @@ class ClusterUpdate:
     partitions: Mapping[TopicPartition, PartitionMetadata]
     topic_ids: Mapping[str, str]
     brokers: tuple[BrokerInfo, ...]
+    _states: dict[TopicPartition, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def prepare(self) -> Iterator[int]:
+        """Make ``topic_states`` step by step, for whoever comes first; each step tells how many partitions it took."""
+        for portion in portions((tp for tp in self.partitions if tp not in self._states), PARTITIONS_A_TURN):
+            self._states.update((tp, self._partition_state(tp)) for tp in portion)
+            yield len(portion)
 
     @cached_property
     def topic_states(self) -> list[Any]:
+        for _ in self.prepare():
+            pass
         return [
             _UpdateMetadata.UpdateMetadataTopicState(
                 topic_name=topic,
                 topic_id=_wire_id(self.topic_ids, topic),
-                partition_states=[self._partition_state(tp) for tp in partitions],
+                partition_states=[self._states[tp] for tp in partitions],
             )
             for topic, partitions in by_topic(self.partitions)
         ]
@@ -273,11 +287,10 @@ class StopReplicaRequest:
 
 def can_be_sent(partition: TopicPartition, info: LeadershipInfo, assignment: ReplicaAssignment) -> bool:
     """Whether each number fits into its field of every message; one that does not would keep all others back."""
-    numbers = (partition.partition, info.leader, info.leader_epoch, info.controller_epoch, info.zk_version)
-    return info.leader_recovery_state in INT8 and all(
-        number in INT32
-        for number in (*numbers, *info.isr, *assignment.replicas, *assignment.adding, *assignment.removing)
-    )
+    numbers = [partition.partition, info.leader, info.leader_epoch, info.controller_epoch, info.zk_version]
+    for listed in (info.isr, *assignment):
+        numbers.extend(listed)
+    return info.leader_recovery_state in INT8 and min(numbers) in INT32 and max(numbers) in INT32
 
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
@@ -289,6 +302,13 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
     for tp in partitions:
         grouped.setdefault(tp.topic, []).append(tp)
     yield from grouped.items()
+
+
+def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[list[T]]:
+    """So many at a time."""
+    rest = iter(items)
+    while portion := list(islice(rest, size)):
+        yield portion
 
 
 def whole_topics(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:

@@ -5,10 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from kafka_zk.controller import events, topic_deletion
 from kafka_zk.controller.context import Context, Replica
 from kafka_zk.controller.effects import SendUpdateMetadata
-from kafka_zk.controller.reporter import ControllerReporter
+from kafka_zk.controller.reporter import ControllerReporter, few
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
+from kafka_zk.controller.turns import PARTITION_COST
+from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes import admin
 from kafka_zk.storage.types import TopicPartition
@@ -24,12 +26,14 @@ class Deletions:
         changes: StateChanges,
         reporter: ControllerReporter,
         enabled: bool,
+        turns: Turns,
     ) -> None:
         self._context = context
         self._store = store
         self._changes = changes
         self._reporter = reporter
         self._enabled = enabled
+        self._turns = turns
 
     async def load(self) -> None:
         """At failover: take over what is ordered. Nothing is deleted before ``run``."""
@@ -40,7 +44,7 @@ class Deletions:
         """``/admin/delete_topics`` changed."""
         ordered = await self._known_orders()
         if ordered:
-            self._reporter.info("deletion ordered: %s", ", ".join(ordered))
+            self._reporter.info("deletion ordered: %s", few(ordered))
             topic_deletion.enqueue(self._context, ordered)
             await self.run()
 
@@ -61,18 +65,17 @@ class Deletions:
     async def answered(self, broker_id: int, request_error: int, errors: Mapping[TopicPartition, int]) -> None:
         """A broker answered StopReplica (delete) for these partitions, which are all of topics to delete."""
         failed = [
-            Replica(tp, broker_id)
-            for tp, code in errors.items()
-            if request_error != ErrorCode.NONE or code != ErrorCode.NONE
+            tp for tp, code in errors.items() if request_error != ErrorCode.NONE or code != ErrorCode.NONE
         ]
-        await self.replicas_failed(failed)
-        deleted = [Replica(tp, broker_id) for tp in errors if Replica(tp, broker_id) not in set(failed)]
+        deleted = [Replica(tp, broker_id) for tp in sorted(errors.keys() - failed)]
+        await self.replicas_failed([Replica(tp, broker_id) for tp in failed])
         if deleted:
             await self._changes.replicas(deleted, ReplicaState.DELETION_SUCCESSFUL)
             await self.run()
 
     async def run(self) -> None:
         """Complete, retry and start what can be."""
+        await self._turn_for(self._context.topics_to_delete)
         plan = topic_deletion.plan(self._context)
         if plan.complete:
             await self._complete(plan.complete)
@@ -83,22 +86,29 @@ class Deletions:
     async def _known_orders(self) -> list[str]:
         """Topics to delete; orders for unknown topics, or while deletion is not enabled, are just removed."""
         ordered = await self._store.children(admin.DELETE_TOPICS)
+        known = [topic for topic in ordered if self._enabled and topic in self._context.topics]
         pointless = [topic for topic in ordered if not self._enabled or topic not in self._context.topics]
         if pointless:
             self._reporter.info("%d orders to delete are ignored, the first: %.249s", len(pointless), pointless[0])
             await self._store.delete_all([admin.delete_topic_path(topic) for topic in pointless])
-        return [topic for topic in ordered if topic not in set(pointless)]
+        return known
 
     async def _start(self, topics: Collection[str]) -> None:
+        await self._turn_for(topics)
         unseen = [tp for t in topic_deletion.begin(self._context, topics) for tp in self._context.partitions_of(t)]
-        self._changes.partitions(unseen, PartitionState.OFFLINE)
-        self._changes.partitions(unseen, PartitionState.NON_EXISTENT)
+        await self._changes.partitions(unseen, PartitionState.OFFLINE)
+        await self._changes.partitions(unseen, PartitionState.NON_EXISTENT)
         told = [tp for topic in sorted(topics) for tp in self._context.partitions_of(topic)]
-        self._changes.send([SendUpdateMetadata(None, told)])
+        await self._changes.send([SendUpdateMetadata(None, told)])
+        await self._turn_for(topics)
         replicas = topic_deletion.replicas_to_delete(self._context, topics)
         await self._changes.replicas(replicas.dead, ReplicaState.DELETION_INELIGIBLE)
         await self._changes.replicas(replicas.live, ReplicaState.OFFLINE)
         await self._changes.replicas(replicas.live, ReplicaState.DELETION_STARTED)
+
+    async def _turn_for(self, topics: Collection[str]) -> None:
+        """Say that something is done for all partitions of these topics."""
+        await self._turns.spend(sum(self._context.partition_count(topic) for topic in topics) * PARTITION_COST)
 
     async def _complete(self, topics: Sequence[str]) -> None:
         context = self._context
@@ -108,4 +118,6 @@ class Deletions:
         for topic in topics:
             context.remove_topic(topic)
             self._reporter.event(events.TopicDeleted, topic)
-        self._reporter.info("deleted topics %s", ", ".join(topics))
+        self._reporter.forget(topics)
+        self._store.forget(topics)
+        self._reporter.info("deleted topics %s", few(topics))

@@ -11,6 +11,7 @@ write is refused because another controller was elected, the reign ends at once 
     ControllerMoved   the reign ends; whoever was elected later is the controller
     failover fails    the reign ends, /controller is deleted; after a pause elect
     InvalidZnode      nobody can be elected: tried again after a pause, and when /controller_epoch changes
+    NoAuth            this broker cannot be elected: the same
 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests/kafka_zk/controller/test_loop.py.
 """
@@ -18,7 +19,7 @@ Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests
 from collections import deque
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger, LogLevel
@@ -29,10 +30,12 @@ from kafka_zk.controller.channels import Connect
 from kafka_zk.controller.config import ControllerConfig
 from kafka_zk.controller.context import Context
 from kafka_zk.controller.reporter import ControllerReporter
+from kafka_zk.controller.turns import EVENT_COST
+from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
-from kafka_zk.registry.errors import ConnectionLoss, ControllerMoved, InvalidZnode, RegistryError, SessionLost
+from kafka_zk.registry.errors import ConnectionLoss, ControllerMoved, InvalidZnode, NoAuth, RegistryError, SessionLost
 from kafka_zk.registry.events import EventSource, Observe, harmless, ignore
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
 from kafka_zk.storage.types import TopicPartition
@@ -103,6 +106,7 @@ class Controller:
         self._registered = False
         self._resting = False
         self._election_fault = ""
+        self._election_due: Any = None
         self._stopped = False
 
     # -- questions --
@@ -156,6 +160,9 @@ class Controller:
         self._remove_session_listener()
         if self._watcher is not None:
             self._watcher.close()
+        if self._election_due is not None:
+            self._election_due.cancel()
+            self._election_due = None
         reign = self._reign
         self._end_reign("shutdown")
         self._drop(lambda event: True)
@@ -213,6 +220,7 @@ class Controller:
             self._put(event)
 
     async def _process(self) -> None:
+        turns = Turns(self._clock, goes_on=True)
         while self._queue:
             event = self._queue.popleft()
             self._waiting_once.discard((event.name, event.reign))
@@ -229,6 +237,7 @@ class Controller:
                 _log.failure(
                     "[{actor}] {event} failed", level=LogLevel.error, actor=self._actor, event=event.name
                 )
+            await turns.spend(EVENT_COST)
         working, self._working = self._working, None
         if working is not None:
             working.callback(None)
@@ -263,17 +272,22 @@ class Controller:
         self._put_once(_Event("election", self._elect, None))
 
     async def _elect(self) -> None:
-        """As ``_stand``, again and again while a znode keeps everybody from being elected."""
+        """As ``_stand``, again and again while a znode, or its ACL, keeps this broker from being elected."""
         try:
             await self._stand()
-        except InvalidZnode as error:
+        except (InvalidZnode, NoAuth) as error:
             if str(error) != self._election_fault:
                 _log.error("[{actor}] no controller can be elected: {error}", actor=self._actor, error=error)
             self._election_fault = str(error)
-            self._clock.callLater(ELECTION_BACKOFF_S, self._put_election)
+            if self._election_due is None:  # one at a time, however often somebody writes the next garbage
+                self._election_due = self._clock.callLater(ELECTION_BACKOFF_S, self._election_is_due)
             await self._answer(lambda: self._client.exists(CONTROLLER_EPOCH, self._epoch_changed))
         else:
             self._election_fault = ""
+
+    def _election_is_due(self) -> None:
+        self._election_due = None
+        self._put_election()
 
     def _epoch_changed(self, _: object) -> None:
         self._put_election()
@@ -337,6 +351,7 @@ class Controller:
         reign.end()
         self._drop(lambda event: event.reign is reign)
         self._reporter.event(events.ControllerResigned, reign.context.epoch, cause=cause)
+        self._reporter.reign_over()
         self._reporter.info("resigned, epoch %d: %s", reign.context.epoch, cause)
 
     def _rested(self) -> None:

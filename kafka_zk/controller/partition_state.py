@@ -38,9 +38,9 @@ class ElectionStrategy(enum.Enum):
     CONTROLLED_SHUTDOWN = "controlled shutdown"
 
 
-def initialize(context: Context) -> None:
+def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
     """The states after a failover, from assignments, leadership and live brokers."""
-    for tp in context.partitions():
+    for tp in partitions:
         if tp not in context.leadership:
             context.partition_states[tp] = PartitionState.NEW
         elif context.has_live_leader(tp):

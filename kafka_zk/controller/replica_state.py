@@ -15,7 +15,7 @@ Only Offline needs ZooKeeper: ``stop`` begins it, ``remove_from_isr`` says what 
 Source: ReplicaStateMachine.scala@3.9. Legality: ``states.REPLICA_TRANSITIONS``.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kafka_zk.controller.context import NO_LEADER, Context, LeadershipInfo, Replica
 from kafka_zk.controller.effects import (
@@ -31,14 +31,14 @@ from kafka_zk.controller.states import ReplicaState
 from kafka_zk.storage.types import TopicPartition
 
 
-def initialize(context: Context) -> tuple[list[Replica], list[Replica]]:
-    """The states after a failover; returns the replicas that are online and those that are not.
+def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[list[Replica], list[Replica]]:
+    """The states after a failover; returns the partitions' replicas that are online and those that are not.
 
     One that is not might have to be deleted, so it counts as ineligible for that until its broker is back.
     """
     online: list[Replica] = []
     offline: list[Replica] = []
-    for replica in context.replicas_of(context.partitions()):
+    for replica in context.replicas_of(partitions):
         if context.is_replica_online(replica.broker_id, replica.partition):
             context.replica_states[replica] = ReplicaState.ONLINE
             online.append(replica)

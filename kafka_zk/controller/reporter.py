@@ -46,7 +46,23 @@ class ControllerReporter:
         if partitions:
             self.event(events.PartitionsMoved, tuple(partitions), state)
 
+    def forget(self, topics: Collection[str]) -> None:
+        """These are gone; others of their names are another matter."""
+        gone = set(topics)
+        self._refused = {key: reason for key, reason in self._refused.items() if key[0].topic not in gone}
+        self._known_errors = {
+            key: code for key, code in self._known_errors.items() if key[2] is None or key[2].topic not in gone
+        }
+
+    def reign_over(self) -> None:
+        """What was told does not count for the next reign."""
+        self._refused.clear()
+        self._known_errors.clear()
+        self._unreachable.clear()
+
     def replicas_moved(self, replicas: Collection[Replica], state: ReplicaState) -> None:
+        for replica in replicas:
+            self._refused.pop((replica.partition, state.value), None)
         if replicas:
             self.event(events.ReplicasMoved, tuple(replicas), state)
 
@@ -55,7 +71,7 @@ class ControllerReporter:
             self._refused.pop((tp, PartitionState.ONLINE.value), None)
         if leadership:
             self.event(events.LeadersElected, tuple(leadership.items()))
-            self.info("elected leaders (%s): %s", strategy.value, _named(leadership))
+            self.info("elected leaders (%s): %s", strategy.value, few(leadership))
 
     def refused(self, refused: Collection[Refused], target: str) -> None:
         """What is tried again and refused for the same reason is told once."""
@@ -67,7 +83,7 @@ class ControllerReporter:
                 "[{actor}] cannot go to {target}: {partitions}, because {reason}",
                 actor=self._actor,
                 target=target,
-                partitions=_named([entry.partition for entry in new]),
+                partitions=few([entry.partition for entry in new]),
                 reason=new[0].reason,
             )
 
@@ -116,10 +132,11 @@ class ControllerReporter:
         return not known
 
 
-def _named(partitions: Collection[TopicPartition]) -> str:
-    names = [str(tp) for _, tp in zip(range(NAMED_COUNT), partitions, strict=False)]
-    more = len(partitions) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+def few(things: Collection[object]) -> str:
+    """The first NAMED_COUNT of them, and how many more there are."""
+    names = [str(thing) for _, thing in zip(range(NAMED_COUNT), things, strict=False)]
+    more = len(things) - len(names)
+    return (", ".join(names) or "none") + (f" and {more} more" if more else "")
 
 
 def _error_name(code: int) -> str:

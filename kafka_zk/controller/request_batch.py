@@ -2,17 +2,18 @@
 
 A change of thousands of partitions causes thousands of effects but few requests: all LeaderAndIsr effects for a broker
 become one request, all news of partitions become one UpdateMetadata for every live broker, and so on; those for more
-than PARTITIONS_AT_ONCE become several. The order is Kafka's: LeaderAndIsr, UpdateMetadata, StopReplica.
+than PARTITIONS_AT_ONCE become several, and are made step by step, so that others have their turn in between. The order
+is Kafka's: LeaderAndIsr, UpdateMetadata, StopReplica.
 
 Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from kafka_zk.controller.context import LEADER_DURING_DELETE, Context, LeadershipInfo
 from kafka_zk.controller.control_requests import (
-    PARTITIONS_AT_ONCE,
     ClusterUpdate,
     ControlRequest,
     LeaderAndIsrPartition,
@@ -24,14 +25,24 @@ from kafka_zk.controller.control_requests import (
     StopReplicaRequest,
     UpdateMetadataRequest,
     can_be_sent,
+    portions,
     whole_topics,
 )
 from kafka_zk.controller.effects import Refused, Send, SendLeaderAndIsr, SendStopReplica, SendUpdateMetadata
+from kafka_zk.controller.turns import PARTITIONS_A_TURN
 from kafka_zk.storage.types import TopicPartition
 
 
+class Step(NamedTuple):
+    """``handled``: how many partitions, PARTITIONS_AT_ONCE at most. With it ``requests`` are complete; to send one of
+    them means to begin with as many partitions."""
+
+    handled: int
+    requests: list[tuple[int, ControlRequest]]
+
+
 class RequestBatch:
-    """``add`` effects, then ``flush``: (broker id, request) in the order in which to send them.
+    """``add`` effects, then ``flush``: (broker id, request) in the order in which to send them, step by step.
 
     Args:
         listener_name: by which brokers reach each other; it says where a partition's leader is.
@@ -62,26 +73,27 @@ class RequestBatch:
                 case SendUpdateMetadata(brokers, tps):
                     self._add_update(brokers, tps)
 
-    def flush(self) -> tuple[list[tuple[int, ControlRequest]], list[Refused]]:
-        """The requests, and what was left out of them as it cannot be sent; nothing is collected any more.
+    def flush(self) -> Iterator[Step]:
+        """The requests. From the first step on nothing is collected any more; until the last nothing may be added.
 
-        Brokers that are not registered get none.
+        Brokers that are not registered get none. What is left out as it cannot be sent is in ``take_refused``.
         """
-        requests: list[tuple[int, ControlRequest]] = [
-            *(
-                (broker_id, request)
-                for broker_id in self._registered(self._leader_and_isr)
-                for request in self._leader_and_isr_requests(broker_id)
-            ),
-            *self._update_metadata_requests(),
-            *((broker_id, self._stop_replica_request(broker_id)) for broker_id in self._registered(self._stop_replica)),
-        ]
-        self._leader_and_isr.clear()
-        self._stop_replica.clear()
-        self._update_brokers.clear()
-        self._update_partitions.clear()
+        leader_and_isr, self._leader_and_isr = self._leader_and_isr, {}
+        stop_replica, self._stop_replica = self._stop_replica, {}
+        update_brokers, self._update_brokers = self._update_brokers, set()
+        update_partitions, self._update_partitions = self._update_partitions, {}
+        for broker_id in self._registered(leader_and_isr):
+            for is_new in portions(leader_and_isr[broker_id].items()):
+                yield Step(len(is_new), self._leader_and_isr_request(broker_id, dict(is_new)))
+        yield from self._update_metadata_requests(self._registered(update_brokers), update_partitions)
+        for broker_id in self._registered(stop_replica):
+            for deletes in portions(stop_replica[broker_id].items()):
+                yield Step(len(deletes), [(broker_id, self._stop_replica_request(broker_id, dict(deletes)))])
+
+    def take_refused(self) -> list[Refused]:
+        """What was left out of requests since this was asked last."""
         refused, self._refused = self._refused, []
-        return requests, refused
+        return refused
 
     def _add_update(self, broker_ids: Iterable[int] | None, partitions: Iterable[TopicPartition]) -> None:
         self._update_brokers.update(self._context.brokers if broker_ids is None else broker_ids)
@@ -93,35 +105,38 @@ class RequestBatch:
     def _sender(self, broker_id: int) -> Sender:
         return Sender(self._controller_id, self._context.epoch, self._context.brokers[broker_id].epoch)
 
-    def _leader_and_isr_requests(self, broker_id: int) -> Iterator[LeaderAndIsrRequest]:
+    def _leader_and_isr_request(
+        self, broker_id: int, is_new: Mapping[TopicPartition, bool]
+    ) -> list[tuple[int, ControlRequest]]:
+        """None if nothing of it can be sent."""
         context = self._context
-        is_new = self._leader_and_isr[broker_id]
-        everything = self._sendable(is_new)
-        for first in range(0, len(everything), PARTITIONS_AT_ONCE):
-            portion = everything[first : first + PARTITIONS_AT_ONCE]
-            partitions = {
-                tp: LeaderAndIsrPartition(context.leadership[tp], context.assignment(tp), is_new[tp]) for tp in portion
-            }
-            leaders = {partition.info.leader for partition in partitions.values()}
-            yield LeaderAndIsrRequest(
-                self._sender(broker_id), partitions, self._topic_ids(partitions), self._nodes(leaders)
-            )
+        partitions = {
+            tp: LeaderAndIsrPartition(context.leadership[tp], context.assignment(tp), is_new[tp])
+            for tp in self._sendable(is_new)
+        }
+        if not partitions:
+            return []
+        leaders = {partition.info.leader for partition in partitions.values()}
+        request = LeaderAndIsrRequest(
+            self._sender(broker_id), partitions, self._topic_ids(partitions), self._nodes(leaders)
+        )
+        return [(broker_id, request)]
 
-    def _update_metadata_requests(self) -> list[tuple[int, ControlRequest]]:
+    def _update_metadata_requests(
+        self, broker_ids: Sequence[int], partitions: Iterable[TopicPartition]
+    ) -> Iterator[Step]:
+        """Without news of partitions it is one about the brokers alone."""
         leadership = self._context.leadership
-        portions = list(whole_topics(self._sendable(tp for tp in self._update_partitions if tp in leadership)))
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
-        updates = [
-            ClusterUpdate(
-                {tp: self._metadata(tp, leadership[tp]) for tp in portion}, self._topic_ids(portion), brokers
-            )
-            for portion in portions or [[]]
-        ]
-        return [
-            (broker_id, UpdateMetadataRequest(self._sender(broker_id), update))
-            for update in updates
-            for broker_id in self._registered(self._update_brokers)
-        ]
+        known = [tp for tp in partitions if tp in leadership] if broker_ids else []
+        for whole in list(whole_topics(known)) or [[]]:
+            metadata: dict[TopicPartition, PartitionMetadata] = {}
+            for portion in portions(whole, PARTITIONS_A_TURN):
+                metadata.update((tp, self._metadata(tp, leadership[tp])) for tp in self._sendable(portion))
+                yield Step(len(portion), [])
+            update = ClusterUpdate(metadata, self._topic_ids(metadata), brokers)
+            begun = min(len(metadata), PARTITIONS_A_TURN)
+            yield Step(begun, [(to, UpdateMetadataRequest(self._sender(to), update)) for to in broker_ids])
 
     def _sendable(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         context = self._context
@@ -141,11 +156,8 @@ class RequestBatch:
         offline = tuple(broker_id for broker_id in replicas if not context.is_replica_online(broker_id, tp))
         return PartitionMetadata(info, replicas, offline)
 
-    def _stop_replica_request(self, broker_id: int) -> StopReplicaRequest:
-        partitions = {
-            tp: StopPartition(self._context.leader_epoch(tp), delete)
-            for tp, delete in self._stop_replica[broker_id].items()
-        }
+    def _stop_replica_request(self, broker_id: int, deletes: Mapping[TopicPartition, bool]) -> StopReplicaRequest:
+        partitions = {tp: StopPartition(self._context.leader_epoch(tp), delete) for tp, delete in deletes.items()}
         return StopReplicaRequest(self._sender(broker_id), partitions)
 
     def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:

@@ -2,20 +2,23 @@
 
 One call is one step of Kafka's ``handleStateChanges``: the requests that it causes go out together at its end. Changes
 that are illegal, or not possible, are reported and leave their partition or replica as it was; the others are made.
+Many are made in portions, and others have their turn in between.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from kafka_zk.controller import partition_state, replica_state
 from kafka_zk.controller.context import Context, LeadershipInfo, Replica
-from kafka_zk.controller.control_requests import by_topic
+from kafka_zk.controller.control_requests import by_topic, portions
 from kafka_zk.controller.effects import CreateState, Refused, Send, SendLeaderAndIsr, WriteState
 from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
+from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
+from kafka_zk.network.slices import Turns
 from kafka_zk.registry.client import Create, Operation, SetData, ZnodeStat
 from kafka_zk.registry.errors import BadVersion, NodeExists, RegistryError
 from kafka_zk.registry.znodes import topics
@@ -36,39 +39,46 @@ class StateChanges:
         self,
         context: Context,
         store: ControllerStore,
-        send: Callable[[Iterable[Send]], None],
+        send: Callable[[Collection[Send]], Awaitable[None]],
         reporter: ControllerReporter,
         unclean_by_default: bool,
+        turns: Turns,
     ) -> None:
         self._context = context
         self._store = store
         self._send = send
         self._reporter = reporter
         self._unclean_by_default = unclean_by_default
+        self._turns = turns
 
-    def send(self, effects: Iterable[Send]) -> None:
+    async def send(self, effects: Collection[Send]) -> None:
         """Send requests that no change of state causes."""
-        self._send(effects)
+        await self._send(effects)
 
-    def partitions(self, partitions: Sequence[TopicPartition], target: PartitionState) -> None:
+    async def partitions(self, partitions: Sequence[TopicPartition], target: PartitionState) -> None:
         """To New, Offline or NonExistent."""
-        legal, illegal = self._context.split_legal_partitions(partitions, target)
-        self._report_illegal_partitions(illegal, target)
-        partition_state.move(self._context, legal, target)
-        self._reporter.partitions_moved(legal, target)
+        for portion in portions(partitions, PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            legal, illegal = self._context.split_legal_partitions(portion, target)
+            self._report_illegal_partitions(illegal, target)
+            partition_state.move(self._context, legal, target)
+            self._reporter.partitions_moved(legal, target)
 
     async def bring_online(
         self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy
     ) -> dict[TopicPartition, LeadershipInfo]:
         """New partitions get their first leader, others one by ``strategy``. Returns the new leadership."""
-        legal, illegal = self._context.split_legal_partitions(partitions, PartitionState.ONLINE)
-        self._report_illegal_partitions(illegal, PartitionState.ONLINE)
-        new = [tp for tp in legal if self._context.partition_state(tp) is PartitionState.NEW]
-        led = [tp for tp in legal if self._context.partition_state(tp) is not PartitionState.NEW]
-        sends = [*await self._create_leadership(new), *await self._elect(led, strategy)]
+        sends: list[SendLeaderAndIsr] = []
+        for portion in portions(partitions, PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            legal, illegal = self._context.split_legal_partitions(portion, PartitionState.ONLINE)
+            self._report_illegal_partitions(illegal, PartitionState.ONLINE)
+            new = [tp for tp in legal if self._context.partition_state(tp) is PartitionState.NEW]
+            led = [tp for tp in legal if self._context.partition_state(tp) is not PartitionState.NEW]
+            sends += [*await self._create_leadership(new), *await self._elect(led, strategy)]
         elected = {send.partition: self._context.leadership[send.partition] for send in sends}
         self._reporter.leaders_elected(elected, strategy)
-        self._send(sends)
+        await self._send(sends)
         return elected
 
     async def elect_waiting(self) -> dict[TopicPartition, LeadershipInfo]:
@@ -81,16 +91,20 @@ class StateChanges:
 
     async def replicas(self, replicas: Sequence[Replica], target: ReplicaState) -> None:
         """To any state."""
-        legal, illegal = self._context.split_legal_replicas(replicas, target)
-        self._report_illegal_replicas(illegal, target)
-        if target is ReplicaState.OFFLINE:
-            sends = await self._take_offline(legal)
-        else:
-            sends, refused = replica_state.move(self._context, legal, target)
-            self._reporter.refused(refused, target.value)
-        moved = [r for r in legal if self._context.replica_state(r) is target]
-        self._reporter.replicas_moved(moved, target)
-        self._send(sends)
+        sends: list[Send] = []
+        for portion in portions(replicas, PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            legal, illegal = self._context.split_legal_replicas(portion, target)
+            self._report_illegal_replicas(illegal, target)
+            if target is ReplicaState.OFFLINE:
+                sends += await self._take_offline(legal)
+            else:
+                caused, refused = replica_state.move(self._context, legal, target)
+                sends += caused
+                self._reporter.refused(refused, target.value)
+            moved = [r for r in legal if self._context.replica_state(r) is target]
+            self._reporter.replicas_moved(moved, target)
+        await self._send(sends)
 
     # -- partitions --
 

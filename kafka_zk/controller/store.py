@@ -6,7 +6,7 @@ repeated. So a caller sees only a result, an expected refusal (NodeExists, NoNod
 reign is over: ControllerMoved or SessionLost is raised.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -42,7 +42,7 @@ Result = str | ZnodeStat | None
 
 _log = Logger()
 
-PIPELINE_WIDTH = 500
+PIPELINE_WIDTH = 100
 """How many reads are under way at once: enough to be fast, few enough to keep heartbeats and watches flowing, and the
 reactor turning: each costs a tenth of a millisecond and more to send."""
 
@@ -51,10 +51,11 @@ SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
-    """A topic's znode and its version."""
+    """A topic's znode, what is understood of it, and its version."""
 
     assignment: TopicAssignment
     zk_version: int
+    data: bytes | None = None
 
 
 class ControllerStore:
@@ -70,6 +71,7 @@ class ControllerStore:
         self._session_id = client.session_id
         self._waiting: list[Deferred[None]] = []
         self._faults = ZnodeFaults(lambda fault: _log.error("ignored: {fault}", fault=fault))
+        self._illegal_topics: set[str] = set()
         self._closed = False
         self._remove_listener = client.add_session_listener(self._session_changed)
 
@@ -119,6 +121,9 @@ class ControllerStore:
         """All topics but those whose names no broker and no client could take."""
         names = set(await self.children(topics.TOPICS))
         illegal = {name for name in names if not is_legal_name(name)}
+        for name in self._illegal_topics - illegal:
+            self._faults.forget(topics.topic_path(name)[:SHOWN_PATH_CHARACTERS])
+        self._illegal_topics = illegal
         for name in illegal:
             self._faults.found(topics.topic_path(name)[:SHOWN_PATH_CHARACTERS], ["a topic cannot have this name"])
         return names - illegal
@@ -126,23 +131,25 @@ class ControllerStore:
     async def topics(self, names: Sequence[str]) -> dict[str, StoredTopic]:
         """Those of the topics that exist; one whose znode cannot be understood counts as a topic without partitions."""
         stored: dict[str, StoredTopic] = {}
-        paths = [topics.topic_path(name) for name in names]
-        for name, path, answer in zip(names, paths, await self.get_all(paths), strict=True):
-            if answer is not None:
-                assignment = self._understood(path, partial(topics.decode_assignment, name, answer[0]))
-                stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version)
+        for window in _windows(names):
+            paths = [topics.topic_path(name) for name in window]
+            for name, path, answer in zip(window, paths, await self.get_all(paths), strict=True):
+                if answer is not None:
+                    assignment = self._understood(path, partial(topics.decode_assignment, name, answer[0]))
+                    stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version, answer[0])
         return stored
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
         """The state of each partition with its znode's version; None where there is none that can be understood."""
-        paths = [topics.state_path(tp.topic, tp.partition) for tp in partitions]
         states: dict[TopicPartition, LeadershipInfo | None] = {}
-        for tp, path, answer in zip(partitions, paths, await self.get_all(paths), strict=True):
-            states[tp] = (
-                None
-                if answer is None
-                else self._understood(path, partial(topics.decode_state, *tp, answer[0], answer[1].version))
-            )
+        for window in _windows(partitions):
+            paths = [topics.state_path(tp.topic, tp.partition) for tp in window]
+            for tp, path, answer in zip(window, paths, await self.get_all(paths), strict=True):
+                states[tp] = (
+                    None
+                    if answer is None
+                    else self._understood(path, partial(topics.decode_state, *tp, answer[0], answer[1].version))
+                )
         return states
 
     async def topic_configs(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -167,8 +174,7 @@ class ControllerStore:
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
         """Data and stat of each path, None where nothing is."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []
-        for start in range(0, len(paths), PIPELINE_WIDTH):
-            window = paths[start : start + PIPELINE_WIDTH]
+        for window in _windows(paths):
             answers.extend(await self.repeated(partial(self._get_window, window)))
         return answers
 
@@ -249,6 +255,12 @@ class ControllerStore:
             level = [f"{parent}/{name}" for parent, names in (await self.children_of(level)).items() for name in names]
         return paths[::-1]
 
+    def forget(self, gone: Collection[str]) -> None:
+        """These topics are gone: what was wrong with their znodes is no more."""
+        names = set(gone)
+        below = len(topics.topic_path(""))
+        self._faults.forget_where(lambda path: path[below:].partition("/")[0] in names)
+
     # -- inside --
 
     async def _czxids(self, paths: Iterable[str]) -> dict[str, int]:
@@ -320,6 +332,12 @@ class ControllerStore:
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
             deferred.callback(None)
+
+
+def _windows(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
+    """What is read, and decoded, in one turn."""
+    for start in range(0, len(wanted), PIPELINE_WIDTH):
+        yield wanted[start : start + PIPELINE_WIDTH]
 
 
 def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:

@@ -3,16 +3,19 @@
 The znodes are the truth and watches only hints: each event reads again and compares with the context.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 from kafka_zk.controller.context import Context, ReplicaAssignment, assignments_of
 from kafka_zk.controller.control_requests import whole_topics
 from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import ControllerReporter
+from kafka_zk.controller.reporter import ControllerReporter, few
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore, StoredTopic
+from kafka_zk.controller.turns import PARTITION_COST
+from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import uuids
 from kafka_zk.registry.client import Operation, SetData
 from kafka_zk.registry.errors import BadVersion, NoNode, RegistryError
@@ -31,12 +34,14 @@ class TopicChanges:
         changes: StateChanges,
         reporter: ControllerReporter,
         random: Random,
+        turns: Turns,
     ) -> None:
         self._context = context
         self._store = store
         self._changes = changes
         self._reporter = reporter
         self._random = random
+        self._turns = turns
 
     async def load(self) -> None:
         """At failover: all topics, their assignments, ids and leadership."""
@@ -53,10 +58,13 @@ class TopicChanges:
         added, removed = sorted(names - context.topics), sorted(context.topics - names)
         for topic in removed:
             context.remove_topic(topic)
+        if removed:
+            self._reporter.forget(removed)
+            self._store.forget(removed)
         context.topics = names
         partitions = await self._adopt(await self._read(added))
         if added or removed:
-            self._reporter.info("topics added: %s; removed: %s", _few(added), _few(removed))
+            self._reporter.info("topics added: %s; removed: %s", few(added), few(removed))
         await self._make(partitions)
         return added, removed
 
@@ -70,7 +78,7 @@ class TopicChanges:
         known = self._context.assignments.get(topic, {})
         added = {number: a for number, a in assignments_of(stored.assignment).items() if number not in known}
         if added and topic in self._context.topics_to_delete:
-            self._reporter.info("%s is being deleted: partitions %s are not added", topic, _few(added))
+            self._reporter.info("%s is being deleted: partitions %s are not added", topic, few(added))
             await self._write_assignment(topic, self._stored_form(topic, known), stored.zk_version)
         elif added:
             partitions = [TopicPartition(topic, number) for number in sorted(added)]
@@ -101,28 +109,29 @@ class TopicChanges:
 
     async def _write_ids(self, stored: Mapping[str, StoredTopic], found: dict[str, StoredTopic]) -> list[str]:
         """Give these topics ids and add them to ``found``. Returns those that someone else changed meanwhile."""
-        completed = {topic: self._with_id(topic, entry.assignment) for topic, entry in stored.items()}
+        ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
-            SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), stored[topic].zk_version)
-            for topic, assignment in completed.items()
+            SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
+            for topic, entry in stored.items()
         ]
         again = []
-        for (topic, assignment), outcome in zip(completed.items(), await self._store.write(operations), strict=True):
+        for (topic, entry), outcome in zip(stored.items(), await self._store.write(operations), strict=True):
             if isinstance(outcome, BadVersion):
                 again.append(topic)
             elif not isinstance(outcome, NoNode):
                 if isinstance(outcome, RegistryError):
                     raise outcome
-                found[topic] = StoredTopic(assignment, stored[topic].zk_version + 1)
+                assignment = replace(entry.assignment, topic_id=ids[topic])
+                found[topic] = StoredTopic(assignment, entry.zk_version + 1)
         return again
 
-    def _with_id(self, topic: str, assignment: TopicAssignment) -> TopicAssignment:
-        topic_id = self._context.topic_ids.get(topic) or uuids.to_text(uuids.random_topic_id(self._random))
-        return TopicAssignment(assignment.partitions, topic_id, assignment.adding, assignment.removing)
+    def _new_id(self) -> str:
+        return uuids.to_text(uuids.random_topic_id(self._random))
 
     async def _adopt(self, stored: Mapping[str, StoredTopic]) -> list[TopicPartition]:
         """Take topics over into the context; returns their partitions."""
         for topic, entry in stored.items():
+            await self._turns.spend(len(entry.assignment.partitions) * PARTITION_COST)
             if entry.assignment.topic_id is not None:
                 self._context.topic_ids[topic] = entry.assignment.topic_id
             for number, assignment in assignments_of(entry.assignment).items():
@@ -136,7 +145,7 @@ class TopicChanges:
         """
         for portion in whole_topics(partitions):
             replicas = self._context.replicas_of(portion)
-            self._changes.partitions(portion, PartitionState.NEW)
+            await self._changes.partitions(portion, PartitionState.NEW)
             await self._changes.replicas(replicas, ReplicaState.NEW)
             await self._changes.bring_online(portion, ElectionStrategy.OFFLINE)
             await self._changes.replicas(replicas, ReplicaState.ONLINE)
@@ -153,8 +162,3 @@ class TopicChanges:
         """If someone changed it meanwhile, the watch tells, and this comes again."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])
-
-
-def _few(names: Iterable[object], count: int = 5) -> str:
-    listed = [str(name) for name in names]
-    return ", ".join(listed[:count]) + (f" and {len(listed) - count} more" if len(listed) > count else "") or "none"

@@ -67,12 +67,12 @@ def plan(context: Context) -> DeletionPlan:
     retry: list[Replica] = []
     start: list[str] = []
     for topic in sorted(context.topics_to_delete):
-        states = {context.replica_state(replica) for replica in context.replicas_of_topic(topic)}
+        state_of = {replica: context.replica_state(replica) for replica in context.replicas_of_topic(topic)}
+        states = set(state_of.values())
         if states <= {ReplicaState.DELETION_SUCCESSFUL}:
             complete.append(topic)
         elif ReplicaState.DELETION_STARTED not in states:
-            if ReplicaState.DELETION_INELIGIBLE in states:
-                retry.extend(context.replicas_in(topic, ReplicaState.DELETION_INELIGIBLE))
+            retry.extend(replica for replica, state in state_of.items() if state is ReplicaState.DELETION_INELIGIBLE)
             if topic not in context.topics_ineligible_for_deletion:
                 start.append(topic)
     return DeletionPlan(complete, retry, start)

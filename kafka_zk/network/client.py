@@ -118,9 +118,16 @@ class KafkaConnection(TwistedProtocol):
             return fail(error)
         if message is None or isinstance(message, Mapping):
             message = codec.request(api_key)(version=used_version, **(message or {}), **fields)
-        body = codec.encode_body(message, api_key, used_version)
-        answer = self.send_raw(api_key, used_version, [body], timeout_s=timeout_s)
-        return answer.addCallback(lambda frame: codec.decode_response(api_key, used_version, frame))
+        return self.request_encoded(
+            api_key, used_version, codec.encode_body(message, api_key, used_version), timeout_s=timeout_s
+        )
+
+    def request_encoded(
+        self, api_key: int, version: int, body: Buffer, *, timeout_s: float | None = None
+    ) -> "Deferred[codec.Message]":
+        """As ``request``, of a message that is encoded already; ``body`` must not change until it is sent."""
+        answer = self.send_raw(api_key, version, [body], timeout_s=timeout_s)
+        return answer.addCallback(lambda frame: codec.decode_response(api_key, version, frame))
 
     def send_raw(
         self,

@@ -96,6 +96,23 @@ class Turns:
         self._cost_left -= cost
 
 
+async def worked_off(clock: Timers, steps: Iterable[int]) -> Any:
+    """Go through ``steps``, which do the work and give what each has cost (see ``Turns``); to the end, whoever goes.
+
+    Returns what a generator returns.
+    """
+    turns = Turns(clock, goes_on=True)
+    remaining = iter(steps)
+    while True:
+        try:
+            cost = next(remaining)
+        except StopIteration as end:
+            return end.value
+        await turns.spend(cost)
+        if turns.is_over:
+            await turns.next()
+
+
 class in_turns(Generic[T]):
     """``async for item in in_turns(clock, items)``: others have their turn between two items after each SLICE_S.
 

@@ -124,6 +124,15 @@ def encode_body(message: Message, api_key: int, version: int) -> bytearray:
     return body
 
 
+def encode_body_in_steps(message: Message, api_key: int, version: int) -> Generator[int, None, bytearray]:
+    """The same bytes as ``encode_body`` gives; yields now and then how many have become of the message since."""
+    flexible = is_flexible(api_key, version)
+    out = EncodeBuffer(512)
+    yield from write_in_steps(message._struct, message, version, flexible, out)
+    body: bytearray = out.result()
+    return body
+
+
 def is_large_response(api_key: int, version: int, message: Message) -> bool:
     """Whether it should be encoded in steps, so that nobody waits for the whole."""
     return is_large(_response_arrays(api_key, version), message)
@@ -133,10 +142,7 @@ def encode_response_in_steps(
     api_key: int, version: int, correlation_id: int, message: Message
 ) -> Generator[int, None, bytes | bytearray]:
     """The same bytes as ``encode_response`` gives; yields now and then how many have become of the message since."""
-    flexible = is_flexible(api_key, version)
-    out = EncodeBuffer(64 * 1024)
-    yield from write_in_steps(message._struct, message, version, flexible, out)
-    body: bytearray = out.result()
+    body = yield from encode_body_in_steps(message, api_key, version)
     return response_header(api_key, version, correlation_id) + body
 
 

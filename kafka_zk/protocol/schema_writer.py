@@ -12,8 +12,11 @@ from typing import Any
 from kafka_zk.protocol.primitives import length
 
 _ELEMENTS_AT_ONCE = 64
+_BYTES_AT_ONCE = 8 * 1024
+"""Elements may have arrays of their own."""
+
 _LARGE = 500
-"""So many elements take about a millisecond."""
+"""So many elements take about a millisecond: an element with fewer is encoded in one go."""
 
 Steps = Generator[int, None, None]
 """Yields how many bytes were written since the last time."""
@@ -80,6 +83,6 @@ def _write_array(field: Field, items: list[Any], version: int, flexible: bool, o
             told = out.pos
         else:
             encode(item, out)
-        if number % _ELEMENTS_AT_ONCE == 0:
+        if number % _ELEMENTS_AT_ONCE == 0 or out.pos - told >= _BYTES_AT_ONCE:
             yield out.pos - told
             told = out.pos

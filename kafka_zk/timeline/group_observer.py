@@ -19,6 +19,7 @@ from kafka_zk.registry.pipeline import found
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
+from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.events import AssignmentSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
 
@@ -77,7 +78,8 @@ class GroupObserver:
                 )
 
     def _owners_listed(self, topic: str, names: list[str]) -> None:
-        partitions = [TopicPartition(topic, int(name)) for name in names if name.isdigit()]
+        numbers = (number_of(name, PARTITIONS) for name in names)
+        partitions = [TopicPartition(topic, number) for number in numbers if number is not None]
         ensureDeferred(self._read_owners(topic, partitions)).addErrback(
             lambda failure: _log.failure("the owners of {topic} cannot be read", failure=failure, topic=topic)
         )

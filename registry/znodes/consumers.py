@@ -29,10 +29,14 @@ WHITE_LIST = "white_list"
 BLACK_LIST = "black_list"
 NO_OFFSET = -1
 
+MOST_STREAMS = 10_000
+"""Of one member, for one topic: every member of a group makes a list of all streams of all members."""
+
+STREAM_COUNTS = range(-(2**31), MOST_STREAMS + 1)
 _ANNOUNCEMENT = "kafka-zk"
 _GROUP_ID = re.compile(r"[a-zA-Z0-9._-]+")
 _NOT_IN_ZNODE_NAMES = re.compile("[/\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
-_THREAD = re.compile(r"(.+)-[0-9]+", re.DOTALL)
+_THREAD = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,12 @@ def consumer_of(thread_id: str) -> str:
     return split[1] if split else thread_id
 
 
+def is_thread_id(text: str) -> bool:
+    """Whether it is ``<consumer id>-<n>``, with a number that a member can have."""
+    split = _THREAD.fullmatch(text)
+    return split is not None and json_codec.number_of(split[2], range(MOST_STREAMS)) is not None
+
+
 def encode_registration(registration: ConsumerRegistration) -> bytes:
     document: dict[str, Any] = {
         "version": 1,
@@ -148,7 +158,7 @@ def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
     if not isinstance(listed, dict):
         raise InvalidZnode(f"{path}: 'subscription' must be an object")
     plain = ConsumerRegistration(
-        {topic: json_codec.integer(path, listed, topic) for topic in listed},
+        {topic: json_codec.integer(path, listed, topic, within=STREAM_COUNTS) for topic in listed},
         json_codec.text(path, document, "pattern"),
         json_codec.integer(path, document, "timestamp", -1, json_codec.INT64),
     )

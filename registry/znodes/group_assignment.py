@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from kafka_zk.registry.errors import InvalidZnode, RequestTooLarge
 from kafka_zk.registry.znodes import json_codec
-from kafka_zk.registry.znodes.consumers import group_path
+from kafka_zk.registry.znodes.consumers import group_path, is_thread_id
 from kafka_zk.storage.types import TopicPartition
 
 SIZE_LIMIT_BYTES = 1_000_000  # under the packet limit (1,048,575) with room for the path and the request's header
@@ -69,6 +69,9 @@ def decode(path: str, data: bytes | None) -> GroupAssignment:
     document = json_codec.decode_object(path, data)
     json_codec.version(path, document)
     threads = json_codec.text_list(path, "threads", document.get("threads"))
+    for thread in threads:
+        if not is_thread_id(thread):
+            raise InvalidZnode(f"{path}: {json_codec.shown(thread)} is no thread id")
     partitions, static = document.get("partitions"), document.get("static", {})
     if not isinstance(partitions, dict) or not isinstance(static, dict):
         raise InvalidZnode(f"{path}: 'partitions' and 'static' must be objects")

@@ -123,7 +123,7 @@ def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, st
 
 def integer_list(path: str, key: str, value: object) -> list[int]:
     """A list of JSON integers of 32 bits. Raises InvalidZnode."""
-    if not isinstance(value, list) or not all(type(entry) is int and entry in INT32 for entry in value):
+    if not isinstance(value, list) or [entry for entry in value if type(entry) is not int or entry not in INT32]:
         raise InvalidZnode(f"{path}: {key!r} must be a list of integers of 32 bits, not {shown(value)}")
     return value
 

@@ -13,6 +13,7 @@ from kafka_zk.registry.errors import (
     ConnectionLoss,
     ControllerMoved,
     MultiFailed,
+    NoAuth,
     NodeExists,
     NoNode,
     RegistryError,
@@ -239,3 +240,16 @@ def test_counts_of_operations(world: World) -> None:
     world.scheduler.run(BrokerRegistry(loser, world.clock).register(broker_info(1)))
     assert {kind: count for kind, count in winner.counts.items() if kind != "ping"} == {"get": 2, "multi": 1}
     assert {kind: count for kind, count in loser.counts.items() if kind != "ping"} == {"get": 2, "multi": 1}
+
+
+def test_an_epoch_that_may_not_be_made_is_told_and_not_tried_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = world.clients[0]
+
+    async def refused(path: str, *_: object, **__: object) -> str:
+        raise NoAuth(path)
+
+    monkeypatch.setattr(client, "create", refused)
+    with pytest.raises(NoAuth, match=CONTROLLER_EPOCH):
+        world.scheduler.run(ControllerRegistry(client).elect(0), 1000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.registry.errors import NodeExists, NoNode
+from kafka_zk.registry.errors import InvalidZnode, NodeExists, NoNode
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, TopicAssignment
@@ -152,7 +152,7 @@ def test_bulk_reads_are_one_round_trip(world: World) -> None:
 
 
 def test_a_topic_is_watched_through_rewrites_of_old_tools(world: World) -> None:
-    """A 0.8 tool writes version 1 without the topic id; what cannot be read is skipped; deletion is None."""
+    """A 0.8 tool writes version 1 without the topic id; None is deletion, or what cannot be read."""
     writer, reader = world.clients
     seen: list[TopicAssignment | None] = []
     world.scheduler.run(TopicRegistry(writer).create_topic("t", {0: [0]}, TOPIC_ID, {}))
@@ -164,7 +164,18 @@ def test_a_topic_is_watched_through_rewrites_of_old_tools(world: World) -> None:
     world.scheduler.run(writer.delete("/brokers/topics/t"))
     world.scheduler.run_for(100)
     watching.close()
-    assert seen == [TopicAssignment({0: [0]}, TOPIC_ID), TopicAssignment({0: [0], 1: [1]}), None]
+    assert seen == [TopicAssignment({0: [0]}, TOPIC_ID), TopicAssignment({0: [0], 1: [1]}), None, None]
+
+
+def test_no_partition_is_added_where_an_entry_cannot_be_understood(world: World) -> None:
+    """It may be that of a partition with records, which would be lost."""
+    writer, _ = world.clients
+    data = b'{"version":1,"partitions":{"0":[0],"1":"0"}}'
+    world.scheduler.run(TopicRegistry(writer).create_topic("t", {0: [0]}, TOPIC_ID, {}))
+    world.scheduler.run(writer.set("/brokers/topics/t", data))
+    with pytest.raises(InvalidZnode, match="'1' must be a list of integers"):
+        world.scheduler.run(TopicRegistry(writer).add_partitions("t", {1: [1]}))
+    assert world.scheduler.run(writer.get("/brokers/topics/t"))[0] == data
 
 
 def test_deletions_are_ordered_once_and_watched(world: World) -> None:

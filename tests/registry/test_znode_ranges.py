@@ -76,7 +76,7 @@ INTEGERS: list[tuple[Decode, str, range]] = [
     (producer_ids.decode, BLOCK.replace('"broker":1', '"broker":%d'), INT32),
     (producer_ids.decode, BLOCK.replace('"block_start":"1"', '"block_start":"%d"'), range(2**63)),
     (producer_ids.decode, BLOCK.replace('"block_end":"1"', '"block_end":"%d"'), range(2**63)),
-    (_at(consumers.decode_registration), MEMBER, INT32),
+    (_at(consumers.decode_registration), MEMBER, consumers.STREAM_COUNTS),
     (_at(consumers.decode_registration), MEMBER.replace("%d", "1").replace('"1"}', '"%d"}'), INT64),
     (_at(consumers.decode_offset), "%d", INT64),
     (_at(group_assignment.decode), GROUP.replace("%s", "%d", 1).replace("%s", "1"), INT64),

@@ -313,9 +313,17 @@ def test_a_group_assignment_numbers_its_threads() -> None:
     expected = GroupAssignment(7, "sticky", "a", assignment, {"c": 45_000})
     assert group_assignment.encode(expected) == data
     assert group_assignment.decode("/p", data) == expected
-    for wrong in (b'"t2":[2]', b'"t2":[-2]', b'"t2":[true]', b'"t2":3'):
+    for right, wrong in (
+        (b'"t2":[1]', b'"t2":[2]'),
+        (b'"t2":[1]', b'"t2":[-2]'),
+        (b'"t2":[1]', b'"t2":[true]'),
+        (b'"t2":[1]', b'"t2":3'),
+        (b'"b-0"]', b'"b"]'),
+        (b'"b-0"]', b'"b-x"]'),
+        (b'"b-0"]', b'"b-1000000000"]'),
+    ):
         with pytest.raises(InvalidZnode):
-            group_assignment.decode("/p", data.replace(b'"t2":[1]', wrong))
+            group_assignment.decode("/p", data.replace(right, wrong))
 
 
 def test_a_group_assignment_that_no_znode_holds_is_refused_in_one_sentence() -> None:
@@ -325,6 +333,7 @@ def test_a_group_assignment_that_no_znode_holds_is_refused_in_one_sentence() -> 
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1, max_size=8)
+THREADS = st.builds(consumers.thread_id, NAMES, st.integers(0, consumers.MOST_STREAMS - 1))
 TOPIC_IDS = st.binary(min_size=16, max_size=16).filter(any).map(lambda raw: base64.urlsafe_b64encode(raw).decode()[:22])
 REPLICAS = st.dictionaries(st.integers(0, 500), st.lists(st.integers(0, 2**31 - 1), max_size=4), max_size=5)
 
@@ -368,7 +377,7 @@ def test_no_number_beyond_32_bits_is_written_bare(block: ProducerIdBlock) -> Non
         st.integers(0, 2**31 - 1),
         NAMES,
         NAMES,
-        st.dictionaries(st.builds(TopicPartition, NAMES, st.integers(0, 9)), NAMES, max_size=6),
+        st.dictionaries(st.builds(TopicPartition, NAMES, st.integers(0, 9)), THREADS, max_size=6),
         st.dictionaries(NAMES, st.integers(0, 2**40), max_size=3),
     )
 )

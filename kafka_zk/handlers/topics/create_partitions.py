@@ -79,6 +79,11 @@ async def _grow(services: Services, wanted: Any, others_count: int, *, validate_
 
 def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dict[int, list[int]]:
     """The replicas of the partitions to add. Raises ApiError."""
+    if existing.faults:
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"The topic '{wanted.name}' cannot get more partitions before its znode is mended: {existing.faults[0]}",
+        )
     if existing.adding or existing.removing:
         raise ApiError(
             ErrorCode.REASSIGNMENT_IN_PROGRESS,

@@ -113,6 +113,9 @@ def test_what_comes_too_early_or_too_late_is_said(clock: Clock, brokers: FakeClu
         fresh.seek(A, 0)
     with pytest.raises(ValueError, match="subscribe to topics, to a white_list or to a black_list"):
         fresh.subscribe()
+    for streams in (0, 10_001):
+        with pytest.raises(ValueError, match=f"a consumer has 1 to 10000 streams, not {streams}"):
+            fresh.subscribe(["t"], streams=streams)
     consumer = joined(clock, brokers, group)
     with pytest.raises(KafkaError, match="subscription does not change"):
         consumer.subscribe(["u"])

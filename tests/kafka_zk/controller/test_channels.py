@@ -18,6 +18,7 @@ from kafka_zk.controller.control_requests import (
     UpdateMetadataRequest,
 )
 from kafka_zk.protocol import codec
+from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.registry.znodes.brokers import BrokerInfo
 from tests.kafka_zk.controller.test_machines import T0, T1, broker, info
 from tests.kafka_zk.controller.world import OUR_VERSIONS
@@ -52,8 +53,8 @@ class Peer:
             raise ConnectionRefusedError
         return self
 
-    def request(self, api_key: int, message: Any, *, version: int) -> "Deferred[Any]":
-        self.asked.append((api_key, message))
+    def request_encoded(self, api_key: int, version: int, body: Buffer) -> "Deferred[Any]":
+        self.asked.append((api_key, codec.decode_request(api_key, version, memoryview(body))))
         self.waiting.append(Deferred())
         return self.waiting[-1]
 

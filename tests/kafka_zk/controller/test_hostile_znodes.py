@@ -1,11 +1,15 @@
 """Whatever stands in a znode harms its own partition at most, never another topic, and heals when it is mended."""
 
+import json
 import logging
 from collections.abc import Iterator
 
 import pytest
 
 from kafka_zk.registry.client import Create
+from kafka_zk.registry.controller import ControllerRegistry, Elected
+from kafka_zk.registry.errors import NoAuth
+from kafka_zk.registry.groups import delete_tree
 from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes import json_codec
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
@@ -210,3 +214,75 @@ def test_a_topic_id_that_is_none_is_replaced(cluster: Cluster) -> None:
     cluster.settle()
     assert led_by(cluster, "t") == {0: 1}
     assert cluster.assignment("t").topic_id == cluster.controller.context.topic_ids["t"]
+
+
+def test_elections_do_not_come_faster_with_every_garbage_that_is_written(cluster: Cluster) -> None:
+    put(cluster, CONTROLLER_EPOCH, b"x")
+    cluster.scheduler.run(cluster.tool.delete(CONTROLLER))
+    cluster.settle()
+    before = cluster.zookeeper.counts.total()
+    cluster.settle(HEALING_MS)
+    in_peace = cluster.zookeeper.counts.total() - before
+    for number in range(30):
+        put(cluster, CONTROLLER_EPOCH, b"x%d" % number)
+        cluster.settle(37)
+    before = cluster.zookeeper.counts.total()
+    cluster.settle(HEALING_MS)
+    assert cluster.zookeeper.counts.total() - before <= in_peace * 1.2
+
+
+@pytest.mark.parametrize("listed", [{"0": [1], "1": "2"}, {"0": [1], "3000000000": [2]}])
+def test_an_entry_that_cannot_be_understood_stays_in_the_znode_for_whoever_mends_it(
+    cluster: Cluster, listed: object
+) -> None:
+    """Also when the controller gives the topic an id, as an old tool wrote it without one."""
+    put(cluster, topic_path("t"), big(listed))
+    cluster.settle()
+    assert led_by(cluster, "t") == {0: 1}
+    data, _ = cluster.zookeeper.tree.get(topic_path("t"))
+    stored = json.loads(data or b"")
+    assert stored["partitions"] == listed
+    fail_over(cluster)
+    assert led_by(cluster, "t") == {0: 1}
+
+
+def test_a_refusal_is_told_again_for_another_topic_of_the_name(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    def warnings() -> int:
+        return sum("cannot go to" in record.getMessage() and "t-0" in record.getMessage() for record in caplog.records)
+
+    for expected in (1, 2, 3):
+        cluster.create("t", {0: [7]})
+        cluster.settle()
+        assert warnings() == expected
+        cluster.scheduler.run(delete_tree(cluster.tool, topic_path("t")))
+        cluster.settle()
+
+
+@pytest.mark.parametrize("name", ["t", "a b"])
+def test_garbage_is_told_again_for_another_topic_of_the_name(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    for expected in (1, 2):
+        put(cluster, topic_path(name), b"garbage")
+        cluster.settle()
+        assert len(errors_about(caplog, topic_path(name))) == expected
+        cluster.scheduler.run(cluster.tool.delete(topic_path(name)))
+        cluster.settle()
+
+
+def test_an_election_that_an_acl_forbids_is_tried_again_until_it_is_allowed(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forbidden(*_: object) -> Elected:
+        raise NoAuth(f"{CONTROLLER_EPOCH}: its ACL does not allow this")
+
+    with monkeypatch.context() as forbidding:
+        forbidding.setattr(ControllerRegistry, "elect", forbidden)
+        cluster.scheduler.run(cluster.tool.delete(CONTROLLER))
+        cluster.settle(HEALING_MS)
+        assert cluster.active == []
+        assert len(errors_about(caplog, CONTROLLER_EPOCH)) == len(cluster.brokers)
+    cluster.settle(2000)
+    assert cluster.controller.is_active

@@ -190,7 +190,7 @@ def test_states_after_a_failover() -> None:
     made.assign(T1, ReplicaAssignment((2,)))
     made.assign(TopicPartition("u", 0), ReplicaAssignment((1,)))
     made.leadership = {T0: info(1, [1]), T1: info(2, [2])}
-    partition_state.initialize(made)
+    partition_state.initialize(made, made.partitions())
     assert made.partition_states == {
         T0: PartitionState.ONLINE,
         T1: PartitionState.OFFLINE,
@@ -199,7 +199,7 @@ def test_states_after_a_failover() -> None:
     assert partition_state.electable(made) == [T1, TopicPartition("u", 0)]
     made.topics_to_delete = {"u"}
     assert partition_state.electable(made) == [T1]
-    online, offline = replica_state.initialize(made)
+    online, offline = replica_state.initialize(made, made.partitions())
     assert online == [Replica(T0, 1), Replica(TopicPartition("u", 0), 1)]
     assert offline == [Replica(T0, 2), Replica(T0, 3), Replica(T1, 2)]
     assert made.replica_state(Replica(T1, 2)) is ReplicaState.DELETION_INELIGIBLE

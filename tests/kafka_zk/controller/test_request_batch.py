@@ -39,8 +39,8 @@ def made() -> Context:
 def flushed(made: Context, *effects: Send) -> list[tuple[int, ControlRequest]]:
     batch = RequestBatch(made, 9, "PLAINTEXT")
     batch.add(effects)
-    requests, _ = batch.flush()
-    assert batch.flush() == ([], [])
+    requests = [request for step in batch.flush() for request in step.requests]
+    assert not any(step.requests for step in batch.flush())
     return requests
 
 
@@ -64,7 +64,8 @@ def test_a_partition_that_cannot_be_encoded_drops_itself_only(
     made.leadership[unfit] = leadership
     batch = RequestBatch(made, 9, "PLAINTEXT")
     batch.add([SendLeaderAndIsr((1,), tp, is_new=True) for tp in (unfit, T0, T1)])
-    requests, refused = batch.flush()
+    requests = [request for step in batch.flush() for request in step.requests]
+    refused = batch.take_refused()
     assert {entry.partition for entry in refused} == {unfit}
     assert [type(request) for _, request in requests][:2] == [LeaderAndIsrRequest, UpdateMetadataRequest]
     for _, request in requests:

@@ -15,6 +15,7 @@ from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import RegistryError
@@ -161,10 +162,9 @@ class Connection:
         self._broker = broker
         self.versions = broker.versions
 
-    def request(self, api_key: int, message: Any, *, version: int) -> "Deferred[Any]":
+    def request_encoded(self, api_key: int, version: int, body: Buffer) -> "Deferred[Any]":
         answered: Deferred[Any] = Deferred()
-        body = bytes(codec.encode_body(message, api_key, version))
-        self._broker.cluster.later(self._arrive, ApiKey(api_key), version, body, answered)
+        self._broker.cluster.later(self._arrive, ApiKey(api_key), version, bytes(body), answered)
         return answered
 
     def disconnect(self) -> None:

@@ -60,6 +60,18 @@ def test_validate_only_writes_nothing(harness: Make) -> None:
     assert len(broker.topics.assigned["t"].partitions) == 1
 
 
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_a_topic_with_an_entry_that_cannot_be_understood_gets_no_partitions(
+    harness: Make, validate_only: bool
+) -> None:
+    """The entry may be that of a partition with records."""
+    broker = with_topic(harness)
+    broker.topics.assigned["t"] = TopicAssignment({0: [0]}, "id", faults=("/brokers/topics/t: '1' is garbage",))
+    answer = result(broker, grow("t", validate_only=validate_only))
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "/brokers/topics/t: '1' is garbage" in answer.error_message
+
+
 @pytest.mark.parametrize(
     ("request_", "code", "text"),
     [

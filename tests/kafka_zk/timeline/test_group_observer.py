@@ -1,0 +1,23 @@
+"""What an observer of a group sees, whatever stands among its znodes."""
+
+from typing import Any
+
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.events import OwnersSeen
+from kafka_zk.timeline.group_observer import GroupObserver
+from tests.rebalance.old_consumer import GROUP
+from tests.rebalance.world import Group
+
+
+def test_an_owner_of_what_is_no_partition_hides_no_other_owner() -> None:
+    group = Group({"t": 2})
+    group.join_all("a")
+    for name in ("²", "9" * 5000, "x"):
+        group.scheduler.run(group.tool.create(f"{znodes.owners_path(GROUP, 't')}/{name}", b"x-0"))
+    seen: list[Any] = []
+    observer = GroupObserver(group.tool, GROUP, seen.append)
+    group.settle()
+    observer.close()
+    owners = [event for event in seen if isinstance(event, OwnersSeen)]
+    assert {tp for event in owners for tp in event.offsets} == {TopicPartition("t", 0), TopicPartition("t", 1)}
