@@ -229,7 +229,7 @@ class MemoryAccount:
         if self.reserved_bytes + size_bytes > self._pool.limit_bytes:
             return fail(ProtocolError(f"a request that needs more than {self._pool.limit_bytes} bytes of memory"))
         self.reserved_bytes += size_bytes
-        if self.try_take(size_bytes):
+        if not size_bytes or self.try_take(size_bytes):  # who needs nothing must not get the overdraft
             return succeed(None)
         return Reservation(self, size_bytes)
 
