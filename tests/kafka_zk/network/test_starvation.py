@@ -5,6 +5,7 @@ import socket
 import struct
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -100,10 +101,8 @@ def test_a_request_that_waits_for_something_to_happen_ends_when_others_need_its_
         sent = 0
         for _ in range(100):
             if sent < len(data):
-                try:
+                with suppress(BlockingIOError):
                     sent += peer.send(data[sent:])
-                except BlockingIOError:
-                    pass
             reactor.turn(0)
     assert purgatory.count > 3
     honest = server.connect()
@@ -182,10 +181,8 @@ def test_a_peer_that_takes_its_answer_slowly_is_not_idle(
     end_s = reactor.seconds() + 1.5
     taken = 0
     while reactor.seconds() < end_s:
-        try:
+        with suppress(BlockingIOError):
             taken += len(peer.recv(4096))
-        except BlockingIOError:
-            pass
         reactor.turn()
     assert 0 < taken < 15_000_000
     assert len(server.listener.connections) == 1
@@ -217,10 +214,8 @@ def test_a_refused_request_is_free_whatever_its_peer_has_not_read(
 
     def send_on() -> bool:
         nonlocal position
-        try:
+        with suppress(BlockingIOError, ConnectionError):
             position += peer.send(data[position:])
-        except (BlockingIOError, ConnectionError):
-            pass
         return position == len(data)
 
     reactor.until(send_on)
