@@ -224,7 +224,7 @@ class ReplicaManager:
             except NotConformed as again:  # the topic's configuration has changed since
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
-                return error
+                return error.with_traceback(None)  # as in ``append_records``
 
     def _unless_lost(self, topic_partition: TopicPartition, result: AppendResult) -> AppendResult:
         """What a log directory took before it failed under another append of the request may be lost, too."""
