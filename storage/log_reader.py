@@ -133,6 +133,8 @@ class LogReader:
                 newest = segment
             yield None
             segment = self._segment_after(segment)
+        if newest is not None and newest not in self._segments:  # retention took it between two steps
+            return (yield from self.max_timestamp_offset())
         if newest is None or newest.max_timestamp_ms < 0:
             return None
         span = newest.find(newest.max_timestamp_offset)
