@@ -261,9 +261,12 @@ class BrokerConnection(TwistedProtocol):
         if self._busy or self._frames or self._asked_bytes:
             return
         self._asked_bytes = self._decoder.needed_bytes
-        api_key = int.from_bytes(self._decoder.beginning(2), "big")
-        self._memory.of_broker = self._settings.between_brokers or api_key in BETWEEN_BROKERS
+        self._uses_reserve(int.from_bytes(self._decoder.beginning(2), "big"))
         self._memory.when_taken(self._asked_bytes, self._got_memory, self._decoder.size_bytes)
+
+    def _uses_reserve(self, api_key: int) -> None:
+        """Note whether the request may use the memory that is kept for brokers."""
+        self._memory.of_broker = self._settings.between_brokers or api_key in BETWEEN_BROKERS
 
     def _got_memory(self) -> None:
         asked_bytes, self._asked_bytes = self._asked_bytes, 0
@@ -322,6 +325,8 @@ class BrokerConnection(TwistedProtocol):
             header, position = parse_request_header(frame)
             lowest, highest = self._versions.get(header.api_key, (0, -1))
             if lowest <= header.api_version <= highest:
+                if header.api_key in BETWEEN_BROKERS or self._memory.of_broker:
+                    self._uses_reserve(header.api_key)
                 body = frame[position:]
                 if self._handshake is None:
                     coroutine = self._dispatch(self.context, header, body)

@@ -336,3 +336,30 @@ def test_a_frame_that_goes_on_while_it_waits_for_memory_is_not_damaged(
     assert len(server.listener.connections) == 1
     other.close()
     assert pool.used_bytes == 0
+
+
+@pytest.mark.parametrize("size_bytes", [100, 60_000])
+def test_what_a_brokers_request_becomes_may_use_the_reserve(
+    reactor: LocalReactor, make_asking_server: MakeServer, size_bytes: int
+) -> None:
+    """Also if it came in one piece, so that its frame never waited."""
+    pool = MemoryPool(1_200_000)
+    server = make_asking_server(memory=pool)
+
+    async def handle(context: RequestContext, header: RequestHeader, body: bytes) -> Any:
+        await context.memory.reserve(50_000)
+        return [struct.pack(">i", header.correlation_id)]
+
+    server.handle = handle
+    holder, overdrawn = pool.account(), pool.account()
+    holder.take(1_199_000)
+    overdrawn.when_taken(10_000, lambda: None)
+    broker, client = server.connect(), server.connect()
+    client.sendall(request(1, bytes(100)))
+    broker.sendall(request(1, bytes(size_bytes), api_key=6))
+    assert receive_all(reactor, broker, 8) == answer(1)
+    client.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        client.recv(1)
+    holder.close()
+    overdrawn.close()
