@@ -45,6 +45,7 @@ RunInThread = Callable[[Callable[[], None]], Awaitable[None]]
 
 _LEGAL_ACKS = (-1, 0, 1)
 _MANY = 100  # batches that are appended in one turn
+_MANY_BYTES = 4 * 1024 * 1024  # of all of them
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 
 
@@ -111,7 +112,11 @@ class ReplicaManager:
         if required_acks not in _LEGAL_ACKS:
             return [ApiError(ErrorCode.INVALID_REQUIRED_ACKS) for _ in batches]
         turns = None
-        if len(batches) > 1 and (len(batches) > _MANY or batches[0][0].topic != batches[-1][0].topic):
+        if len(batches) > 1 and (
+            len(batches) > _MANY
+            or batches[0][0].topic != batches[-1][0].topic
+            or sum(len(records) for _, records in batches) > _MANY_BYTES
+        ):
             turns = Turns(self._clock, goes_on=True)
         begun: list[Any] = []
         waits = False

@@ -14,7 +14,8 @@ from kafka_zk.network.slices import SLICE_S
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from tests.kafka_zk.handlers.conftest import Harness, leader_and_isr, update_metadata
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
 
 Make = Callable[..., Harness]
 COUNT = 6
@@ -175,3 +176,26 @@ def test_news_are_taken_over_in_the_order_in_which_they_came(harness: Make, monk
     assert begun.called and after.called
     info = broker.services.metadata.partition("t", 0)
     assert info is not None and info.leader_epoch == 2
+
+
+@pytest.mark.parametrize(("size_bytes", "gives_turns"), [(100, False), (2_000_000, True)])
+def test_others_have_their_turn_between_a_few_big_batches(
+    harness: Make, monkeypatch: pytest.MonkeyPatch, size_bytes: int, gives_turns: bool
+) -> None:
+    """A hundred of 1 MB to one topic would take a tenth of a second."""
+    broker = harness(message_max_bytes="3000000")
+    broker.lead("t", 3)
+    replicas = broker.services.replicas
+    append = replicas._append
+
+    def slowly(*arguments: Any) -> Any:
+        broker.clock.rightNow += SLICE_S
+        return append(*arguments)
+
+    monkeypatch.setattr(replicas, "_append", slowly)
+    batches = [(TopicPartition("t", number), memoryview(bytearray(batch(bytes(size_bytes))))) for number in range(3)]
+    appended = ensureDeferred(replicas.append_records(batches, 1, 1000))
+    assert appended.called is not gives_turns
+    for _ in range(3):
+        broker.clock.advance(0)
+    assert [result.first_offset for result in appended.result] == [0, 0, 0]  # type: ignore[attr-defined]
