@@ -51,7 +51,6 @@ BETWEEN_BROKERS = frozenset(
 """Requests that brokers need to get through when clients have used up the memory."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
-_NOTHING = -1
 _log = Logger()  # not a class's: its events would hold on to the connection
 
 
@@ -122,7 +121,7 @@ class BrokerConnection(TwistedProtocol):
         # What was seen when ``got_on`` was called last:
         self._frame_number = 0
         self._received_bytes = 0  # of that frame
-        self._untaken_bytes = _NOTHING  # of the answers that fill the queue
+        self._queued_bytes = self._taken_bytes = 0  # of answers
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
@@ -163,19 +162,15 @@ class BrokerConnection(TwistedProtocol):
         )
         got_on = self.active and not is_slow
         self.active = False
-        before = self._untaken_bytes
-        self._untaken_bytes = self._bytes_not_taken()
-        if before > 0 and self._untaken_bytes > 0:
-            got_on = before - self._untaken_bytes >= least_bytes
+        queued_bytes, taken_bytes = self._queued_bytes, self._taken_bytes
+        self._queued_bytes = self._writer.queued_size_bytes
+        if self._queued_bytes:
+            self._taken_bytes = self._writer.taken_bytes()
+            if queued_bytes:
+                got_on = self._taken_bytes - taken_bytes >= min(least_bytes, queued_bytes)
+        if self._awaited is None and not self._busy and not self._frames:
+            self._settle()
         return self._busy or got_on
-
-    def _bytes_not_taken(self) -> int:
-        """How much of its answers a peer has yet to take before its next request is handled, or the connection ends;
-        nothing joins the queue meanwhile."""
-        if (self._full or self._closing) and not isinstance(self._writer, CopyingFrameWriter):  # which cannot tell
-            queued_bytes: int = self._writer.queued_size_bytes
-            return queued_bytes
-        return _NOTHING
 
     @property
     def is_stalled(self) -> bool:
@@ -185,7 +180,7 @@ class BrokerConnection(TwistedProtocol):
     @property
     def keeps_memory(self) -> bool:
         """Whether it holds memory for answers that its peer does not take."""
-        return self._untaken_bytes > 0 and self._memory.size_bytes > 0
+        return self._queued_bytes > 0 and self._memory.size_bytes > 0
 
     def hurry(self) -> None:
         """Others wait for memory: if the request in work holds some and waits for something to happen, it shall be
@@ -310,14 +305,22 @@ class BrokerConnection(TwistedProtocol):
 
     def _go_on_reading(self) -> None:
         """Everything is answered: what it held is free."""
-        if self._memory.size_bytes != self._decoder.counted_bytes:
-            self._memory.settle(self._decoder.counted_bytes)
+        self._settle()
         if not self._reading:
             if self._decoder.needed_bytes:
                 self._wait_for_memory()
             elif not self._closing:
                 self._reading = True
                 self._transport.resumeProducing()
+
+    def _settle(self) -> None:
+        """Give back what is held, but for the frame that is being collected and for answers in the queue."""
+        memory = self._memory
+        left_bytes = self._decoder.counted_bytes
+        if self._writer.queued_size_bytes:
+            left_bytes += min(memory.size_bytes - left_bytes, self._writer.queued_memory_bytes)
+        if memory.size_bytes != left_bytes:
+            memory.settle(left_bytes)
 
     def _handle(self, frame: memoryview) -> None:
         """Answer the request in ``frame``, at once or later."""
@@ -480,8 +483,7 @@ class BrokerConnection(TwistedProtocol):
         self._decoder.close()
         if self._awaited is None:
             self._memory.withdraw()
-            # What is queued stays until the peer has taken it, or is idle.
-            self._memory.settle(min(self._memory.size_bytes, self._writer.queued_size_bytes))
+            self._settle()
         if isinstance(self._writer, CopyingFrameWriter):
             self._writer.finish()
         self._transport.loseConnection()

@@ -170,6 +170,7 @@ class Listener:
         While others wait for memory, nobody keeps any for nothing: neither a request that waits for something to
         happen, nor an answer that is not taken.
         """
+        self._schedule_check()
         is_waited_for = self._connection_settings.memory.is_waited_for
         least_bytes = int(SLOW_BYTES_PER_S * self._check_interval_s) if is_waited_for else 1
         for connection, checks in list(self._quiet_checks.items()):
@@ -186,7 +187,6 @@ class Listener:
                 connection.give_up_answer(STALLED_S)
             elif checks >= self._idle_checks > 0:
                 connection.abort()
-        self._schedule_check()
 
     def stop_accepting(self) -> "Deferred[None]":
         """Close the port; connections stay. The Deferred fires when it is closed."""

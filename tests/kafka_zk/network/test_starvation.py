@@ -363,3 +363,41 @@ def test_what_a_brokers_request_becomes_may_use_the_reserve(
         client.recv(1)
     holder.close()
     overdrawn.close()
+
+
+def test_answers_that_are_not_taken_count_until_they_are(
+    reactor: LocalReactor, make_asking_server: MakeServer, warnings: list[str]
+) -> None:
+    """Also those that do not fill the queue: thousands of connections could have one."""
+    pool = MemoryPool(20_000_000)
+    server = make_asking_server(memory=pool)
+
+    async def handle(context: RequestContext, header: RequestHeader, body: bytes) -> Any:
+        return _answers(context, 100_000, 1)
+
+    server.handle = handle
+    peers = [_small_window(server) for _ in range(3)]
+    queues: list[Any] = [each.transport for each in server.listener.connections]
+    for peer, queue in zip(peers, queues, strict=True):
+        while queue.queued_size_bytes < 50_000:
+            peer.sendall(request(1))
+            for _ in range(20):
+                reactor.turn()
+    queued_bytes = sum(queue.queued_size_bytes for queue in queues)
+    assert queued_bytes < 3 * 256 * 1024
+    assert queued_bytes - 30 <= pool.used_bytes <= queued_bytes
+    assert not warnings
+    pool.account().take(20_000_000)
+    for _ in range(2):
+        pool.account().when_taken(100_000, lambda: None)
+    reader = peers.pop()
+    reader.settimeout(0.001)
+
+    def read() -> bool:
+        with suppress(OSError):
+            reader.recv(100_000)
+        return len(server.listener.connections) == 1
+
+    reactor.until(read, 10)
+    assert len(warnings) == 2
+    reactor.until(lambda: read() and pool.used_bytes == 20_000_000)
