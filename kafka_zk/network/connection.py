@@ -387,9 +387,10 @@ class BrokerConnection(TwistedProtocol):
 
     def _resume(self, result: object, coroutine: Coroutine[Any, Any, Response], header: RequestHeader) -> None:
         if isinstance(result, Failure):
-            self._step(coroutine, header, result.value)
+            error: Any = result.value
+            self._step(coroutine, header, error)
             # Its traceback refers to all that the handler held, and to this frame, which refers to it.
-            result.value.__traceback__ = None
+            error.__traceback__ = None
         else:
             self._step(coroutine, header)
         self._handle_waiting()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.testing import StringTransport
 
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
@@ -16,12 +16,17 @@ from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.replica.partition import Bound
 from kafka_zk.storage.compression import Compression
+from kafka_zk.storage.errors import TooManyOpenFiles
 from kafka_zk.storage.legacy_message_set import encode_message
+from kafka_zk.storage.segment import FileSlice
+from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.big_batches import SMALLEST_RECORD, batch_of
-from tests.kafka_zk.handlers.conftest import Harness, batch
-from tests.kafka_zk.handlers.test_produce_and_fetch import produce
+from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
 
 Make = Callable[..., Harness]
 
@@ -110,3 +115,50 @@ def test_a_request_that_needs_too_much_leaves_nothing(broker: Harness, no_collec
     asker.ask(ApiKey.METADATA, 1, request(topics=topics))
     assert asker.is_closed
     assert [body() for body in asker.bodies] == [None]
+
+
+def test_an_answer_keeps_a_share_of_the_files_open(broker: Harness) -> None:
+    """A reader of all partitions who does not take the answer would use up the process's descriptors, and a log that
+    cannot open its file is taken for lost with its disk. What is left out comes with the next answers."""
+    pool = broker.services.replicas.logs.pool
+    pool.max_open_files = 32
+    broker.lead("many", 40)
+    for number in range(40):
+        assert produced(broker, produce(batch(b"x"), topic="many", partition=number)).error_code == 0
+    request = FetchRequest(
+        1000, 10_000_000, [FetchTopic("many", None, [FetchPartition(number, 0, 1000) for number in range(40)])]
+    )
+    answers: list[Any] = []
+    for _ in range(20):
+        dispatched = Dispatcher(broker.services).dispatch(
+            CONTEXT, RequestHeader(ApiKey.FETCH, 12, 7, "client"), memoryview(write_fetch_request(12, request))
+        )
+        ensureDeferred(dispatched).addCallback(answers.append)
+    slices = [part for parts in answers for part in parts if isinstance(part, FileSlice)]
+    assert len(answers) == 20
+    assert len(slices) == 20 * 32 // 8
+
+
+def test_readers_who_keep_too_many_files_are_refused_and_the_disk_is_well(broker: Harness) -> None:
+    replicas = broker.services.replicas
+    replicas.logs.pool.max_open_files = 10
+    broker.lead("many", 40)
+    for number in range(40):
+        assert produced(broker, produce(batch(b"x"), topic="many", partition=number)).error_code == 0
+    slices = [replicas.read(TopicPartition("many", number), 0, 1000, Bound.LOG_END)[2].slice for number in range(40)]
+    for found in slices[:10]:
+        assert found is not None
+        found.retain()
+    refused = slices[10]
+    assert refused is not None
+    with pytest.raises(TooManyOpenFiles) as raised:
+        refused.retain()
+    replicas.read_failed(TopicPartition("many", 10), refused, raised.value)
+    assert produced(broker, produce(batch(b"x"), topic="many", partition=11)).error_code == 0
+    assert replicas.logs.pool.open_count <= 11
+    for found in slices[:10]:
+        assert found is not None
+        found.release()
+    assert replicas.logs.pool.pinned_count == 0
+    assert refused.retain() is refused
+    refused.release()
