@@ -433,8 +433,9 @@ class BrokerConnection(TwistedProtocol):
                 if not isinstance(part, bytes | bytearray | memoryview):
                     part.retain()
                     held.callback(part.release)
-        except OSError:  # the file is gone
+        except OSError as error:  # the file is gone, or too many are open
             held.close()
+            _log.warn("{connection} closed: its answer cannot be read: {error}", connection=self._name, error=str(error))
             self.abort()
             return
 

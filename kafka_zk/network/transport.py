@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from twisted.internet import main, tcp
+from twisted.logger import Logger
 
 from kafka_zk.network.memory_pool import UNBOUNDED, MemoryPool
 from kafka_zk.protocol.fetch import Part, Slice
@@ -49,6 +50,7 @@ _receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # 
 _FRAME_SIZE = struct.Struct(">i")
 _INT = struct.Struct("i")
 _JOIN_BELOW_BYTES = 4096
+_log = Logger()
 
 if TYPE_CHECKING:
 
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         """What Twisted does not annotate."""
 
         def abortConnection(self) -> None: ...
+        def getPeer(self) -> Any: ...
         def startWriting(self) -> None: ...
         def stopWriting(self) -> None: ...
         def _maybePauseProducer(self) -> None: ...
@@ -145,7 +148,8 @@ class FrameTransport(_Base):
         else:
             try:
                 self._enqueue(parts)
-            except OSError:  # a file is gone
+            except OSError as error:  # a file is gone, or too many are open
+                _log.warn("{peer} closed: its answer cannot be read: {error}", peer=self.getPeer(), error=str(error))
                 self.abortConnection()
                 return
             if idle:
