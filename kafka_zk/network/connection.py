@@ -435,7 +435,9 @@ class BrokerConnection(TwistedProtocol):
                     held.callback(part.release)
         except OSError as error:  # the file is gone, or too many are open
             held.close()
-            _log.warn("{connection} closed: its answer cannot be read: {error}", connection=self._name, error=str(error))
+            _log.warn(
+                "{connection} closed: its answer cannot be read: {error}", connection=self._name, error=str(error)
+            )
             self.abort()
             return
 

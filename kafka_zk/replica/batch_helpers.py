@@ -188,8 +188,8 @@ class BatchHelpers:
     def run_on(self, segment: Segment, work: FileWork) -> ClientWait[Any]:
         """The result of a reader's work on a segment, which is not done if the client goes before its turn.
 
-        Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError if it cannot be read, ApiError
-            (REQUEST_TIMED_OUT), StorageError, ClientGone.
+        Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError if it cannot be read,
+            ApiError (REQUEST_TIMED_OUT), StorageError, ClientGone.
         """
         result: ClientWait[Any] = ClientWait()
         self._for_readers.submit(_Job(work, result, segment))
