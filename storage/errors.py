@@ -72,6 +72,10 @@ class InvalidTransactionState(StorageError):
     """A batch outside the transaction that its producer has open."""
 
 
+class TooManyOpenFiles(OSError):
+    """Readers keep as many files open as they may: one of them has to wait, or to go. The disk is well."""
+
+
 class CorruptCheckpoint(StorageError):
     """A checkpoint file that cannot be read; the message names the file."""
 

@@ -25,13 +25,15 @@ class PooledFile(Protocol):
 class FilePool:
     """Bounds the open files of all logs of a process; single-threaded like everything that owns a log.
 
-    ``max_open_files``: None for MOST_OPEN_FILES, but at most half of what the process may open.
+    ``max_open_files``: None for MOST_OPEN_FILES, but at most half of what the process may open. Files that are pinned
+    stay open; ``pinned_count`` is kept by their owners, who let readers pin no more than that.
     """
 
-    __slots__ = ("_open", "max_open_files")
+    __slots__ = ("_open", "max_open_files", "pinned_count")
 
     def __init__(self, max_open_files: int | None = None) -> None:
         self.max_open_files = _default_limit() if max_open_files is None else max_open_files
+        self.pinned_count = 0
         self._open: OrderedDict[PooledFile, None] = OrderedDict()
 
     @property

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import partial
 from pathlib import Path
 
-from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
+from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked, TooManyOpenFiles
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import partition_dir
 from kafka_zk.storage.findings import Observe, ignore
@@ -356,7 +356,7 @@ class LogManager:
 
     def fail_directory(self, log: Log, error: OSError) -> None:
         """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""
-        if self._has(log):
+        if self._has(log) and not isinstance(error, TooManyOpenFiles):
             self._take_offline(self._dir_of[log.topic_partition], error)
 
     def _has(self, log: Log) -> bool:

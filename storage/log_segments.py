@@ -276,6 +276,8 @@ class LogSegments:
                 newest = segment
             yield None
             segment = self._following(segment)
+        if newest is not None and newest not in self._segments:  # retention took it between two steps
+            return (yield from self.max_timestamp_offset())
         if newest is None or newest.max_timestamp_ms < 0:
             return None
         span = newest.find(newest.max_timestamp_offset)

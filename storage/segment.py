@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from kafka_zk.storage import files
-from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.errors import CorruptRecord, TooManyOpenFiles
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import (
     DELETED_SUFFIX,
@@ -110,14 +110,25 @@ class Segment:
 
     def pin(self) -> None:
         """Keep the descriptor open until ``unpin``; an unlinked file stays readable that long."""
-        self.fileno()
+        if self._descriptor < 0:
+            self.fileno()
+        if not self._pins:
+            self._pool.pinned_count += 1
         self._pins += 1
+
+    def pin_for_reader(self) -> None:
+        """As ``pin``, for somebody who may keep it for long. Raises: TooManyOpenFiles if such people keep too many."""
+        if not self._pins and self._pool.pinned_count >= self._pool.max_open_files:
+            raise TooManyOpenFiles(f"{self._pool.pinned_count} segment files are in use by slow readers")
+        self.pin()
 
     def unpin(self) -> None:
         assert self._pins > 0, "released more often than retained"
         self._pins -= 1
-        if not self._pins and self._close_on_unpin:
-            self.release_file()
+        if not self._pins:
+            self._pool.pinned_count -= 1
+            if self._close_on_unpin:
+                self.release_file()
 
     def rest(self) -> None:
         """Close the file and forget the index's entries until they are needed: the log is idle."""
@@ -490,8 +501,11 @@ class FileSlice:
         return self.segment.fileno()
 
     def retain(self) -> "FileSlice":
-        """Pin the file: until ``release`` its descriptor stays open, whatever is closed or deleted meanwhile."""
-        self.segment.pin()
+        """Pin the file: until ``release`` its descriptor stays open, whatever is closed or deleted meanwhile.
+
+        Raises: OSError if it cannot be opened, TooManyOpenFiles.
+        """
+        self.segment.pin_for_reader()
         return self
 
     def release(self) -> None:

@@ -126,7 +126,11 @@ def search_segment(segment: Segment, work: SearchWork) -> Search:
     """Do ``work`` in a segment, what takes long in somebody else's time."""
     result = work.within(AT_ONCE, segment.fileno())
     if isinstance(result, Beyond):
-        result = yield segment, work._replace(position=result.position)
+        segment.pin_for_reader()  # retention may come before its turn does
+        try:
+            result = yield segment, work._replace(position=result.position)
+        finally:
+            segment.unpin()
     return result.answer if isinstance(result, Beyond) else result
 
 

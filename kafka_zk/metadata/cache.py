@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from twisted.internet.defer import DeferredLock
+
 from kafka_zk.protocol import uuids
 
 LEADER_DURING_DELETE = -2
@@ -52,7 +54,8 @@ class MetadataCache:
     """The cluster as of the last UpdateMetadata.
 
     ``encoded`` is for readers: by topic what they answer with, by whatever the bytes depend on beside this state. News
-    of a topic, or of the live brokers, take it away.
+    of a topic, or of the live brokers, take it away. Whoever prepares an update in turns holds ``updates`` from before
+    it begins until it is taken over, so that nothing older overwrites what is newer.
     """
 
     def __init__(self) -> None:
@@ -62,6 +65,7 @@ class MetadataCache:
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.topic_names: dict[uuid.UUID, str] = {}
         self.encoded: dict[str, dict[Hashable, bytes]] = {}
+        self.updates = DeferredLock()
         self._broker_epoch = -1
 
     def update(self, request: Any, changes: Iterable[PartitionChange] | None = None) -> None:

@@ -51,7 +51,6 @@ BETWEEN_BROKERS = frozenset(
 """Requests that brokers need to get through when clients have used up the memory."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
-_NO_FRAME = -1
 _log = Logger()  # not a class's: its events would hold on to the connection
 
 
@@ -114,12 +113,15 @@ class BrokerConnection(TwistedProtocol):
         self._muted = False  # throttled
         self._full = False  # the peer does not take its answers
         self._reading = True
-        self._waits_for_memory = False
+        self._asked_bytes = 0  # memory that the frame which is being collected waits for
         self._closing = False
         self._lost = False
         self.active = True
         """Set by what is received and by a full queue that empties, reset by ``got_on``."""
-        self._received_bytes = _NO_FRAME  # of the frame that was being collected when ``got_on`` was called
+        # What was seen when ``got_on`` was called last:
+        self._frame_number = 0
+        self._received_bytes = 0  # of that frame
+        self._queued_bytes = self._taken_bytes = 0  # of answers
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
@@ -148,31 +150,64 @@ class BrokerConnection(TwistedProtocol):
         return self._busy
 
     def got_on(self, least_bytes: int) -> bool:
-        """Whether it was heard of since the last call: a frame began, or ``least_bytes`` came of the one that is being
-        collected."""
+        """Whether it was heard of since the last call: a frame began, ``least_bytes`` came of the one that is being
+        collected, or were taken of the answers that fill the queue."""
         decoder = self._decoder
-        received_bytes = decoder.buffered_size_bytes if decoder.missing is not None else _NO_FRAME
-        came_bytes = received_bytes - self._received_bytes
-        has_begun = self._received_bytes == _NO_FRAME
-        self._received_bytes = received_bytes
-        is_slow = self.is_stalled and not has_begun and 0 <= came_bytes < least_bytes
-        got_on = self._busy or (self.active and not is_slow)
+        number, received_bytes = self._frame_number, self._received_bytes
+        self._frame_number, self._received_bytes = decoder.begun_count, decoder.buffered_size_bytes
+        is_slow = (
+            self.is_stalled
+            and self._frame_number == number
+            and self._received_bytes - received_bytes < least_bytes
+        )
+        got_on = self.active and not is_slow
         self.active = False
-        return got_on
+        queued_bytes, taken_bytes = self._queued_bytes, self._taken_bytes
+        self._queued_bytes = self._writer.queued_size_bytes
+        if self._queued_bytes:
+            self._taken_bytes = self._writer.taken_bytes()
+            if queued_bytes:
+                got_on = self._taken_bytes - taken_bytes >= min(least_bytes, queued_bytes)
+        if self._awaited is None and not self._busy and not self._frames:
+            self._settle()
+        return self._busy or got_on
 
     @property
     def is_stalled(self) -> bool:
         """Whether the rest of a request is all that is missing for it to be handled."""
         return self._decoder.missing is not None and self._reading and not self._busy
 
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether it holds memory for answers that its peer does not take."""
+        return self._queued_bytes > 0 and self._memory.size_bytes > 0
+
+    def hurry(self) -> None:
+        """Others wait for memory: if the request in work holds some and waits for something to happen, it shall be
+        answered with what there is."""
+        hurry = getattr(self._awaited, "hurry", None)
+        if hurry is not None and self._memory.size_bytes:
+            hurry()
+
     def give_up_request(self, waited_s: float) -> None:
         """Close the connection: the request that is being collected does not come."""
         decoder = self._decoder
         _log.warn(
-            "{connection} closed: {received} of the {size} bytes of a request came, then nothing for {waited_s:g} s",
+            "{connection} closed: {received} of the {size} bytes of a request came, then too little for {waited_s:g} s",
             connection=self._name,
             received=decoder.buffered_size_bytes,
             size=decoder.size_bytes,
+            waited_s=waited_s,
+        )
+        self.abort()
+
+    def give_up_answer(self, waited_s: float) -> None:
+        """Close the connection: its peer does not take what it asked for, and others need the memory."""
+        _log.warn(
+            "{connection} closed: the peer took hardly anything of an answer for {waited_s:g} s; {size} bytes were"
+            " left, and others wait for memory",
+            connection=self._name,
+            size=self._writer.queued_size_bytes,
             waited_s=waited_s,
         )
         self.abort()
@@ -218,15 +253,22 @@ class BrokerConnection(TwistedProtocol):
         if self._reading:
             self._reading = False
             self._transport.pauseProducing()
-        if self._busy or self._frames or self._waits_for_memory:
+        if self._busy or self._frames or self._asked_bytes:
             return
-        self._waits_for_memory = True
-        api_key = int.from_bytes(self._decoder.beginning(2), "big")
+        self._asked_bytes = self._decoder.needed_bytes
+        self._uses_reserve(int.from_bytes(self._decoder.beginning(2), "big"))
+        self._memory.when_taken(self._asked_bytes, self._got_memory, self._decoder.size_bytes)
+
+    def _uses_reserve(self, api_key: int) -> None:
+        """Note whether the request may use the memory that is kept for brokers."""
         self._memory.of_broker = self._settings.between_brokers or api_key in BETWEEN_BROKERS
-        self._memory.when_taken(self._decoder.needed_bytes, self._got_memory, self._decoder.size_bytes)
 
     def _got_memory(self) -> None:
-        self._waits_for_memory = False
+        asked_bytes, self._asked_bytes = self._asked_bytes, 0
+        if asked_bytes != self._decoder.needed_bytes:  # more came all the same, from a transport that reads ahead
+            self._memory.give_back(asked_bytes)
+            self._handle_waiting()
+            return
         try:
             self._decoder.grow()
         except ProtocolError as error:
@@ -263,8 +305,7 @@ class BrokerConnection(TwistedProtocol):
 
     def _go_on_reading(self) -> None:
         """Everything is answered: what it held is free."""
-        if self._memory.size_bytes != self._decoder.counted_bytes:
-            self._memory.settle(self._decoder.counted_bytes)
+        self._settle()
         if not self._reading:
             if self._decoder.needed_bytes:
                 self._wait_for_memory()
@@ -272,12 +313,23 @@ class BrokerConnection(TwistedProtocol):
                 self._reading = True
                 self._transport.resumeProducing()
 
+    def _settle(self) -> None:
+        """Give back what is held, but for the frame that is being collected and for answers in the queue."""
+        memory = self._memory
+        left_bytes = self._decoder.counted_bytes
+        if self._writer.queued_size_bytes:
+            left_bytes += min(memory.size_bytes - left_bytes, self._writer.queued_memory_bytes)
+        if memory.size_bytes != left_bytes:
+            memory.settle(left_bytes)
+
     def _handle(self, frame: memoryview) -> None:
         """Answer the request in ``frame``, at once or later."""
         try:
             header, position = parse_request_header(frame)
             lowest, highest = self._versions.get(header.api_key, (0, -1))
             if lowest <= header.api_version <= highest:
+                if header.api_key in BETWEEN_BROKERS or self._memory.of_broker:
+                    self._uses_reserve(header.api_key)
                 body = frame[position:]
                 if self._handshake is None:
                     coroutine = self._dispatch(self.context, header, body)
@@ -323,10 +375,24 @@ class BrokerConnection(TwistedProtocol):
             self._close()
         else:
             self._awaited = awaited
+            if self._lost:
+                self._abandon()
             awaited.addBoth(self._resume, coroutine, header).addErrback(self._failed)
 
+    def _abandon(self) -> None:
+        """The client is gone: tell what is awaited, if it is for nobody else, that it is awaited no longer."""
+        abandon = getattr(self._awaited, "abandon", None)
+        if abandon is not None:
+            abandon()
+
     def _resume(self, result: object, coroutine: Coroutine[Any, Any, Response], header: RequestHeader) -> None:
-        self._step(coroutine, header, result.value if isinstance(result, Failure) else None)
+        if isinstance(result, Failure):
+            error: Any = result.value
+            self._step(coroutine, header, error)
+            # Its traceback refers to all that the handler held, and to this frame, which refers to it.
+            error.__traceback__ = None
+        else:
+            self._step(coroutine, header)
         self._handle_waiting()
         if self._lost and self._awaited is None:
             self._memory.close()
@@ -367,8 +433,11 @@ class BrokerConnection(TwistedProtocol):
                 if not isinstance(part, bytes | bytearray | memoryview):
                     part.retain()
                     held.callback(part.release)
-        except OSError:  # the file is gone
+        except OSError as error:  # the file is gone, or too many are open
             held.close()
+            _log.warn(
+                "{connection} closed: its answer cannot be read: {error}", connection=self._name, error=str(error)
+            )
             self.abort()
             return
 
@@ -416,6 +485,9 @@ class BrokerConnection(TwistedProtocol):
         self._busy = False  # or a peer that takes nothing more would never be idle
         self._frames.clear()
         self._decoder.close()
+        if self._awaited is None:
+            self._memory.withdraw()
+            self._settle()
         if isinstance(self._writer, CopyingFrameWriter):
             self._writer.finish()
         self._transport.loseConnection()
@@ -440,9 +512,7 @@ class BrokerConnection(TwistedProtocol):
         self._closing = self._lost = True
         self._frames.clear()
         self._decoder.close()
-        abandon = getattr(self._awaited, "abandon", None)
-        if abandon is not None:
-            abandon()
+        self._abandon()
         if self._awaited is None:
             self._memory.close()
         self._on_lost(self)

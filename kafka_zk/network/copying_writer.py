@@ -23,6 +23,7 @@ class CopyingFrameWriter:
     def __init__(self, transport: Any) -> None:
         self._transport = transport
         self._paused = False
+        self._taken_bytes = 0
         self.on_drained: Callable[[], None] | None = None
         transport.registerProducer(self, True)
 
@@ -30,6 +31,15 @@ class CopyingFrameWriter:
     def queued_size_bytes(self) -> int:
         """Not a measure: QUEUE_FULL_BYTES + 1 while the transport asks for a pause, else 0."""
         return QUEUE_FULL_BYTES + 1 if self._paused else 0
+
+    @property
+    def queued_memory_bytes(self) -> int:
+        """The same."""
+        return self.queued_size_bytes
+
+    def taken_bytes(self) -> int:
+        """Not a measure either: grows when the transport wants more."""
+        return self._taken_bytes
 
     def write_frame(self, parts: Sequence[Part]) -> None:
         """Write one frame. A file that is shorter than its slice, or cannot be read, ends the connection."""
@@ -61,6 +71,7 @@ class CopyingFrameWriter:
         self._paused = True
 
     def resumeProducing(self) -> None:
+        self._taken_bytes += self.queued_size_bytes
         self._paused = False
         drained, self.on_drained = self.on_drained, None
         if drained is not None:

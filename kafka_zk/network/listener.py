@@ -165,19 +165,28 @@ class Listener:
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:
-        """Count, for each connection, the checks since it last got on; a busy one always does."""
+        """Count, for each connection, the checks since it last got on; a busy one always does.
+
+        While others wait for memory, nobody keeps any for nothing: neither a request that waits for something to
+        happen, nor an answer that is not taken.
+        """
+        self._schedule_check()
         is_waited_for = self._connection_settings.memory.is_waited_for
         least_bytes = int(SLOW_BYTES_PER_S * self._check_interval_s) if is_waited_for else 1
         for connection, checks in list(self._quiet_checks.items()):
+            if is_waited_for:
+                connection.hurry()
             if connection.got_on(least_bytes):
                 self._quiet_checks[connection] = 0
                 continue
             self._quiet_checks[connection] = checks + 1
-            if checks + 1 >= self._stalled_checks and connection.is_stalled:
+            is_over = checks + 1 >= self._stalled_checks
+            if is_over and connection.is_stalled:
                 connection.give_up_request(STALLED_S)
+            elif is_over and is_waited_for and connection.keeps_memory:
+                connection.give_up_answer(STALLED_S)
             elif checks >= self._idle_checks > 0:
                 connection.abort()
-        self._schedule_check()
 
     def stop_accepting(self) -> "Deferred[None]":
         """Close the port; connections stay. The Deferred fires when it is closed."""

@@ -21,7 +21,7 @@ Tests: tests/kafka_zk/network/test_memory_pool.py. Source: queued.max.request.by
 
 from collections.abc import Callable
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, succeed
 
 from kafka_zk.protocol.errors import ClientGone, ProtocolError
 
@@ -224,12 +224,15 @@ class MemoryAccount:
         self._pool._ask(self, size_bytes, granted, self._kind(size_bytes, whole_bytes))
 
     def reserve(self, size_bytes: int) -> "Deferred[None]":
-        """Take memory as soon as there is room. Fails with ClientGone when it is abandoned, with ProtocolError if one
-        request asks for more than the budget."""
+        """Take memory as soon as there is room. Fails with ClientGone when it is abandoned.
+
+        Raises: ProtocolError, at once, if one request asks for more than the budget. (A Deferred that had failed
+        already would be held by the exception's traceback, and hold it.)
+        """
         if self.reserved_bytes + size_bytes > self._pool.limit_bytes:
-            return fail(ProtocolError(f"a request that needs more than {self._pool.limit_bytes} bytes of memory"))
+            raise ProtocolError(f"a request that needs more than {self._pool.limit_bytes} bytes of memory")
         self.reserved_bytes += size_bytes
-        if self.try_take(size_bytes):
+        if not size_bytes or self.try_take(size_bytes):  # who needs nothing must not get the overdraft
             return succeed(None)
         return Reservation(self, size_bytes)
 

@@ -11,9 +11,11 @@ connection ends, however it ends. A file that got shorter (``sendfile`` sends no
 connection: the peer was promised bytes that are gone. Tests: tests/kafka_zk/network/test_transport.py.
 """
 
+import fcntl
 import os
 import socket
 import struct
+import termios
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from twisted.internet import main, tcp
+from twisted.logger import Logger
 
 from kafka_zk.network.memory_pool import UNBOUNDED, MemoryPool
 from kafka_zk.protocol.fetch import Part, Slice
@@ -45,7 +48,9 @@ RECEIVE_LIMIT_BYTES = 1024 * 1024
 
 _receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one for each thread
 _FRAME_SIZE = struct.Struct(">i")
+_INT = struct.Struct("i")
 _JOIN_BELOW_BYTES = 4096
+_log = Logger()
 
 if TYPE_CHECKING:
 
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
         """What Twisted does not annotate."""
 
         def abortConnection(self) -> None: ...
+        def getPeer(self) -> Any: ...
         def startWriting(self) -> None: ...
         def stopWriting(self) -> None: ...
         def _maybePauseProducer(self) -> None: ...
@@ -100,6 +106,7 @@ class FrameTransport(_Base):
     """Mixin for Twisted's TCP transports; see the module's docstring."""
 
     queued_size_bytes = 0
+    _sent_bytes = 0  # of what was queued
     _held = False
     on_drained: Callable[[], None] | None = None
     """Called once, by the reactor, as soon as the queue has at most half of QUEUE_FULL_BYTES left; then forgotten."""
@@ -141,7 +148,8 @@ class FrameTransport(_Base):
         else:
             try:
                 self._enqueue(parts)
-            except OSError:  # a file is gone
+            except OSError as error:  # a file is gone, or too many are open
+                _log.warn("{peer} closed: its answer cannot be read: {error}", peer=self.getPeer(), error=str(error))
                 self.abortConnection()
                 return
             if idle:
@@ -195,6 +203,20 @@ class FrameTransport(_Base):
             self._queue.append(memoryview(prefix))
         self._queue += queued
         self.queued_size_bytes += size_bytes + 4
+
+    @property
+    def queued_memory_bytes(self) -> int:
+        """What the queue holds beside slices."""
+        return sum(len(item) for item in self._queue if isinstance(item, memoryview))
+
+    def taken_bytes(self) -> int:
+        """How much the peer's system has taken of what was ever queued, to be compared while something is: ours takes
+        megabytes on top, and asks for more only when a third of them is free."""
+        try:
+            (kept_bytes,) = _INT.unpack(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(_INT.size)))
+        except (OSError, ValueError):  # it is over
+            return self._sent_bytes
+        return self._sent_bytes - int(kept_bytes)
 
     def write(self, data: bytes) -> None:
         """Twisted's ``write``; for what is not a frame."""
@@ -260,6 +282,7 @@ class FrameTransport(_Base):
                     elif sent < wanted:  # the socket is full: the reactor tells when a third of it is free
                         budget_bytes = sent
                 self.queued_size_bytes -= sent
+                self._sent_bytes += sent
                 budget_bytes -= sent
         except BlockingIOError:
             return None

@@ -34,6 +34,8 @@ TOPIC_IDS_SINCE = 13
 _TAG_CLUSTER_ID = 0
 _TAG_REPLICA_STATE = 1
 _TAG_DIRECTORY_ID = 0
+_NO_TOPICS = 1  # an empty array in flexible versions
+_UUID_BYTES = 16
 
 _INT32 = struct.Struct(">i")
 _REPLICA_STATE = struct.Struct(">iq")
@@ -158,16 +160,22 @@ def _read_request(version: int, body: memoryview, read: tuple[list[FetchTopic], 
         numbers + (0, 0, 0x7FFFFFFF, 0, 0, -1)[len(numbers) :]
     )
     if read is None:
-        count, position = read_count(body, head.size, flexible)
+        topic_count, position = read_count(body, head.size, flexible)
         topics = []
-        for _ in range(count):
-            topic, position = _read_topic(version, body, position)
-            topics.append(topic)
+        for _ in range(topic_count):
+            topic, topic_id, position = _read_topic_name(version, body, position)
+            count, position = read_count(body, position, flexible)
+            partitions, position = _read_partitions(version, body, position, count)
+            if flexible:
+                position = position + 1 if not body[position] else skip_tagged_fields(body, position)
+            topics.append(FetchTopic(topic, topic_id, partitions))
     else:
         topics, position = read
     forgotten: list[ForgottenTopic] = []
     rack_id = ""
-    if version >= 7:
+    if version >= FLEXIBLE_SINCE and body[position] == _NO_TOPICS:
+        position += 1
+    elif version >= 7:
         forgotten, position = _read_forgotten(version, body, position)
     if version >= 11:
         rack_id, position = read_name(body, position, flexible)
@@ -205,16 +213,6 @@ def _read_topic_name(version: int, body: memoryview, position: int) -> tuple[str
     return None, topic_id, position + 16
 
 
-def _read_topic(version: int, body: memoryview, position: int) -> tuple[FetchTopic, int]:
-    topic, topic_id, position = _read_topic_name(version, body, position)
-    flexible = version >= FLEXIBLE_SINCE
-    count, position = read_count(body, position, flexible)
-    partitions, position = _read_partitions(version, body, position, count)
-    if flexible:
-        position = skip_tagged_fields(body, position)
-    return FetchTopic(topic, topic_id, partitions), position
-
-
 def _read_partitions(version: int, body: memoryview, position: int, count: int) -> tuple[list[FetchPartition], int]:
     flexible = version >= FLEXIBLE_SINCE
     layout = _PARTITIONS[version]
@@ -230,6 +228,8 @@ def _read_partitions(version: int, body: memoryview, position: int, count: int) 
                 for tag, start, end in tagged_field_spans(body, position):
                     position = end
                     if tag == _TAG_DIRECTORY_ID and version >= 17:
+                        if end - start != _UUID_BYTES:
+                            raise ProtocolError(f"a directory id of {end - start} bytes")
                         partition = partition._replace(replica_directory_id=bytes(body[start:end]))
         partitions.append(partition)
     return partitions, position

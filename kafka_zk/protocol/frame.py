@@ -42,6 +42,7 @@ class FrameDecoder:
         missing: where the next bytes of the frame that is being collected can be received to (see ``filled``): empty
             while ``needed_bytes`` are needed, None while no frame has begun.
         needed_bytes: what the budget had no room for; nothing more should be received before ``grow``.
+        begun_count: how many frames it began to collect: those that did not come in one piece.
         counted_bytes: what the frame that is being collected has taken of the budget. A frame that is complete takes
             it along: whoever gets it gives it back.
     """
@@ -53,6 +54,7 @@ class FrameDecoder:
         "_prefix",
         "_size",
         "_view",
+        "begun_count",
         "counted_bytes",
         "missing",
         "needed_bytes",
@@ -66,6 +68,7 @@ class FrameDecoder:
         self._view = memoryview(b"")  # its buffer
         self._mapping: mmap.mmap | None = None  # what the buffer is a view of
         self.missing: memoryview | None = None
+        self.begun_count = 0
         self.needed_bytes = 0
         self.counted_bytes = 0
 
@@ -169,6 +172,7 @@ class FrameDecoder:
                 step_bytes = filled
                 self._memory.take(filled)
             self.counted_bytes = step_bytes
+        self.begun_count += 1
         self._size = size
         self._view = memoryview(bytearray(step_bytes))
         self._view[:filled] = beginning

@@ -66,6 +66,8 @@ def read_length(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int
 
 def read_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
     """The length of an array that must not be null. Raises ProtocolError."""
+    if flexible and 0 < buffer[position] < 0x80 and buffer[position] <= len(buffer) - position:
+        return buffer[position] - 1, position + 1
     count, position = read_length(buffer, position, flexible)
     if count < 0:
         raise ProtocolError("null where an array must stand")

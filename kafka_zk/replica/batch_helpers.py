@@ -44,7 +44,7 @@ class _Job:
         self._segment = segment
         self.descriptor = -1
         if segment is not None:
-            segment.pin()
+            segment.pin_for_reader()
             self.descriptor = segment.fileno()
 
     def end(self, content: object) -> None:
@@ -191,8 +191,8 @@ class BatchHelpers:
     def run_on(self, segment: Segment, work: FileWork) -> ClientWait[Any]:
         """The result of a reader's work on a segment, which is not done if the client goes before its turn.
 
-        Raises: OSError if the segment cannot be opened; when awaited: OSError if it cannot be read, ApiError
-            (REQUEST_TIMED_OUT), StorageError, ClientGone.
+        Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError if it cannot be read,
+            ApiError (REQUEST_TIMED_OUT), StorageError, ClientGone.
         """
         result: ClientWait[Any] = ClientWait()
         self._for_readers.submit(_Job(work, result, segment))

@@ -87,7 +87,7 @@ class FetchSession:
                 changed.append((topic, result))
             if result.error_code:
                 self._told.pop(key, None)  # so that its end is told, too
-            else:
+            elif key in self.wanted:  # not forgotten while the request waited
                 self._told[key] = told
         return changed
 
@@ -126,7 +126,8 @@ class FetchSessions:
             FETCH_SESSION_TOPIC_ID_ERROR.
         """
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            self._remove(request.session_id)
+            if request.session_id != NO_SESSION:
+                self._remove(request.session_id)
             wanted = _wanted(request)
             if request.session_epoch == FINAL_EPOCH or not wanted:
                 return FetchContext(wanted, None, False)

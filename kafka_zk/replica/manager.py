@@ -47,6 +47,7 @@ _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
 
 _LEGAL_ACKS = (-1, 0, 1)
 _MANY = 100  # batches that are appended in one turn
+_MANY_BYTES = 4 * 1024 * 1024  # of all of them
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 
 
@@ -115,7 +116,11 @@ class ReplicaManager:
         if required_acks not in _LEGAL_ACKS:
             return [ApiError(ErrorCode.INVALID_REQUIRED_ACKS) for _ in batches]
         turns = None
-        if len(batches) > 1 and (len(batches) > _MANY or batches[0][0].topic != batches[-1][0].topic):
+        if len(batches) > 1 and (
+            len(batches) > _MANY
+            or batches[0][0].topic != batches[-1][0].topic
+            or sum(len(records) for _, records in batches) > _MANY_BYTES
+        ):
             turns = Turns(self._clock, goes_on=True)
         begun: list[Any] = []
         waits = False
@@ -228,7 +233,7 @@ class ReplicaManager:
             except NotConformed as again:  # the topic's configuration has changed since
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
-                return error
+                return error.with_traceback(None)  # as in ``append_records``
 
     def _unless_lost(self, topic_partition: TopicPartition, result: AppendResult) -> AppendResult:
         """What a log directory took before it failed under another append of the request may be lost, too."""

@@ -27,6 +27,10 @@ class Wait(Deferred[bool]):
         """Nobody is left to tell: end the wait as the timeout would."""
         self._purgatory._complete(self, False)
 
+    def hurry(self) -> None:
+        """Others need what the request holds: likewise. See ``BrokerConnection.hurry``."""
+        self._purgatory._complete(self, False)
+
 
 class Purgatory:
     """Waiting requests by key."""

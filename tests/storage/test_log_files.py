@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kafka_zk.storage.errors import OffsetOutOfRange
+from kafka_zk.storage.errors import OffsetOutOfRange, TooManyOpenFiles
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.record_batch import iter_batches
 
@@ -273,7 +273,9 @@ def test_few_files_stay_open(tmp_path):
         assert pool.open_count <= 3
     assert read_offsets(log) == list(range(40))
     assert pool.open_count <= 3
-    pinned = [log.read(offset, 1).slice.retain() for offset in (0, 10, 20, 30)]
+    pinned = [log.read(offset, 1).slice.retain() for offset in (0, 10, 20)]
+    with pytest.raises(TooManyOpenFiles):
+        log.read(30, 1).slice.retain()
     assert all(file_slice.segment.is_open for file_slice in pinned)
     assert read_offsets(log) == list(range(40))
     for file_slice in pinned:

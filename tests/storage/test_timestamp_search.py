@@ -106,3 +106,33 @@ def test_a_malformed_batch_is_told(tmp_path):
     append(log, with_crc(data))
     with pytest.raises(InvalidRecord):
         log.offset_for_timestamp(T0 + 99)
+
+
+def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path):
+    """Between two of its steps retention may remove it, files and all: that is no failure of the disk."""
+    log = new_log(tmp_path, segment_bytes=100, file_delete_delay_ms=0)
+    for timestamp in (T0 + 99, T0, T0 + 5, T0):
+        append(log, batch(1, timestamps=[timestamp]))
+    assert len(log.segments) == 4
+    searching = log.max_timestamp_search()
+    for _ in range(2):
+        assert searching.send(None) is None
+    first = log.segments[0]
+    first.rest()
+    log.segments.drop([first], T0)
+    assert log.segments.remove_due(T0) == 1
+    assert search_here(searching) == TimestampOffset(T0 + 5, 2, 0)
+
+
+def test_a_segment_stays_readable_while_its_search_waits_for_its_turn(tmp_path):
+    log = new_log(tmp_path, segment_bytes=100_000, file_delete_delay_ms=0)
+    append(log, lying(5000))
+    append(log, batch(1, timestamps=[T0 + 99]))
+    searching = log.timestamp_search(T0 + 99)
+    segment, work = searching.send(None)
+    segment.rest()
+    log.segments.drop([segment], T0)
+    assert log.segments.remove_due(T0) == 1
+    assert work.run_on(segment.fileno()) == TimestampOffset(T0 + 99, 5000, 0)
+    searching.close()
+    assert not segment.is_open

@@ -34,6 +34,8 @@ from kafka_zk.storage.types import FetchIsolation, TopicPartition
 _READ_COMMITTED = 1
 _ZSTD_SINCE = 10
 _AT_ONCE = 250
+_FILES_SHARE = 8
+"""An answer has slices of one in so many files that may be open: they stay open until the client has taken it."""
 
 
 class _Wanted(NamedTuple):
@@ -146,6 +148,7 @@ def _read_all(
 ) -> tuple[Fetched, int, bool]:
     """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for)."""
     left_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+    slices_left = services.replicas.logs.pool.max_open_files // _FILES_SHARE
     size_bytes = 0
     is_final = not wanted
     fetched = []
@@ -161,7 +164,11 @@ def _read_all(
             is_final = True
         elif found_bytes:
             size_bytes += found_bytes
+            slices_left -= 1
             left_bytes = max(0, left_bytes - found_bytes)
+            if slices_left <= 0:
+                left_bytes = 0
+                is_final = True
         fetched.append((entry.topic, result))
     return fetched, size_bytes, is_final
 

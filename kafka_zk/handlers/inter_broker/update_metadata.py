@@ -19,6 +19,12 @@ Response = codec.response(ApiKey.UPDATE_METADATA)
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """Takes over the update, which is prepared in turns, and wakes requests that wait for metadata."""
+    async with services.metadata.updates:
+        refused = await _update(services, context, request)
+    return Response(error_code=refused)
+
+
+async def _update(services: Services, context: RequestContext, request: Any) -> ErrorCode:
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is ErrorCode.NONE:
         changes = await in_slices(services.clock, partition_changes(request))
@@ -27,4 +33,4 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if refused is ErrorCode.NONE:
         services.metadata.update(request, changes)
         services.metadata_purgatory.check("metadata")
-    return Response(error_code=refused)
+    return refused

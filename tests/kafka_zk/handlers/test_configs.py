@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from kafka_zk.config.broker_keys import BROKER_CONFIGS
+from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.log_config import TOPIC_CONFIGS
-from tests.kafka_zk.handlers.conftest import Harness
+from tests.kafka_zk.handlers.conftest import CONTEXT, Harness
 
 Make = Callable[..., Harness]
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS = 2, 4, 8, 16
@@ -101,6 +102,27 @@ def test_every_version_of_describe_configs_is_answered(harness: Make, version: i
     broker.lead("t")
     (entry,) = describe(broker, TOPIC, "t", "retention.ms", version=version).configs
     assert entry.value == "604800000"
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_all_topics_of_a_large_cluster_are_described_in_one_answer(harness: Make, version: int) -> None:
+    """As kafka-topics asks for them; what they take of the memory is what the answer takes."""
+    broker = harness()
+    broker.lead("t")
+    request = codec.request(ApiKey.DESCRIBE_CONFIGS)
+    resources = [
+        request.DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=None)
+        for _ in range(100)
+    ]
+    asked = request(resources=resources, include_synonyms=False, include_documentation=False)
+    account = MemoryPool(500_000).account()
+    answers: list[Any] = []
+    broker.start(
+        ApiKey.DESCRIBE_CONFIGS, version, asked, CONTEXT._replace(memory=account)
+    ).addCallback(answers.append)
+    assert len(answers[0].results) == 100
+    assert {len(result.configs) for result in answers[0].results} == {len(TOPIC_CONFIGS)}
+    assert 0 < account.size_bytes < 500_000
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.broker.live_config import LiveConfig
 from kafka_zk.handlers.topics.side_by_side import AT_ONCE, side_by_side
+from kafka_zk.metadata.cache import partition_changes
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.slices import SLICE_S
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from tests.kafka_zk.handlers.conftest import Harness, leader_and_isr, update_metadata
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
 
 Make = Callable[..., Harness]
 COUNT = 6
@@ -150,3 +152,50 @@ def test_topics_of_one_request_are_written_side_by_side() -> None:
     first, second, *others = done.result
     assert (first, others) == (0, list(range(2, AT_ONCE + 3)))
     assert isinstance(second, ApiError) and second.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_news_are_taken_over_in_the_order_in_which_they_came(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection of the controller that broke leaves one behind that is still being prepared: what the controller
+    tells on the next connection must not be overwritten by it."""
+    broker = harness()
+    topic_id = broker.lead("t", COUNT)
+    older = update_metadata("t", topic_id, COUNT, {**FIELDS, "leader_epoch": 1})
+    newer = update_metadata("t", topic_id, 1, {**FIELDS, "leader_epoch": 2})
+
+    def slowly(request: Any) -> Any:
+        for change in partition_changes(request):
+            broker.clock.rightNow += SLICE_S * 0.6
+            yield change
+
+    monkeypatch.setattr("kafka_zk.handlers.inter_broker.update_metadata.partition_changes", slowly)
+    begun = broker.start(ApiKey.UPDATE_METADATA, 8, older)
+    after = broker.start(ApiKey.UPDATE_METADATA, 8, newer)
+    assert not begun.called
+    for _ in range(2 * COUNT):
+        broker.clock.advance(0)
+    assert begun.called and after.called
+    info = broker.services.metadata.partition("t", 0)
+    assert info is not None and info.leader_epoch == 2
+
+
+@pytest.mark.parametrize(("size_bytes", "gives_turns"), [(100, False), (2_000_000, True)])
+def test_others_have_their_turn_between_a_few_big_batches(
+    harness: Make, monkeypatch: pytest.MonkeyPatch, size_bytes: int, gives_turns: bool
+) -> None:
+    """A hundred of 1 MB to one topic would take a tenth of a second."""
+    broker = harness(message_max_bytes="3000000")
+    broker.lead("t", 3)
+    replicas = broker.services.replicas
+    append = replicas._append
+
+    def slowly(*arguments: Any) -> Any:
+        broker.clock.rightNow += SLICE_S
+        return append(*arguments)
+
+    monkeypatch.setattr(replicas, "_append", slowly)
+    batches = [(TopicPartition("t", number), memoryview(bytearray(batch(bytes(size_bytes))))) for number in range(3)]
+    appended = ensureDeferred(replicas.append_records(batches, 1, 1000))
+    assert appended.called is not gives_turns
+    for _ in range(3):
+        broker.clock.advance(0)
+    assert [result.first_offset for result in appended.result] == [0, 0, 0]  # type: ignore[attr-defined]

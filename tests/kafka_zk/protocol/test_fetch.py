@@ -177,3 +177,11 @@ def test_garbage_is_read_or_a_protocol_error(version: int, body: bytes) -> None:
 
 def test_flexible_since_the_version_of_the_table() -> None:
     assert FLEXIBLE_SINCE[ApiKey.FETCH] == fetch_request.FLEXIBLE_SINCE
+
+
+def test_a_directory_id_has_16_bytes() -> None:
+    """It is remembered as long as a session lasts."""
+    partition = FetchPartition(0, 0, 1, replica_directory_id=bytes(1000))
+    request = FetchRequest(0, 0, [FetchTopic(None, bytes(16), [partition])])
+    with pytest.raises(ProtocolError, match="directory id of 1000 bytes"):
+        fetch_request.read_fetch_request(17, memoryview(fetch_request.write_fetch_request(17, request)))

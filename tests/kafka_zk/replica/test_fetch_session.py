@@ -162,3 +162,16 @@ def test_sessions_that_were_long_unused_make_room_for_a_large_one() -> None:
     newcomer = ask(cache, request(0, 0, {0: 0, 1: 0, 2: 0}), now_ms=MIN_EVICTION_MS)
     assert newcomer.session is not None
     assert len(cache) == 2
+
+
+def test_what_was_forgotten_meanwhile_is_not_remembered_again() -> None:
+    """A request that waits while the next one of its session forgets a partition tells of it all the same."""
+    cache = sessions()
+    session_id = begin(cache, 1, 2)
+    waiting = ask(cache, request(session_id, 1, {}))
+    partitions = list(waiting.wanted)
+    ask(cache, request(session_id, 2, {}, forgotten=[2]))
+    assert waiting.session is not None
+    told = FetchedPartition(2, high_watermark=5, log_start_offset=0)
+    waiting.response([(topic, told) for topic, number in partitions if number == 2])
+    assert answer(ask(cache, request(session_id, 3, {2: 0})), two=told) == [2], "asked for anew, so told anew"
