@@ -1,5 +1,8 @@
 """What the Spark jobs raise on purpose; each message is one sentence for the person who runs the job."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class SourceError(Exception):
     """Base of what the data source and the extraction refuse."""
@@ -15,3 +18,13 @@ class DataLoss(SourceError):
 
 class FetchFailed(SourceError):
     """Brokers could not be reached or did not answer as needed within the patience that the options give."""
+
+
+@contextmanager
+def reason_first() -> Iterator[None]:
+    """Within a Python worker: Spark shows a worker's error as its traceback, with the reason in the last line. An error
+    of ours gets itself as its cause, and a traceback begins with the cause."""
+    try:
+        yield
+    except SourceError as error:
+        raise error from type(error)(str(error))

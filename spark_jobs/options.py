@@ -5,6 +5,7 @@ Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, ``st
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/test_options.py.
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +23,32 @@ _REFUSED = {
     "kafka.value.deserializer": "values are bytes; decode them with DataFrame operations",
     "kafka.enable.auto.commit": "nothing is committed by reading",
     "kafka.interceptor.classes": "there are no interceptors",
+    "minOffsetsPerTrigger": "a stream reads whatever is there at each trigger",
+    "maxTriggerDelay": "a stream reads whatever is there at each trigger",
 }
+_KNOWN = (
+    *_STRATEGIES,
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "zookeeper.connect",
+    "group.id",
+    "groupIdPrefix",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxRecordsPerRun",
+    "maxOffsetsPerTrigger",
+    "includeHeaders",
+    "failOnDataLoss",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.retryIntervalMs",
+    "fetchOffset.numRetries",  # of Spark's own source; here kafkaConsumer.pollTimeoutMs bounds all retries
+)
+_KAFKA = "kafka."
 _TRUE_FALSE = {"true": True, "false": False}
 _INT_MAX = 2**31 - 1
 _BATCH_ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
@@ -60,7 +86,7 @@ class SourceOptions:
 
 
 class _Options:
-    """The given options by lower-case name; what is taken is remembered."""
+    """The given options by lower-case name."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
@@ -85,7 +111,7 @@ class _Options:
         return _TRUE_FALSE[text.strip().lower()]
 
     def kafka(self) -> dict[str, str]:
-        return {name.removeprefix("kafka."): value for name, value in self._given.items() if name.startswith("kafka.")}
+        return {name.removeprefix(_KAFKA): value for name, value in self._given.items() if name.startswith(_KAFKA)}
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
@@ -94,6 +120,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
     for name, why in _REFUSED.items():
         if options.text(name) is not None:
             raise OptionError(f"{name} is not supported: {why}")
+    _check_names(given)
     kafka = options.kafka()
     if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
         raise OptionError(f"kafka.security.protocol={kafka['security.protocol']}: only PLAINTEXT is supported")
@@ -126,6 +153,17 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         retry_interval_ms=options.number("fetchOffset.retryIntervalMs", 0) or 100,
         client_id=kafka.get("client.id") or options.text("groupIdPrefix") or "spark-kafka-zk",
     )
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    """Raises: OptionError for the first option that nobody reads; those of Kafka's clients may have no effect."""
+    known = {name.lower(): name for name in _KNOWN}
+    for name in sorted(given):
+        if name.lower() in known or name.lower().startswith(_KAFKA):
+            continue
+        nearest = difflib.get_close_matches(name.lower(), [*known, "kafka.bootstrap.servers"], 1)
+        hint = f"; did you mean {known.get(nearest[0], nearest[0])}?" if nearest else ""
+        raise OptionError(f"there is no option {name}{hint}")
 
 
 def kafka_number(options: SourceOptions, key: str, default: int) -> int:
