@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafka_zk.spark_jobs import options as source_options
-from kafka_zk.spark_jobs.errors import OptionError, reason_first
+from kafka_zk.spark_jobs.errors import OptionError, reason_only
 from kafka_zk.spark_jobs.options import SourceOptions
 from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
 from kafka_zk.spark_jobs.schema import spark_schema
@@ -36,21 +36,21 @@ class KafkaZkDataSource(DataSource):
         return spark_schema(str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
 
     def reader(self, schema: Any) -> "RangeReader":
-        with reason_first():
+        with reason_only():
             return RangeReader(source_options.parse(dict(self.options)))
 
     def streamReader(self, schema: Any) -> Any:
         from kafka_zk.spark_jobs.stream_reader import KafkaZkStreamReader
 
-        with reason_first():
+        with reason_only():
             return KafkaZkStreamReader(source_options.parse(dict(self.options), streaming=True))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        with reason_first():
+        with reason_only():
             raise OptionError(READ_ONLY)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-        with reason_first():
+        with reason_only():
             raise OptionError(READ_ONLY)
 
 
@@ -63,7 +63,7 @@ class RangeReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         from kafka_zk.spark_jobs.driver import Driver
 
-        with reason_first(), Driver(self._options) as driver:
+        with reason_only(), Driver(self._options) as driver:
             pieces = driver.split(driver.plan())
             return [RangePartition(piece, driver.fetch_settings) for piece in pieces]
 

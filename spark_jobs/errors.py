@@ -1,7 +1,10 @@
 """What the Spark jobs raise on purpose; each message is one sentence for the person who runs the job."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 class SourceError(Exception):
@@ -21,10 +24,14 @@ class FetchFailed(SourceError):
 
 
 @contextmanager
-def reason_first() -> Iterator[None]:
-    """Within a Python worker: Spark shows a worker's error as its traceback, with the reason in the last line. An error
-    of ours gets itself as its cause, and a traceback begins with the cause."""
+def reason_only() -> Iterator[None]:
+    """In a Python worker of Spark: an error of ours is shown as its sentence, without the traceback before it.
+
+    A worker reads this variable, which spark.sql.execution.pyspark.udf.hideTraceback.enabled sets for all errors, when
+    it reports the error, and ends then. Elsewhere nothing reads it.
+    """
     try:
         yield
-    except SourceError as error:
-        raise error from type(error)(str(error))
+    except SourceError:
+        os.environ[_HIDE_TRACEBACK] = "1"
+        raise

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from kafka_zk.spark_jobs.errors import reason_first
+from kafka_zk.spark_jobs.errors import reason_only
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.range_settings import FetchSettings
 
@@ -29,7 +29,7 @@ def read_range(partition: InputPartition) -> Iterator[Any]:
 
 
 def _batches(partition: RangePartition) -> Iterator[Any]:
-    with reason_first():
+    with reason_only():
         yield from _range_fetcher()(partition.offset_range, partition.settings)
 
 

@@ -1,33 +1,42 @@
 """What the data source says when it is used wrongly, as far as it can be seen without Spark."""
 
-import traceback
+import io
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.readwriter import DataFrameWriter
+from pyspark.util import handle_worker_exception
 
 from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError, SourceError
+from kafka_zk.spark_jobs.extraction.spark_failure import reason
 from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
 from kafka_zk.spark_jobs.read_only import refuse_writes
 
 
-def shown(error: BaseException) -> list[str]:
-    """As a Python worker of Spark shows it."""
-    return "".join(traceback.format_exception(error)).splitlines()
+@pytest.fixture(autouse=True)
+def hide_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker's environment says is as it was after each test."""
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
 
 
-@pytest.mark.parametrize("ask", [DataSource.reader, DataSource.streamReader], ids=["batch", "stream"])
-def test_the_reason_stands_before_the_traceback(ask: Any) -> None:
+def shown(work: Callable[[], object]) -> str:
+    """What a Python worker of Spark reports."""
+    reported = io.BytesIO()
+    try:
+        work()
+    except SourceError as error:
+        handle_worker_exception(error, reported)
+    return reported.getvalue()[8:].decode()
+
+
+@pytest.mark.parametrize("ask", ["reader", "streamReader"])
+def test_an_error_is_its_reason(ask: str) -> None:
     source = KafkaZkDataSource({"subscribe": "t", "kafka.bootstrap.servers": "h:1", "startingOffset": "earliest"})
-    with pytest.raises(OptionError) as raised:
-        getattr(source, ask.__name__)(None)
-    lines = shown(raised.value)
-    assert lines[0] == (
-        "kafka_zk.spark_jobs.errors.OptionError: there is no option startingOffset; did you mean startingOffsets?"
+    assert shown(lambda: getattr(source, ask)(None)) == (
+        "kafka_zk.spark_jobs.errors.OptionError: there is no option startingOffset; did you mean startingOffsets?\n"
     )
-    assert lines[-1] == lines[0], "where spark_failure.reason looks for it"
 
 
 def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,9 +47,9 @@ def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_zk.spark_jobs.range_partition._range_fetcher", lambda: fetch)
     batches = read_range(RangePartition(None, None))  # type: ignore[arg-type]
     assert next(batches) == "batch"
-    with pytest.raises(SourceError) as raised:
-        next(batches)
-    assert shown(raised.value)[0] == "kafka_zk.spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone"
+    told = shown(lambda: next(batches))
+    assert told == "kafka_zk.spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone\n"
+    assert reason(Exception(f"[X] Failed to do it: {told} SQLSTATE: 38000")) == "offsets 0 to 19 of t-0 are gone"
 
 
 @pytest.mark.parametrize("ask", ["writer", "streamWriter"])
