@@ -149,7 +149,7 @@ class ClusterClient:
             missing = [tp for tp in wanted if tp not in found]
             if any(self._metadata.leader_id(tp) is None for tp in missing):
                 self.refresh({tp.topic for tp in missing})
-            cause = "no leader"
+            cause: str | None = None
             by_leader: dict[int | None, list[TopicPartition]] = {}
             for tp in missing:
                 by_leader.setdefault(self._metadata.leader_id(tp), []).append(tp)
@@ -159,7 +159,8 @@ class ClusterClient:
             if len(found) == len(wanted):
                 return found
             self.refresh({tp.topic for tp in wanted})
-            return f"offsets of {min(tp for tp in wanted if tp not in found)}: {cause}"
+            first = min(tp for tp in wanted if tp not in found)
+            return f"partition {first} has no leader" if cause is None else f"offsets of {first}: {cause}"
 
         return self._until_done(ask)
 

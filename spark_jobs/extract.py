@@ -5,9 +5,10 @@ else moved the group's offsets meanwhile, nothing was published. After any of th
 """
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -22,11 +23,7 @@ from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_sch
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
-    from kafka_zk.spark_jobs.extraction.progress import Progress
-    from kafka_zk.storage.types import TopicPartition
 
 _COLUMNS = ("topic", "partition", "from_offset", "until_offset", "lag_before", "lag_after")
 
@@ -100,9 +97,10 @@ def command(
     kafka-zk extract ... --decode json --schema 'carrier STRING, dep_delay INT' --partition-by carrier
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     """
+    started_s = time.monotonic()
     if told := absent_packages():
         raise CommandFailed(told)
-    from kafka_zk.spark_jobs.extraction import job
+    from kafka_zk.spark_jobs.extraction import job, preflight
     from kafka_zk.spark_jobs.extraction.planning import Extraction
 
     try:
@@ -122,47 +120,34 @@ def command(
             wait_ms=wait_s * 1000,
         )
         job.check(extraction)
-        report = job.plan(extraction) if dry_run else _run(extraction, master, dict(conf))
+        config = dict(conf)
+        if given_master := master or config.get("spark.master"):
+            preflight.check_master(given_master)
+        preflight.check_target(target, config)
+        report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
     except GroupBusy as error:
         raise _GroupIsBusy(str(error)) from error
     except ForeignCommit as error:
         raise _Overtaken(str(error)) from error
-    _show(report, as_json, dry_run)
+    _show(replace(report, seconds=time.monotonic() - started_s), as_json, dry_run)
 
 
-def _run(extraction: "Extraction", master: str | None, conf: Mapping[str, str]) -> "Report":
-    from kafka_zk.spark_jobs.command_session import command_session
-    from kafka_zk.spark_jobs.extraction.job import extract
+def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":
+    """Spark, where it is needed, ends with the run."""
+    from kafka_zk.spark_jobs.extraction import job
+    from kafka_zk.spark_jobs.extraction.progress_display import progress_display
 
-    tell = note if sys.stderr.isatty() else lambda _: None
-    tell("Spark starts")
-    with command_session("kafka-zk extract", master, conf) as spark, _progress() as progress:
-        return extract(spark, extraction, progress=progress, note=tell)
+    with ExitStack() as cleanup:
 
+        def start_spark() -> object:
+            from kafka_zk.spark_jobs.command_session import command_session
 
-@contextmanager
-def _progress() -> "Iterator[Progress]":
-    """A bar for each partition on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
+            return cleanup.enter_context(command_session("kafka-zk extract", master, config))
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bars(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[TopicPartition, TaskID] = {}
-
-        def show(told: "Mapping[TopicPartition, tuple[int, int]]") -> None:
-            for tp, (done, total) in told.items():
-                if tp not in tasks:
-                    tasks[tp] = bars.add_task(str(tp), total=total)
-                bars.update(tasks[tp], completed=done)
-
-        yield show
+        progress = cleanup.enter_context(progress_display(note))
+        return job.extract(start_spark, extraction, progress=progress, note=note)
 
 
 def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
@@ -174,6 +159,7 @@ def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
             {
                 "records": report.records,
                 "seconds": round(report.seconds, 3),
+                "spark_start_seconds": round(report.spark_start_seconds, 3),
                 "records_per_second": round(report.records_per_second),
                 "lag_before": report.lag_before,
                 "lag_after": report.lag_after,
@@ -193,8 +179,11 @@ def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
         note(f"an earlier run was not completed: {report.recovered}")
     for folder in report.published:
         note(f"published {folder}")
-    rate = f"{report.records:,} records in {report.seconds:.1f} s, {report.records_per_second:,.0f} a second"
-    note(f"{rate if report.records else 'nothing was new'}, {_lag(report)}")
+    took = f"in {report.seconds:.1f} s"
+    if report.spark_start_seconds:
+        took += f", {report.spark_start_seconds:.1f} s of it the start of Spark"
+    what = f"{report.records:,} records" if report.records else "nothing was new,"
+    note(f"{what} {took}; {_lag(report)}")
 
 
 def _lag(report: "Report") -> str:

@@ -11,35 +11,35 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, SessionLost
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
-from kafka_zk.spark_jobs.driver import Driver
 from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction import decoding
 from kafka_zk.spark_jobs.extraction import manifest as manifests
+from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy, JavaDied, ZooKeeperLost
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
-from kafka_zk.spark_jobs.extraction.lake import SparkLake, common_options
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.options import SourceOptions, parse
+from kafka_zk.spark_jobs.offset_ranges import split as split_ranges
 from kafka_zk.spark_jobs.session import java_answers
+from kafka_zk.spark_jobs.waiting import Note
 from kafka_zk.storage.types import TopicPartition
 
 Observe = Callable[[Step, Phase], None]
-Note = Callable[[str], None]
 _POLL_MS = 200
 _GOES_ON = "run it again, it goes on where it was"
 
 
 class Cluster(Protocol):
-    """What a run needs of the brokers (``driver.Driver``)."""
+    """What a run needs of the brokers (``connections.Connections``)."""
 
     @property
     def brokers(self) -> Brokers: ...
@@ -48,8 +48,6 @@ class Cluster(Protocol):
     def bootstrap_servers(self) -> str: ...
 
     def partitions(self) -> list[TopicPartition]: ...
-
-    def split(self, ranges: list[OffsetRange]) -> list[OffsetRange]: ...
 
 
 class Lake(Protocol):
@@ -68,23 +66,23 @@ class Lake(Protocol):
     def discard(self, manifest: Manifest) -> None: ...
 
 
-def plan(extraction: Extraction) -> Report:
-    """What a run would extract now (``--dry-run``); nothing is written and no group joined."""
-    with Driver(_source_options(extraction)) as driver:
-        partitions = driver.partitions()
-        stored = driver.committed(partitions)
-        planning = Planning(extraction, driver.brokers, {tp: stored.get(tp, -1) for tp in partitions})
-        return planning.report(planning.new_ranges(), 0, 0.0, (), Leftover.NOTHING)
-
-
 def check(extraction: Extraction) -> None:
-    """What can be known to be wrong before Spark starts, which takes seconds.
-
-    Raises: WronglyAsked, OptionError (no such topic), FetchFailed, RegistryError.
-    """
+    """What can be known to be wrong without asking anybody. Raises: WronglyAsked."""
     decoding.check(extraction.decode, extraction.schema, extraction.format)
-    with Driver(_source_options(extraction)) as driver:
-        driver.partitions()
+    columns = decoding.known_columns(extraction.decode, extraction.schema)
+    if columns is not None:
+        decoding.check_columns(columns, extraction.format, extraction.partition_by)
+
+
+def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
+    """What a run would extract now (``--dry-run``); nothing is written and no group joined."""
+    check(extraction)
+    started_s = time.monotonic()
+    with Connections(extraction, note) as connections:
+        hold = GroupHold(connections.zookeeper, extraction.group, "")
+        planning = _planning(extraction, connections, hold, connections.partitions())
+        ranges = planning.new_ranges()
+    return planning.report(ranges, 0, time.monotonic() - started_s, (), Leftover.NOTHING)
 
 
 def extract(
@@ -93,30 +91,75 @@ def extract(
 ) -> Report:  # fmt: skip
     """Extract what is new; finishes what a killed run left. With nothing new it publishes nothing.
 
-    Args: ``note`` is told, in a sentence, what the run waits for; ``observe`` is called at every point of the protocol
-        (``steps.POINTS``).
-    Raises: GroupBusy, ForeignCommit, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss, FetchFailed, OptionError,
-        RegistryError, and what Spark raises when a job fails; in every case the next run goes on from there.
+    Args: ``spark`` is a session, or what starts one: that is called only if there is something to do. ``note`` is told,
+        in a sentence, what the run waits for; ``observe`` is called at every point of the protocol (``steps.POINTS``).
+    Raises: WronglyAsked, GroupBusy, ForeignCommit, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss, FetchFailed,
+        OptionError, RegistryError, and what Spark raises when a job fails; in every case the next run goes on from
+        there.
     """
+    check(extraction)
+    started_s = time.monotonic()
+    with Connections(extraction, note) as connections:
+        idle = _idle_report(extraction, connections)
+        if idle is not None:
+            return replace(idle, seconds=time.monotonic() - started_s)
+        session, start_seconds = _started(spark, note)
+        report = _run(session, extraction, connections, progress, note, observe)
+    return replace(report, seconds=time.monotonic() - started_s, spark_start_seconds=start_seconds)
+
+
+def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
+    """The report of a run that would find nothing to do; read without joining the group. Raises: DataLoss."""
+    hold = GroupHold(connections.zookeeper, extraction.group, "")
+    partitions = connections.partitions()
+    manifest = run_blocking(hold.read_manifest())
+    if (manifest is not None and manifest.unfinished) or run_blocking(hold.outdated(partitions)):
+        return None
+    planning = _planning(extraction, connections, hold, partitions)
+    return None if planning.new_ranges() else planning.report([], 0, 0.0, (), Leftover.NOTHING)
+
+
+def _planning(
+    extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
+) -> Planning:
+    """From offsets that nobody holds: they may be others in a moment."""
+    offsets = run_blocking(hold.offsets(partitions))
+    return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
+
+
+def _started(spark: Any, note: Note) -> tuple[Any, float]:
+    """The session, and how many seconds its start took."""
+    if not callable(spark):
+        return spark, 0.0
+    note("starting Spark")
+    started_s = time.monotonic()
+    session = spark()
+    seconds = time.monotonic() - started_s
+    note(f"Spark has started, in {seconds:.1f} s")
+    return session, seconds
+
+
+def _run(
+    spark: Any, extraction: Extraction, connections: Connections, progress: Progress, note: Note, observe: Observe
+) -> Report:
+    """The protocol, over connections that have been idle while Spark started."""
     from py4j.protocol import Py4JError
 
-    decoding.check(extraction.decode, extraction.schema, extraction.format)
+    from kafka_zk.spark_jobs.extraction.lake import SparkLake
+
     lake = SparkLake(spark, extraction, progress)
-    with (
-        KazooBlockingClient(extraction.zookeeper, extraction.session_timeout_ms) as client,
-        Driver(_source_options(extraction)) as driver,
-    ):
-        try:
-            lake.check()
-            return ExtractionRun(extraction, client, driver, lake, observe, note).run()
-        except (Py4JError, OSError) as error:
-            if java_answers(spark):
-                raise
-            raise JavaDied(
-                f"the Java process of Spark's driver has ended (killed, or out of memory); {_GOES_ON}"
-            ) from error
-        except (ConnectionLoss, ConnectionTimeout, SessionLost) as error:
-            raise ZooKeeperLost(f"the connection to ZooKeeper broke: {error}; {_GOES_ON}") from error
+    try:
+        lake.check()
+        connections.zookeeper.process(0)  # what happened to the session meanwhile
+        return ExtractionRun(extraction, connections.zookeeper, connections, lake, observe, note).run()
+    except (Py4JError, OSError) as error:
+        if java_answers(spark):
+            raise
+        raise JavaDied(
+            f"the Java process of Spark's driver has ended (killed, or out of memory); {_GOES_ON}"
+        ) from error
+    except (ConnectionLoss, ConnectionTimeout, SessionLost) as error:
+        raise ZooKeeperLost(f"the connection to ZooKeeper broke: {error}; {_GOES_ON}") from error
 
 
 class ExtractionRun:
@@ -139,7 +182,6 @@ class ExtractionRun:
         self._records = 0
 
     def run(self) -> Report:
-        started_s = time.monotonic()
         try:
             self._step(Step.JOIN, self._join)
             offsets = self._step(Step.CLAIM, self._claim)
@@ -154,8 +196,7 @@ class ExtractionRun:
                 self._step(Step.CLOSE, lambda: run_blocking(self._hold.record(manifest.to(State.PUBLISHED))))
         finally:
             self._step(Step.LEAVE, lambda: run_blocking(self._hold.leave()))
-        seconds = time.monotonic() - started_s
-        return planning.report(ranges, self._records, seconds, tuple(self._published), left)
+        return planning.report(ranges, self._records, 0.0, tuple(self._published), left)
 
     def _step(self, step: Step, work: Callable[[], Any]) -> Any:
         self._observe(step, Phase.BEGIN)
@@ -176,7 +217,7 @@ class ExtractionRun:
                     f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
                 )
             if elders != waited_for:
-                self._note(f"waits up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
+                self._note(f"waiting up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
                 waited_for = elders
             self._client.process(_POLL_MS)
 
@@ -199,6 +240,8 @@ class ExtractionRun:
             run_blocking(self._hold.record(manifest.to(State.PUBLISHED)))
         elif manifest is not None and left is not Leftover.NOTHING:
             self._lake.discard(manifest)
+            if left is Leftover.DROP:
+                run_blocking(self._hold.record(manifest.to(State.DROPPED)))
         return manifest, left
 
     def _plan(self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int]) -> Manifest:
@@ -215,7 +258,7 @@ class ExtractionRun:
         return manifest
 
     def _stage(self, manifest: Manifest) -> None:
-        pieces = self._cluster.split(sorted(manifest.ranges))
+        pieces = split_ranges(sorted(manifest.ranges), max_records=self._extraction.max_records_per_task)
         self._records = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
 
     def _commit(self, manifest: Manifest) -> None:
@@ -228,18 +271,6 @@ class ExtractionRun:
     def _publish(self, manifest: Manifest) -> None:
         self._lake.publish(manifest)
         self._published.append(self._lake.published(manifest))
-
-
-def _source_options(extraction: Extraction) -> SourceOptions:
-    """Options for planning: the whole topics, and the group's registry."""
-    return parse(
-        {
-            **common_options(extraction),
-            "zookeeper.connect": extraction.zookeeper,
-            "group.id": extraction.group,
-            "subscribe": ",".join(extraction.topics),
-        }
-    )
 
 
 def _consumer_id(group: str, attempt: str) -> str:

@@ -22,8 +22,8 @@ from kafka_zk.spark_jobs.offset_specs import format_offsets
 from kafka_zk.spark_jobs.schema import COLUMNS
 
 
-def common_options(extraction: Extraction) -> dict[str, str]:
-    """The data source's options that planning and reading share."""
+def _read_options(extraction: Extraction) -> dict[str, str]:
+    """How to read, as the data source's options."""
     options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
     options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
     if extraction.max_records_per_task is not None:
@@ -77,7 +77,7 @@ class SparkLake:
         from pyspark.sql import functions as f
 
         reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
-        for name, value in {**common_options(self._extraction), **_bounds(manifest.ranges)}.items():
+        for name, value in {**_read_options(self._extraction), **_bounds(manifest.ranges)}.items():
             reader = reader.option(name, value)
         counted = Observation()
         frame = reader.load().observe(counted, f.count(f.lit(1)).alias("records"))

@@ -14,6 +14,7 @@ from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.steps import Leftover
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.options import check_kafka
 from kafka_zk.storage.types import TopicPartition
 
 
@@ -28,7 +29,7 @@ class Extraction:
     """What to extract; the fields are the command line's options.
 
     ``until_ms`` None is now; ``wait_ms`` is how long other members may take to leave, at least a ghost's life (a member
-    that was killed is still there for a session timeout).
+    that was killed is still there for a session timeout). ``kafka`` are options of Kafka's clients.
     """
 
     zookeeper: str
@@ -48,14 +49,17 @@ class Extraction:
     kafka: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """One topic, or one column, may be given as it is. Raises: WronglyAsked."""
+        """One topic, or one column, may be given as it is. Raises: WronglyAsked, OptionError."""
         if (fault := group_id_fault(self.group)) is not None:
             raise WronglyAsked(f"--group: {fault}")
         if not self.target:
             raise WronglyAsked("the target folder has no name")
+        check_kafka(self.kafka)
         for name in ("topics", "partition_by"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
+        if not self.topics or not all(self.topics):
+            raise WronglyAsked("no topic is named")
 
 
 @dataclass(frozen=True)
@@ -71,13 +75,15 @@ class PartitionReport:
 @dataclass(frozen=True)
 class Report:
     """What a run did, or would do. ``published`` are the folders that appeared in the target, those of an earlier run
-    first; ``lag_after`` counts from the ends of the ranges to those of the partitions when the run was planned."""
+    first; ``lag_after`` counts from the ends of the ranges to those of the partitions when the run was planned.
+    ``seconds`` is the whole run, ``spark_start_seconds`` the part of it in which Spark started."""
 
     partitions: tuple[PartitionReport, ...]
     records: int
     seconds: float
     published: tuple[str, ...]
     recovered: str
+    spark_start_seconds: float = 0.0
 
     @property
     def lag_before(self) -> int:
@@ -89,7 +95,9 @@ class Report:
 
     @property
     def records_per_second(self) -> float:
-        return self.records / self.seconds if self.seconds else 0.0
+        """Without the start of Spark."""
+        seconds = self.seconds - self.spark_start_seconds
+        return self.records / seconds if seconds > 0 else 0.0
 
 
 class Planning:

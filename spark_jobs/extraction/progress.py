@@ -1,4 +1,8 @@
-"""How far a running Spark job is, by partition of the topic: from Spark's own status store, task by task."""
+"""How far a running Spark job is, by partition of the topic: from Spark's own status store.
+
+Finished tasks count with their ranges, running ones with the records that Spark has seen from them, which executors
+tell with each heartbeat (``HEARTBEAT``).
+"""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +17,8 @@ Progress = Callable[[Mapping[TopicPartition, tuple[int, int]]], None]
 _POLL_S = 0.25
 _MOST_TASKS = 100_000
 _SUCCESS = "SUCCESS"
+HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
+"""Spark's configuration for a progress that moves every second; Spark's own interval is ten."""
 
 
 class JobProgress:
@@ -37,33 +43,42 @@ class JobProgress:
         self._done.set()
         self._thread.join()
         if failure is None:
-            self._tell(set(range(len(self._pieces))))
+            self._tell({number: piece.size for number, piece in enumerate(self._pieces)})
 
     def _poll(self) -> None:
         from py4j.protocol import Py4JError
 
         while not self._done.wait(_POLL_S):
             try:
-                finished = self._finished_tasks()
+                read = self._read_by_task()
             except (Py4JError, OSError):
                 return  # Spark's Java process is gone; the job fails of it and says so
-            self._tell(finished)
+            self._tell(read)
 
-    def _finished_tasks(self) -> set[int]:
+    def _read_by_task(self) -> dict[int, int]:
+        """How many offsets of each piece are done, as far as is known; of several attempts the best."""
         tracker = self._context.statusTracker()
         store = self._context._jsc.sc().statusStore()
-        finished = set()
+        read: dict[int, int] = {}
         for job_id in tracker.getJobIdsForGroup(self._job_group):
             job = tracker.getJobInfo(job_id)
             for stage_id in job.stageIds if job else ():
                 tasks = store.taskList(stage_id, 0, _MOST_TASKS)
-                listed = [tasks.apply(number) for number in range(tasks.size())]
-                finished |= {task.partitionId() for task in listed if task.status() == _SUCCESS}
-        return finished
+                for number in range(tasks.size()):
+                    task = tasks.apply(number)
+                    read[task.partitionId()] = max(read.get(task.partitionId(), 0), self._read_by(task))
+        return read
 
-    def _tell(self, finished: set[int]) -> None:
+    def _read_by(self, task: Any) -> int:
+        size = self._pieces[task.partitionId()].size
+        if task.status() == _SUCCESS:
+            return size
+        metrics = task.taskMetrics()
+        return min(size, metrics.get().inputMetrics().recordsRead()) if metrics.isDefined() else 0
+
+    def _tell(self, read: Mapping[int, int]) -> None:
         told: dict[TopicPartition, tuple[int, int]] = {}
         for number, piece in enumerate(self._pieces):
             done, total = told.get(piece.topic_partition, (0, 0))
-            told[piece.topic_partition] = done + piece.size * (number in finished), total + piece.size
+            told[piece.topic_partition] = done + read.get(number, 0), total + piece.size
         self._progress(told)

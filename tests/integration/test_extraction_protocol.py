@@ -21,6 +21,7 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import topic_path
 from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun, Note
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
@@ -56,9 +57,6 @@ class Log:
 
     def partitions(self) -> list[TopicPartition]:
         return sorted(self.ends)
-
-    def split(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
-        return ranges
 
 
 class Disk:
@@ -299,7 +297,7 @@ def test_a_member_that_leaves_in_time_is_waited_for(world: World) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KazooBlockingClient, "process", process)
         world.run(leaves, notes.append, wait_ms=60_000)
-    assert notes == ["waits up to 60 s until scala-1 is gone from the group"]
+    assert notes == ["waiting up to 60 s until scala-1 is gone from the group"]
     assert calls[1] == (Step.JOIN, Phase.END)
     world.check()
 
@@ -377,6 +375,17 @@ def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -
     run_blocking(OffsetRegistry(world.client, world.group).store({T0: 0, T1: 0}))
     with pytest.raises(ExtractionFailed, match="set back"):
         world.run()
+
+
+def test_an_attempt_for_another_target_is_forgotten_once(world: World) -> None:
+    """What the manifest says then leaves the next run nothing to do about it."""
+    world.killed_at((Step.STAGE, Phase.END))
+    extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/other", max_records=1)
+    world.log.ends = {T0: 0, T1: 0}
+    ExtractionRun(extraction, world.new_client(), world.log, world.disk, lambda *_: None).run()
+    manifest = run_blocking(GroupHold(world.client, world.group, "").read_manifest())
+    assert manifest is not None and not manifest.unfinished
+    assert world.disk.folders == {}
 
 
 def test_a_folder_of_another_target_that_was_committed_is_published_there(world: World) -> None:

@@ -45,8 +45,8 @@ def encoded(record: dict[str, Any]) -> bytes:
 
 
 def test_an_avro_schema_as_sparks_type() -> None:
-    assert decoding.avro_to_ddl(SCHEMA) == (
-        "struct<`carrier`:string,`delay`:double,`stops`:array<string>,`at`:timestamp,`codes`:map<string,int>>"
+    assert decoding.avro_type(SCHEMA).simpleString() == (
+        "struct<carrier:string,delay:double,stops:array<string>,at:timestamp,codes:map<string,int>>"
     )
 
 
@@ -59,8 +59,8 @@ def test_logical_types_are_sparks_where_it_has_them() -> None:
     }
     fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
     written: Any = {"type": "record", "name": "L", "fields": fields}
-    parsed, ddl = decoding.parse_avro_schema(json.dumps(written))
-    assert ddl == "struct<`price`:decimal(9,2),`id`:string,`daily`:int,`local`:timestamp_ntz>"
+    parsed, fields = decoding.parse_avro_schema(json.dumps(written))
+    assert fields.simpleString() == "struct<price:decimal(9,2),id:string,daily:int,local:timestamp_ntz>"
     record = {"price": Decimal("12.50"), "id": UUID(int=7), "daily": time(0, 0, 1), "local": datetime(2026, 1, 1)}
     out = io.BytesIO()
     fastavro.schemaless_writer(out, written, record)
@@ -73,13 +73,13 @@ def test_logical_types_are_sparks_where_it_has_them() -> None:
 )
 def test_what_is_no_avro_record_is_refused_before_spark_starts(text: str) -> None:
     with pytest.raises(WronglyAsked, match="--schema"):
-        decoding.check("avro", text, "parquet")
+        decoding.known_columns("avro", text)
 
 
 @pytest.mark.parametrize("schema", [["string", "int"], {"type": "odd"}])
 def test_what_has_no_spark_type_is_refused(schema: Any) -> None:
     with pytest.raises(WronglyAsked, match="Avro"):
-        decoding.avro_to_ddl(schema)
+        decoding.avro_type(schema)
 
 
 @pytest.mark.parametrize("record", [{"a": 7, "b": "x"}, {"a": 0, "b": ""}, {"a": -1, "b": "größe"}])
