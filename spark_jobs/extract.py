@@ -21,6 +21,7 @@ from kafka_zk.cli.properties import KEY_VALUE
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
+from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 
 if TYPE_CHECKING:
     from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
@@ -53,6 +54,13 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
 )
+@click.option(
+    "--on-undecodable",
+    type=click.Choice(CHOICES),
+    default=FAIL,
+    show_default=True,
+    help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
+)
 @click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN", help="May be repeated.")
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
@@ -73,6 +81,7 @@ def command(
     format_name: str,
     decode: str | None,
     schema: str | None,
+    on_undecodable: str,
     partition_by: tuple[str, ...],
     max_records: int | None,
     max_records_per_task: int | None,
@@ -112,6 +121,7 @@ def command(
             format=format_name,
             decode=decode,
             schema=schema,
+            on_undecodable=on_undecodable,
             partition_by=partition_by,
             max_records=max_records,
             max_records_per_task=max_records_per_task,
@@ -131,7 +141,7 @@ def command(
         raise _GroupIsBusy(str(error)) from error
     except ForeignCommit as error:
         raise _Overtaken(str(error)) from error
-    _show(replace(report, seconds=time.monotonic() - started_s), as_json, dry_run)
+    _show(replace(report, seconds=time.monotonic() - started_s), as_json, dry_run, on_undecodable)
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":
@@ -150,7 +160,7 @@ def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]
         return job.extract(start_spark, extraction, progress=progress, note=note)
 
 
-def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
+def _show(report: "Report", as_json: bool, dry_run: bool, on_undecodable: str) -> None:
     from kafka_zk.spark_jobs.extraction.steps import Leftover
 
     rows = [asdict(each) for each in report.partitions]
@@ -158,6 +168,7 @@ def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
         print_json(
             {
                 "records": report.records,
+                "undecodable": report.undecodable,
                 "seconds": round(report.seconds, 3),
                 "spark_start_seconds": round(report.spark_start_seconds, 3),
                 "records_per_second": round(report.records_per_second),
@@ -179,6 +190,9 @@ def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
         note(f"an earlier run was not completed: {report.recovered}")
     for folder in report.published:
         note(f"published {folder}")
+    if report.undecodable:
+        kept = f"their bytes are in column {RAW_VALUE}" if on_undecodable == KEEP else "what does not fit is null"
+        note(f"{report.undecodable:,} values could not be decoded; {kept}")
     took = f"in {report.seconds:.1f} s"
     if report.spark_start_seconds:
         took += f", {report.spark_start_seconds:.1f} s of it the start of Spark"

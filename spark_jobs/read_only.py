@@ -16,7 +16,7 @@ def refuse_writes() -> None:
     from pyspark.sql.readwriter import DataFrameWriter
 
     if not hasattr(DataFrameWriter.format, "__wrapped__"):
-        DataFrameWriter.format = _checked(DataFrameWriter.format)
+        DataFrameWriter.format = _checked(DataFrameWriter.format)  # type: ignore[method-assign]
 
 
 def _checked(original: Any) -> Any:

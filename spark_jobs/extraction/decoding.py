@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 from kafka_zk.spark_jobs.schema import COLUMNS
 
 DECODINGS = ("json", "avro", "string")
 FORMATS = ("parquet", "json", "csv")
 KEPT = ("key", "topic", "partition", "offset", "timestamp")
+FITS = "_kafka_zk_fits"
+"""The column that says whether the value was decoded; null if there is no value."""
+_CORRUPT = "_kafka_zk_corrupt"
+_CORRUPT_OPTION = "columnNameOfCorruptRecord"
 _CONFLUENT_HEADER_BYTES = 5
 _AVRO_TYPES = {
     "null": "StringType",
@@ -40,17 +45,21 @@ def read_schema(text: str) -> str:
     return Path(text[1:]).read_text() if text.startswith("@") else text
 
 
-def check(decode: str | None, schema: str | None, format: str) -> None:
+def check(decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL) -> None:
     """What can be judged without Spark. Raises: WronglyAsked for what cannot be decoded or written like this."""
     if decode in ("json", "avro") and not schema:
         raise WronglyAsked(f"--decode {decode} needs --schema")
     if schema and decode not in ("json", "avro"):
         raise WronglyAsked("--schema is for --decode json and avro")
+    if on_undecodable not in CHOICES:
+        raise WronglyAsked(f"--on-undecodable: {on_undecodable!r} is not {', '.join(CHOICES[:-1])} or {CHOICES[-1]}")
+    if on_undecodable != FAIL and decode is None:
+        raise WronglyAsked("--on-undecodable is for --decode: bytes are taken as they are")
     if format == "csv" and decode is None:
         raise WronglyAsked("CSV holds text: --format csv needs --decode string, json or avro")
 
 
-def known_columns(decode: str | None, schema: str | None) -> Any:
+def known_columns(decode: str | None, schema: str | None, on_undecodable: str = FAIL) -> Any:
     """The columns that are written, as a ``StructType``; None where only Spark's parser can tell: of a DDL schema.
 
     Raises: WronglyAsked for a schema that is none.
@@ -60,16 +69,17 @@ def known_columns(decode: str | None, schema: str | None) -> Any:
     source = _source_columns()
     if decode is None:
         return source
+    raw = [StructField(RAW_VALUE, source["value"].dataType)] if on_undecodable == KEEP else []
     if decode == "string":
         texts = [StructField("key", StringType()), StructField("value", StringType())]
-        return StructType([*texts, *(field for field in source if field.name not in ("key", "value"))])
+        return StructType([*texts, *(field for field in source if field.name not in ("key", "value")), *raw])
     assert schema is not None, "checked before"
     values = parse_avro_schema(schema)[1] if decode == "avro" else _json_struct(schema)
     if values is None:
         return None
-    check_fields(values)
+    check_fields(values, on_undecodable)
     kept = [StructField("key", StringType()), *(source[name] for name in KEPT[1:])]
-    return StructType([*kept, *values])
+    return StructType([*kept, *values, *raw])
 
 
 def _source_columns() -> Any:
@@ -99,10 +109,13 @@ def _json_struct(schema: str) -> Any:
         raise WronglyAsked(f"--schema is neither DDL nor the JSON of a Spark StructType: {error}") from error
 
 
-def check_fields(values: Any) -> None:
+def check_fields(values: Any, on_undecodable: str) -> None:
     """The fields of the schema (a ``StructType``), beside the columns that are kept. Raises: WronglyAsked."""
-    if clash := [name for name in values.fieldNames() if name.lower() in KEPT]:  # Spark ignores the case of names
-        raise WronglyAsked(f"--schema: the field {clash[0]} has the name of a column of the source")
+    for name in values.fieldNames():  # Spark ignores the case of names
+        if name.lower() in KEPT:
+            raise WronglyAsked(f"--schema: the field {name} has the name of a column of the source")
+        if name.lower() == RAW_VALUE and on_undecodable == KEEP:
+            raise WronglyAsked(f"--schema: the field {name} has the name of the column of --on-undecodable {KEEP}")
 
 
 def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> None:
@@ -131,28 +144,60 @@ def _is_plain(kind: Any) -> bool:
     return isinstance(kind, AtomicType) and not isinstance(kind, VariantType)
 
 
-def decoded(frame: Any, decode: str | None, schema: str | None) -> Any:
-    """The frame with key and value decoded; what does not decode is null, as Spark's ``from_json`` has it.
+def decoded(frame: Any, decode: str, schema: str | None, on_undecodable: str, format: str) -> Any:
+    """The frame with key and value decoded, and the column FITS beside.
 
-    json and avro give a column for each field of the schema beside key (as text), topic, partition, offset, timestamp.
+    json and avro give a column for each field of the schema beside key (as text), topic, partition, offset, timestamp;
+    fields that do not fit are null. With KEEP there is the column RAW_VALUE, in CSV as Base64.
     Raises: WronglyAsked, and what Spark's parser says of a DDL schema.
     """
     from pyspark.sql import functions as f
 
-    if decode is None:
-        return frame
-    key = f.col("key").cast("string").alias("key")
     if decode == "string":
-        others = [name for name in frame.columns if name not in ("key", "value")]
-        return frame.select(key, f.col("value").cast("string").alias("value"), *others)
-    assert schema is not None, "checked before"
-    if decode == "json":
-        fields = _json_struct(schema) or ddl_struct(schema)
-        value = f.from_json(f.col("value").cast("string"), fields)
+        value, fits = f.try_validate_utf8(f.col("value").cast("string")), f.col("_value").isNotNull()
+        columns = [name if name != "value" else f.col("_value").alias("value") for name in frame.columns]
     else:
-        fields, value = _avro_value(schema)
-    check_fields(fields)
-    return frame.select(key, *KEPT[1:], value.alias("_value")).select(*KEPT, "_value.*")
+        assert schema is not None, "checked before"
+        fields, value, fits = _json(schema) if decode == "json" else _avro(schema)
+        check_fields(fields, on_undecodable)
+        columns = [*KEPT, *(f.col("_value").getField(name).alias(name) for name in fields.fieldNames())]
+    judged = frame.withColumn("key", f.col("key").cast("string")).withColumn("_value", value)
+    judged = judged.withColumn(FITS, f.when(f.col("value").isNotNull(), fits))
+    if on_undecodable == KEEP:
+        raw = f.base64("value") if format == "csv" else f.col("value")
+        columns.append(f.when(~f.col(FITS), raw).alias(RAW_VALUE))
+    return judged.select(*columns, FITS)
+
+
+def _json(schema: str) -> tuple[Any, Any, Any]:
+    """The fields, the column of a struct of them, and the condition on it that the value is an object that fits.
+
+    Spark's parser says of a value that does not fit what it is. It says nothing of one that has none of the fields, of
+    an empty one, and of bytes that are no text. JSON's null is no value.
+    """
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = _json_struct(schema) or ddl_struct(schema)
+    text, found = f.col("value").cast("string"), f.col("_value")
+    value = f.from_json(text, StructType([*fields, StructField(_CORRUPT, StringType())]), {_CORRUPT_OPTION: _CORRUPT})
+    names = f.array(*(f.lit(name) for name in fields.fieldNames()))
+    keys = f.json_object_keys(text)
+    is_empty = f.lit(True)
+    for name in fields.fieldNames():
+        is_empty = is_empty & found.getField(name).isNull()
+    is_foreign = f.coalesce(is_empty & (f.size(keys) > 0) & ~f.arrays_overlap(keys, names), f.lit(False))
+    fits = found.isNotNull() & found.getField(_CORRUPT).isNull() & f.is_valid_utf8(text) & ~is_foreign
+    return fields, value, (f.trim(text) == "null") | fits
+
+
+def _avro(schema: str) -> tuple[Any, Any, Any]:
+    """As ``_json``: one Avro record a value, with or without the five bytes that Confluent's serializers add."""
+    from pyspark.sql import functions as f
+
+    parsed, fields = parse_avro_schema(schema)
+    value = f.udf(lambda value: decode_avro(parsed, value), fields)(f.col("value"))
+    return fields, value, f.col("_value").isNotNull()
 
 
 def ddl_struct(schema: str) -> Any:
@@ -221,15 +266,6 @@ def _plain(schema: Any) -> Any:
         for name, each in schema.items()
         if name != "logicalType" or each in _AVRO_LOGICAL_TYPES
     }
-
-
-def _avro_value(schema: str) -> tuple[Any, Any]:
-    """The record's fields, and its column: one Avro record a value, with or without the five bytes that Confluent's
-    serializers put in front."""
-    from pyspark.sql import functions as f
-
-    parsed, fields = parse_avro_schema(schema)
-    return fields, f.udf(lambda value: decode_avro(parsed, value), fields)(f.col("value"))
 
 
 def decode_avro(schema: Any, value: bytes | None) -> Any:

@@ -21,12 +21,20 @@ from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction import decoding
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.connections import Connections
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy, JavaDied, ZooKeeperLost
+from kafka_zk.spark_jobs.extraction.errors import (
+    ExtractionFailed,
+    ForeignCommit,
+    GroupBusy,
+    JavaDied,
+    Undecodable,
+    ZooKeeperLost,
+)
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
+from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.offset_ranges import split as split_ranges
 from kafka_zk.spark_jobs.session import java_answers
@@ -55,7 +63,7 @@ class Lake(Protocol):
 
     def qualified(self, folder: str) -> str: ...
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int: ...
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged: ...
 
     def published(self, manifest: Manifest) -> str: ...
 
@@ -68,8 +76,8 @@ class Lake(Protocol):
 
 def check(extraction: Extraction) -> None:
     """What can be known to be wrong without asking anybody. Raises: WronglyAsked."""
-    decoding.check(extraction.decode, extraction.schema, extraction.format)
-    columns = decoding.known_columns(extraction.decode, extraction.schema)
+    decoding.check(extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable)
+    columns = decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
     if columns is not None:
         decoding.check_columns(columns, extraction.format, extraction.partition_by)
 
@@ -82,7 +90,7 @@ def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
         hold = GroupHold(connections.zookeeper, extraction.group, "")
         planning = _planning(extraction, connections, hold, connections.partitions())
         ranges = planning.new_ranges()
-    return planning.report(ranges, 0, time.monotonic() - started_s, (), Leftover.NOTHING)
+    return replace(planning.report(ranges), seconds=time.monotonic() - started_s)
 
 
 def extract(
@@ -93,9 +101,9 @@ def extract(
 
     Args: ``spark`` is a session, or what starts one: that is called only if there is something to do. ``note`` is told,
         in a sentence, what the run waits for; ``observe`` is called at every point of the protocol (``steps.POINTS``).
-    Raises: WronglyAsked, GroupBusy, ForeignCommit, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss, FetchFailed,
-        OptionError, RegistryError, and what Spark raises when a job fails; in every case the next run goes on from
-        there.
+    Raises: WronglyAsked, GroupBusy, ForeignCommit, Undecodable, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss,
+        FetchFailed, OptionError, RegistryError, and what Spark raises when a job fails; in every case the next run
+        goes on from there.
     """
     check(extraction)
     started_s = time.monotonic()
@@ -116,7 +124,7 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
     if (manifest is not None and manifest.unfinished) or run_blocking(hold.outdated(partitions)):
         return None
     planning = _planning(extraction, connections, hold, partitions)
-    return None if planning.new_ranges() else planning.report([], 0, 0.0, (), Leftover.NOTHING)
+    return None if planning.new_ranges() else planning.report([])
 
 
 def _planning(
@@ -179,7 +187,7 @@ class ExtractionRun:
         self._hold = GroupHold(client, extraction.group, _consumer_id(extraction.group, self._attempt))
         self._target = lake.qualified(extraction.target)
         self._published: list[str] = []
-        self._records = 0
+        self._staged = NOTHING_STAGED
 
     def run(self) -> Report:
         try:
@@ -196,7 +204,7 @@ class ExtractionRun:
                 self._step(Step.CLOSE, lambda: run_blocking(self._hold.record(manifest.to(State.PUBLISHED))))
         finally:
             self._step(Step.LEAVE, lambda: run_blocking(self._hold.leave()))
-        return planning.report(ranges, self._records, 0.0, tuple(self._published), left)
+        return planning.report(ranges, self._staged, tuple(self._published), left)
 
     def _step(self, step: Step, work: Callable[[], Any]) -> Any:
         self._observe(step, Phase.BEGIN)
@@ -239,9 +247,7 @@ class ExtractionRun:
             self._publish(manifest)
             run_blocking(self._hold.record(manifest.to(State.PUBLISHED)))
         elif manifest is not None and left is not Leftover.NOTHING:
-            self._lake.discard(manifest)
-            if left is Leftover.DROP:
-                run_blocking(self._hold.record(manifest.to(State.DROPPED)))
+            (self._drop if left is Leftover.DROP else self._lake.discard)(manifest)
         return manifest, left
 
     def _plan(self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int]) -> Manifest:
@@ -258,8 +264,17 @@ class ExtractionRun:
         return manifest
 
     def _stage(self, manifest: Manifest) -> None:
+        """Raises: Undecodable."""
         pieces = split_ranges(sorted(manifest.ranges), max_records=self._extraction.max_records_per_task)
-        self._records = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
+        self._staged = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
+        if told := refusal(self._staged, self._extraction.decode, self._extraction.on_undecodable):
+            self._drop(manifest)
+            raise Undecodable(told)
+
+    def _drop(self, manifest: Manifest) -> None:
+        """Forget an attempt that has not been committed: the next run plans anew."""
+        self._lake.discard(manifest)
+        run_blocking(self._hold.record(manifest.to(State.DROPPED)))
 
     def _commit(self, manifest: Manifest) -> None:
         try:

@@ -13,6 +13,7 @@ from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.steps import Leftover
+from kafka_zk.spark_jobs.extraction.undecodable import FAIL, NOTHING_STAGED, Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.options import check_kafka
 from kafka_zk.storage.types import TopicPartition
@@ -39,6 +40,7 @@ class Extraction:
     format: str = "parquet"
     decode: str | None = None
     schema: str | None = None
+    on_undecodable: str = FAIL
     partition_by: tuple[str, ...] = ()
     max_records: int | None = None
     max_records_per_task: int | None = None
@@ -76,13 +78,15 @@ class PartitionReport:
 class Report:
     """What a run did, or would do. ``published`` are the folders that appeared in the target, those of an earlier run
     first; ``lag_after`` counts from the ends of the ranges to those of the partitions when the run was planned.
-    ``seconds`` is the whole run, ``spark_start_seconds`` the part of it in which Spark started."""
+    ``undecodable`` of the records have a value that was not decoded. ``seconds`` is the whole run,
+    ``spark_start_seconds`` the part of it in which Spark started."""
 
     partitions: tuple[PartitionReport, ...]
     records: int
-    seconds: float
+    undecodable: int
     published: tuple[str, ...]
     recovered: str
+    seconds: float = 0.0
     spark_start_seconds: float = 0.0
 
     @property
@@ -134,9 +138,10 @@ class Planning:
         return earliest
 
     def report(
-        self, ranges: Sequence[OffsetRange], records: int, seconds: float, published: tuple[str, ...],
-        recovered: Leftover,
+        self, ranges: Sequence[OffsetRange], staged: Staged = NOTHING_STAGED, published: tuple[str, ...] = (),
+        recovered: Leftover = Leftover.NOTHING,
     ) -> Report:  # fmt: skip
+        """Without the times, which the caller knows."""
         by_tp = {each.topic_partition: each for each in ranges}
         rows = []
         for tp in sorted(self.offsets):
@@ -144,7 +149,7 @@ class Planning:
             end = by_tp[tp].until_offset if tp in by_tp else start
             before = self.latest[tp] - start
             rows.append(PartitionReport(*tp, start, end, before, self.latest[tp] - end))
-        return Report(tuple(rows), records, seconds, published, recovered.value)
+        return Report(tuple(rows), staged.records, staged.undecodable, published, recovered.value)
 
     def _position(self, tp: TopicPartition) -> int:
         return self.offsets[tp] if self.offsets[tp] >= 0 else self.earliest[tp]

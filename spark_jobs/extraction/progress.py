@@ -74,7 +74,7 @@ class JobProgress:
         if task.status() == _SUCCESS:
             return size
         metrics = task.taskMetrics()
-        return min(size, metrics.get().inputMetrics().recordsRead()) if metrics.isDefined() else 0
+        return min(size, int(metrics.get().inputMetrics().recordsRead())) if metrics.isDefined() else 0
 
     def _tell(self, read: Mapping[int, int]) -> None:
         told: dict[TopicPartition, tuple[int, int]] = {}

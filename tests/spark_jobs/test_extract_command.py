@@ -57,6 +57,8 @@ def test_without_spark_it_says_what_to_install(
         (["--conf", "spark.master=mesos://h:5050"], "Spark knows no 'mesos://h:5050'"),
         (["--master", "spark://127.0.0.1:1"], "no Spark master is there (127.0.0.1:1: Connection refused)"),
         (["--to", f"file://{__file__}"], "is a file, not a folder"),
+        (["--on-undecodable", "keep"], "--on-undecodable is for --decode"),
+        (["--on-undecodable", "drop"], "'drop' is not one of 'fail', 'null', 'keep'"),
         (["--to", "s3a://bucket/lake"], "s3a:// is an object store"),
         (["--partition-by", "nope"], "--partition-by: there is no column nope, only key, value, topic"),
         (["--decode", "json", "--schema", '{"type": "struct"}'], "neither DDL nor the JSON of a Spark StructType"),

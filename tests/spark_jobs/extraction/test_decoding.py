@@ -142,3 +142,27 @@ def test_columns_that_cannot_be_written_are_told_by_name(
 )  # fmt: skip
 def test_columns_that_can(columns: list[StructField], format_name: str, partition_by: tuple[str, ...]) -> None:
     decoding.check_columns(StructType(columns), format_name, partition_by)
+
+
+@pytest.mark.parametrize(
+    ("decode", "schema", "on_undecodable", "names"), [
+        (None, None, "fail", ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]),
+        ("string", None, "keep", ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType",
+                                  "raw_value"]),
+        ("avro", json.dumps(PLAIN), "fail", ["key", "topic", "partition", "offset", "timestamp", "a", "b"]),
+        ("json", StructType([_TEXT]).json(), "keep",
+         ["key", "topic", "partition", "offset", "timestamp", "a", "raw_value"]),
+    ],
+)  # fmt: skip
+def test_columns_are_known_without_spark(
+    decode: str | None, schema: str | None, on_undecodable: str, names: list[str]
+) -> None:
+    assert decoding.known_columns(decode, schema, on_undecodable).fieldNames() == names
+    assert decoding.known_columns("json", "a INT", on_undecodable) is None, "DDL is for Spark's own parser"
+
+
+def test_a_field_may_be_called_as_the_raw_values_only_if_they_are_not_kept() -> None:
+    schema = StructType([StructField("Raw_Value", StringType())]).json()
+    assert decoding.known_columns("json", schema, "null") is not None
+    with pytest.raises(WronglyAsked, match="the field Raw_Value has the name of the column of --on-undecodable keep"):
+        decoding.known_columns("json", schema, "keep")
