@@ -163,25 +163,10 @@ def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]
 def _show(report: "Report", as_json: bool, dry_run: bool, on_undecodable: str) -> None:
     from kafka_zk.spark_jobs.extraction.steps import Leftover
 
-    rows = [asdict(each) for each in report.partitions]
     if as_json:
-        print_json(
-            {
-                "records": report.records,
-                "undecodable": report.undecodable,
-                "seconds": round(report.seconds, 3),
-                "spark_start_seconds": round(report.spark_start_seconds, 3),
-                "records_per_second": round(report.records_per_second),
-                "lag_before": report.lag_before,
-                "lag_after": report.lag_after,
-                "published": list(report.published),
-                "recovered": report.recovered,
-                "dry_run": dry_run,
-                "partitions": rows,
-            }
-        )
+        print_json({**report.as_document(), "dry_run": dry_run})
         return
-    print_table(_COLUMNS, rows)
+    print_table(_COLUMNS, [asdict(each) for each in report.partitions])
     if dry_run:
         planned = sum(each.until_offset - each.from_offset for each in report.partitions)
         note(f"{planned:,} offsets would be extracted, {_lag(report)}; nothing was done")

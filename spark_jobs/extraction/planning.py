@@ -4,8 +4,8 @@ Tests: tests/spark_jobs/extraction/test_planning.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 from kafka_zk.registry.znodes.consumers import group_id_fault
 from kafka_zk.spark_jobs import offset_ranges
@@ -102,6 +102,21 @@ class Report:
         """Without the start of Spark."""
         seconds = self.seconds - self.spark_start_seconds
         return self.records / seconds if seconds > 0 else 0.0
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON; seconds to the millisecond."""
+        return {
+            "records": self.records,
+            "undecodable": self.undecodable,
+            "seconds": round(self.seconds, 3),
+            "spark_start_seconds": round(self.spark_start_seconds, 3),
+            "records_per_second": round(self.records_per_second),
+            "lag_before": self.lag_before,
+            "lag_after": self.lag_after,
+            "published": list(self.published),
+            "recovered": self.recovered,
+            "partitions": [asdict(each) for each in self.partitions],
+        }
 
 
 class Planning:

@@ -70,7 +70,7 @@ class JobProgress:
         return read
 
     def _read_by(self, task: Any) -> int:
-        size = self._pieces[task.partitionId()].size
+        size: int = self._pieces[task.partitionId()].size
         if task.status() == _SUCCESS:
             return size
         metrics = task.taskMetrics()
