@@ -188,7 +188,7 @@ def _json(schema: str) -> tuple[Any, Any, Any]:
         is_empty = is_empty & found.getField(name).isNull()
     is_foreign = f.coalesce(is_empty & (f.size(keys) > 0) & ~f.arrays_overlap(keys, names), f.lit(False))
     fits = found.isNotNull() & found.getField(_CORRUPT).isNull() & f.is_valid_utf8(text) & ~is_foreign
-    return fields, value, (f.trim(text) == "null") | fits
+    return fields, value, fits | (f.trim(text) == "null")
 
 
 def _avro(schema: str) -> tuple[Any, Any, Any]:
