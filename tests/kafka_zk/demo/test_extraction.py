@@ -1,5 +1,6 @@
 """The demo's last step: left out with a sentence where Spark cannot run, and strict about what was extracted."""
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -67,3 +68,10 @@ def test_what_was_extracted_is_what_was_new(demo: Demo, new: Tally) -> None:
 def test_a_flight_too_few_or_too_many_fails_the_demo(demo: Demo, new: Tally, counts: dict[str, int]) -> None:
     with pytest.raises(DemoFailed, match="were new but"):
         demo._extract(Lake(counts), new)
+
+
+def test_each_step_says_how_long_it_took(demo: Demo) -> None:
+    with demo._step(4, "Where it is stored"):
+        demo._show.fact("there")
+    assert demo._show.facts[0] == "there" and re.fullmatch(r"\(\d+\.\d s\)", demo._show.facts[1])
+    assert list(demo._report["step_seconds"]) == [4]
