@@ -177,7 +177,7 @@ def _show(report: "Report", as_json: bool, dry_run: bool, on_undecodable: str) -
         note(f"published {folder}")
     if report.undecodable:
         kept = f"their bytes are in column {RAW_VALUE}" if on_undecodable == KEEP else "what does not fit is null"
-        note(f"{report.undecodable:,} values could not be decoded; {kept}")
+        note(f"{report.undecodable:,} of the values could not be decoded; {kept}")
     took = f"in {report.seconds:.1f} s"
     if report.spark_start_seconds:
         took += f", {report.spark_start_seconds:.1f} s of it the start of Spark"

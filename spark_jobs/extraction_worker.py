@@ -20,7 +20,6 @@ from kafka_zk.cli.output import note, print_json
 from kafka_zk.spark_jobs.command_session import command_session
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction
-from kafka_zk.storage.types import TopicPartition
 
 
 def work(config: Mapping[str, str]) -> None:
@@ -32,8 +31,7 @@ def work(config: Mapping[str, str]) -> None:
             print_json({"event": "extracted", **report.as_document()})
 
 
-def _tell(told: Mapping[TopicPartition, tuple[int, int]]) -> None:
-    done, total = (sum(numbers) for numbers in zip(*told.values(), strict=True))
+def _tell(done: int, total: int) -> None:
     print_json({"event": "progress", "done": done, "total": total})
 
 

@@ -95,7 +95,7 @@ def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
 
 def extract(
     spark: Any, extraction: Extraction, *,
-    progress: Progress = lambda _: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
+    progress: Progress = lambda *_: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
 ) -> Report:  # fmt: skip
     """Extract what is new; finishes what a killed run left. With nothing new it publishes nothing.
 
@@ -266,6 +266,8 @@ class ExtractionRun:
     def _stage(self, manifest: Manifest) -> None:
         """Raises: Undecodable."""
         pieces = split_ranges(sorted(manifest.ranges), max_records=self._extraction.max_records_per_task)
+        offsets = sum(each.size for each in pieces)
+        self._note(f"extracting {offsets:,} records of {len(manifest.ranges)} partitions, in {len(pieces)} tasks")
         self._staged = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
         if told := refusal(self._staged, self._extraction.decode, self._extraction.on_undecodable):
             self._drop(manifest)
