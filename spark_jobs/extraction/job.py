@@ -121,10 +121,22 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
     hold = GroupHold(connections.zookeeper, extraction.group, "")
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
-    if (manifest is not None and manifest.unfinished) or run_blocking(hold.outdated(partitions)):
+    lost = _lost(extraction, run_blocking(hold.outdated(partitions)))
+    if (manifest is not None and manifest.unfinished) or lost:
         return None
     planning = _planning(extraction, connections, hold, partitions)
     return None if planning.new_ranges() else planning.report([])
+
+
+def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
+    """What the group has missed of earlier topics of the same names, in sentences. Raises: DataLoss."""
+    told = [
+        f"topic {tp.topic} was deleted and made again since group {extraction.group} was at offset {offset} of {tp}"
+        for tp, offset in sorted(outdated.items())
+    ]
+    if told and extraction.fail_on_data_loss:
+        raise DataLoss(f"{told[0]} (--no-fail-on-data-loss goes on at its beginning)")
+    return told
 
 
 def _planning(
@@ -232,12 +244,8 @@ class ExtractionRun:
     def _claim(self) -> dict[TopicPartition, int]:
         """Raises: GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
-        for tp, offset in sorted(run_blocking(self._hold.outdated(partitions)).items()):
-            position = f"group {self._extraction.group} was at offset {offset} of {tp}"
-            happened = f"topic {tp.topic} was deleted and made again since {position}"
-            if self._extraction.fail_on_data_loss:
-                raise DataLoss(f"{happened} (--no-fail-on-data-loss goes on at its beginning)")
-            self._note(f"{happened}: goes on at its beginning")
+        for told in _lost(self._extraction, run_blocking(self._hold.outdated(partitions))):
+            self._note(f"{told}: goes on at its beginning")
         return run_blocking(self._hold.claim(partitions))
 
     def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
