@@ -16,6 +16,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.spark_jobs.broker_connection import BrokerConnection
 from kafka_zk.spark_jobs.errors import FetchFailed, OptionError
+from kafka_zk.spark_jobs.waiting import Note, Wait
 from kafka_zk.storage.types import TopicPartition
 
 EARLIEST = -2
@@ -44,10 +45,14 @@ class ClientSettings(NamedTuple):
 
 
 class ClusterClient:
-    """Connections to the brokers of a cluster. Raises: FetchFailed when the patience is over, OptionError."""
+    """Connections to the brokers of a cluster. ``note`` is told what a long wait is for.
 
-    def __init__(self, settings: ClientSettings) -> None:
+    Raises: FetchFailed when the patience is over, OptionError.
+    """
+
+    def __init__(self, settings: ClientSettings, note: Note | None = None) -> None:
         self.settings = settings
+        self._note = note
         self._metadata = ClusterMetadata()
         self._connections: dict[tuple[str, int], BrokerConnection] = {}
         try:
@@ -116,8 +121,10 @@ class ClusterClient:
                 if wanted is None and topic.is_internal:
                     continue
                 if topic.error_code in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
-                    if any(each.leader < 0 for each in topic.partitions) or not topic.partitions:
-                        return f"{name} has partitions without a leader"
+                    if not topic.partitions:
+                        return f"topic {name} has no partitions yet"
+                    if headless := [each.partition for each in topic.partitions if each.leader < 0]:
+                        return f"partition {TopicPartition(name, headless[0])} has no leader"
                     found[name] = len(topic.partitions)
                 elif topic.error_code not in (
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -128,6 +135,11 @@ class ClusterClient:
 
         return self._until_done(look)
 
+    def topic_names(self) -> list[str]:
+        """Of all topics that any broker that answers knows. Raises: FetchFailed."""
+        self.refresh(None)
+        return sorted(name for name, topic in self._metadata.topics.items() if not topic.is_internal)
+
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """One offset for each partition: EARLIEST, LATEST (what may be read up to), or the first one at or after a time
         in ms, which is NO_OFFSET when there is none."""
@@ -137,7 +149,7 @@ class ClusterClient:
             missing = [tp for tp in wanted if tp not in found]
             if any(self._metadata.leader_id(tp) is None for tp in missing):
                 self.refresh({tp.topic for tp in missing})
-            cause = "no leader"
+            cause: str | None = None
             by_leader: dict[int | None, list[TopicPartition]] = {}
             for tp in missing:
                 by_leader.setdefault(self._metadata.leader_id(tp), []).append(tp)
@@ -147,7 +159,8 @@ class ClusterClient:
             if len(found) == len(wanted):
                 return found
             self.refresh({tp.topic for tp in wanted})
-            return f"offsets of {min(tp for tp in wanted if tp not in found)}: {cause}"
+            first = min(tp for tp in wanted if tp not in found)
+            return f"partition {first} has no leader" if cause is None else f"offsets of {first}: {cause}"
 
         return self._until_done(ask)
 
@@ -193,17 +206,19 @@ class ClusterClient:
 
     def _until_done(self, attempt: Callable[[], dict[Any, int] | str]) -> dict[Any, int]:
         deadline_s = time.monotonic() + self.settings.patience_ms / 1000
-        while True:
-            outcome: dict[Any, int] | str
-            try:
-                outcome = attempt()
-            except FetchFailed as error:
-                outcome = str(error)
-            if not isinstance(outcome, str):
-                return outcome
-            if time.monotonic() >= deadline_s:
-                raise FetchFailed(f"{outcome}, for {self.settings.patience_ms} ms")
-            self.pause()
+        with Wait(self._note, self.settings.patience_ms, f"no answer from {self.settings.bootstrap_servers}") as wait:
+            while True:
+                outcome: dict[Any, int] | str
+                try:
+                    outcome = attempt()
+                except FetchFailed as error:
+                    outcome = str(error)
+                if not isinstance(outcome, str):
+                    return outcome
+                if time.monotonic() >= deadline_s:
+                    raise FetchFailed(f"{outcome}, for {self.settings.patience_ms} ms")
+                wait.because(outcome)
+                self.pause()
 
     def pause(self) -> None:
         time.sleep(self.settings.retry_backoff_ms / 1000)

@@ -20,6 +20,7 @@ from kafka_zk.cli.main import DEBUG_VARIABLE
 def command_session(app_name: str, master: str | None, config: Mapping[str, str]) -> Iterator[Any]:
     """A session that ends with the block. Raises: CommandFailed for whatever Spark raises in the block or before it;
     errors of ours that are one sentence already pass."""
+    from kafka_zk.spark_jobs.extraction.progress import HEARTBEAT
     from kafka_zk.spark_jobs.extraction.spark_failure import reason
     from kafka_zk.spark_jobs.session import spark_session, stop, tell_no_tracebacks
 
@@ -30,7 +31,7 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
     kept = started = False
     try:
         with log.of_new_processes():
-            spark = spark_session(app_name, master, config)
+            spark = spark_session(app_name, master, {**HEARTBEAT, **config})
         started = True
         tell_no_tracebacks(spark)
         try:

@@ -13,11 +13,16 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kafka_zk.spark_jobs import options as source_options
+from kafka_zk.spark_jobs.errors import OptionError, reason_only
 from kafka_zk.spark_jobs.options import SourceOptions
 from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
 from kafka_zk.spark_jobs.schema import spark_schema
 
 NAME = "kafka_zk"
+READ_ONLY = (
+    'the data source kafka_zk reads only; to write a DataFrame to a topic use Spark\'s own: .write.format("kafka") '
+    "with the package org.apache.spark:spark-sql-kafka-0-10"
+)
 
 
 class KafkaZkDataSource(DataSource):
@@ -31,16 +36,26 @@ class KafkaZkDataSource(DataSource):
         return spark_schema(str(self.options.get("includeHeaders", "false")).strip().lower() == "true")
 
     def reader(self, schema: Any) -> "RangeReader":
-        return RangeReader(source_options.parse(dict(self.options)))
+        with reason_only():
+            return RangeReader(source_options.parse(dict(self.options)))
 
     def streamReader(self, schema: Any) -> Any:
         from kafka_zk.spark_jobs.stream_reader import KafkaZkStreamReader
 
-        return KafkaZkStreamReader(source_options.parse(dict(self.options), streaming=True))
+        with reason_only():
+            return KafkaZkStreamReader(source_options.parse(dict(self.options), streaming=True))
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        with reason_only():
+            raise OptionError(READ_ONLY)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        with reason_only():
+            raise OptionError(READ_ONLY)
 
 
 class RangeReader(DataSourceReader):
-    """The batch read. ``ranges`` given by the extraction replace the plan."""
+    """The batch read."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -48,7 +63,7 @@ class RangeReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         from kafka_zk.spark_jobs.driver import Driver
 
-        with Driver(self._options) as driver:
+        with reason_only(), Driver(self._options) as driver:
             pieces = driver.split(driver.plan())
             return [RangePartition(piece, driver.fetch_settings) for piece in pieces]
 

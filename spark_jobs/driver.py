@@ -28,7 +28,10 @@ class Driver:
         if options.zookeeper and (options.bootstrap_servers is None or options.group_id):
             self._zookeeper = KazooBlockingClient(options.zookeeper)
             self._zookeeper.start()
-        client = planner.client_settings(options, options.bootstrap_servers or self._registered_brokers())
+        client = planner.client_settings(
+            options.kafka, options.bootstrap_servers or self._registered_brokers(), client_id=options.client_id,
+            retry_interval_ms=options.retry_interval_ms, patience_ms=options.poll_timeout_ms,
+        )  # fmt: skip
         self.fetch_settings = planner.fetch_settings(options, client)
         self.brokers = ClusterClient(client)
 
@@ -37,10 +40,6 @@ class Driver:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self.brokers.settings.bootstrap_servers
 
     def close(self) -> None:
         self.brokers.close()
@@ -73,10 +72,14 @@ class Driver:
         return OffsetRegistry(self._zookeeper, self._options.group_id)
 
     def _registered_brokers(self) -> str:
-        """The addresses of the live brokers' PLAINTEXT endpoints. Raises: OptionError when there are none."""
-        assert self._zookeeper is not None
-        live = run_blocking(BrokerRegistry(self._zookeeper).live())
-        addresses = [f"{info.host}:{info.port}" for info, _ in live.values() if info.host]
-        if not addresses:
-            raise OptionError(f"no broker is registered in the ZooKeeper {self._options.zookeeper}")
-        return ",".join(addresses)
+        assert self._zookeeper is not None and self._options.zookeeper is not None, "checked with the options"
+        return registered_brokers(self._zookeeper, self._options.zookeeper)
+
+
+def registered_brokers(client: KazooBlockingClient, connect_string: str) -> str:
+    """The addresses of the live brokers' PLAINTEXT endpoints. Raises: OptionError when there are none."""
+    live = run_blocking(BrokerRegistry(client).live())
+    addresses = [f"{info.host}:{info.port}" for info, _ in live.values() if info.host]
+    if not addresses:
+        raise OptionError(f"no broker is registered in the ZooKeeper {connect_string}")
+    return ",".join(addresses)

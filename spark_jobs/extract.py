@@ -5,9 +5,10 @@ else moved the group's offsets meanwhile, nothing was published. After any of th
 """
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -20,13 +21,10 @@ from kafka_zk.cli.properties import KEY_VALUE
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
+from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
-    from kafka_zk.spark_jobs.extraction.progress import Progress
-    from kafka_zk.storage.types import TopicPartition
 
 _COLUMNS = ("topic", "partition", "from_offset", "until_offset", "lag_before", "lag_after")
 
@@ -56,6 +54,13 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
 )
+@click.option(
+    "--on-undecodable",
+    type=click.Choice(CHOICES),
+    default=FAIL,
+    show_default=True,
+    help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
+)
 @click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN", help="May be repeated.")
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
@@ -76,6 +81,7 @@ def command(
     format_name: str,
     decode: str | None,
     schema: str | None,
+    on_undecodable: str,
     partition_by: tuple[str, ...],
     max_records: int | None,
     max_records_per_task: int | None,
@@ -100,9 +106,10 @@ def command(
     kafka-zk extract ... --decode json --schema 'carrier STRING, dep_delay INT' --partition-by carrier
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     """
+    started_s = time.monotonic()
     if told := absent_packages():
         raise CommandFailed(told)
-    from kafka_zk.spark_jobs.extraction import job
+    from kafka_zk.spark_jobs.extraction import job, preflight
     from kafka_zk.spark_jobs.extraction.planning import Extraction
 
     try:
@@ -114,6 +121,7 @@ def command(
             format=format_name,
             decode=decode,
             schema=schema,
+            on_undecodable=on_undecodable,
             partition_by=partition_by,
             max_records=max_records,
             max_records_per_task=max_records_per_task,
@@ -122,69 +130,43 @@ def command(
             wait_ms=wait_s * 1000,
         )
         job.check(extraction)
-        report = job.plan(extraction) if dry_run else _run(extraction, master, dict(conf))
+        config = dict(conf)
+        if given_master := master or config.get("spark.master"):
+            preflight.check_master(given_master)
+        preflight.check_target(target, config)
+        report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
     except GroupBusy as error:
         raise _GroupIsBusy(str(error)) from error
     except ForeignCommit as error:
         raise _Overtaken(str(error)) from error
-    _show(report, as_json, dry_run)
+    _show(replace(report, seconds=time.monotonic() - started_s), as_json, dry_run, on_undecodable)
 
 
-def _run(extraction: "Extraction", master: str | None, conf: Mapping[str, str]) -> "Report":
-    from kafka_zk.spark_jobs.command_session import command_session
-    from kafka_zk.spark_jobs.extraction.job import extract
+def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":
+    """Spark, where it is needed, ends with the run."""
+    from kafka_zk.spark_jobs.extraction import job
+    from kafka_zk.spark_jobs.extraction.progress_display import progress_display
 
-    tell = note if sys.stderr.isatty() else lambda _: None
-    tell("Spark starts")
-    with command_session("kafka-zk extract", master, conf) as spark, _progress() as progress:
-        return extract(spark, extraction, progress=progress, note=tell)
+    with ExitStack() as cleanup:
 
+        def start_spark() -> object:
+            from kafka_zk.spark_jobs.command_session import command_session
 
-@contextmanager
-def _progress() -> "Iterator[Progress]":
-    """A bar for each partition on a terminal, nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
+            return cleanup.enter_context(command_session("kafka-zk extract", master, config))
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bars(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[TopicPartition, TaskID] = {}
-
-        def show(told: "Mapping[TopicPartition, tuple[int, int]]") -> None:
-            for tp, (done, total) in told.items():
-                if tp not in tasks:
-                    tasks[tp] = bars.add_task(str(tp), total=total)
-                bars.update(tasks[tp], completed=done)
-
-        yield show
+        progress = cleanup.enter_context(progress_display(note))
+        return job.extract(start_spark, extraction, progress=progress, note=note)
 
 
-def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
+def _show(report: "Report", as_json: bool, dry_run: bool, on_undecodable: str) -> None:
     from kafka_zk.spark_jobs.extraction.steps import Leftover
 
-    rows = [asdict(each) for each in report.partitions]
     if as_json:
-        print_json(
-            {
-                "records": report.records,
-                "seconds": round(report.seconds, 3),
-                "records_per_second": round(report.records_per_second),
-                "lag_before": report.lag_before,
-                "lag_after": report.lag_after,
-                "published": list(report.published),
-                "recovered": report.recovered,
-                "dry_run": dry_run,
-                "partitions": rows,
-            }
-        )
+        print_json({**report.as_document(), "dry_run": dry_run})
         return
-    print_table(_COLUMNS, rows)
+    print_table(_COLUMNS, [asdict(each) for each in report.partitions])
     if dry_run:
         planned = sum(each.until_offset - each.from_offset for each in report.partitions)
         note(f"{planned:,} offsets would be extracted, {_lag(report)}; nothing was done")
@@ -193,8 +175,14 @@ def _show(report: "Report", as_json: bool, dry_run: bool) -> None:
         note(f"an earlier run was not completed: {report.recovered}")
     for folder in report.published:
         note(f"published {folder}")
-    rate = f"{report.records:,} records in {report.seconds:.1f} s, {report.records_per_second:,.0f} a second"
-    note(f"{rate if report.records else 'nothing was new'}, {_lag(report)}")
+    if report.undecodable:
+        kept = f"their bytes are in column {RAW_VALUE}" if on_undecodable == KEEP else "what does not fit is null"
+        note(f"{report.undecodable:,} of the values could not be decoded; {kept}")
+    took = f"in {report.seconds:.1f} s"
+    if report.spark_start_seconds:
+        took += f", {report.spark_start_seconds:.1f} s of it the start of Spark"
+    what = f"{report.records:,} records" if report.records else "nothing was new,"
+    note(f"{what} {took}; {_lag(report)}")
 
 
 def _lag(report: "Report") -> str:

@@ -5,6 +5,7 @@ Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, ``st
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/test_options.py.
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,15 +17,45 @@ from kafka_zk.spark_jobs.offset_specs import AtOffsets, Committed, Earliest, Lat
 from kafka_zk.storage.types import TopicPartition
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
-_REFUSED = {
-    "kafka.auto.offset.reset": "startingOffsets says where to start",
-    "kafka.key.deserializer": "keys are bytes; decode them with DataFrame operations",
-    "kafka.value.deserializer": "values are bytes; decode them with DataFrame operations",
-    "kafka.enable.auto.commit": "nothing is committed by reading",
-    "kafka.interceptor.classes": "there are no interceptors",
+_KAFKA = "kafka."
+_REFUSED_OF_KAFKA = {
+    "auto.offset.reset": "startingOffsets says where to start",
+    "key.deserializer": "keys are bytes; decode them with DataFrame operations",
+    "value.deserializer": "values are bytes; decode them with DataFrame operations",
+    "enable.auto.commit": "nothing is committed by reading",
+    "interceptor.classes": "there are no interceptors",
 }
+_REFUSED = {
+    "minOffsetsPerTrigger": "a stream reads whatever is there at each trigger",
+    "maxTriggerDelay": "a stream reads whatever is there at each trigger",
+}
+_KNOWN = (
+    *_STRATEGIES,
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "zookeeper.connect",
+    "group.id",
+    "groupIdPrefix",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxRecordsPerRun",
+    "maxOffsetsPerTrigger",
+    "includeHeaders",
+    "failOnDataLoss",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.retryIntervalMs",
+    "fetchOffset.numRetries",  # of Spark's own source; here kafkaConsumer.pollTimeoutMs bounds all retries
+)
 _TRUE_FALSE = {"true": True, "false": False}
 _INT_MAX = 2**31 - 1
+POLL_TIMEOUT_MS = 120_000
+RETRY_INTERVAL_MS = 100
+CLIENT_ID = "spark-kafka-zk"
 _BATCH_ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
 
@@ -60,7 +91,7 @@ class SourceOptions:
 
 
 class _Options:
-    """The given options by lower-case name; what is taken is remembered."""
+    """The given options by lower-case name."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
@@ -85,18 +116,15 @@ class _Options:
         return _TRUE_FALSE[text.strip().lower()]
 
     def kafka(self) -> dict[str, str]:
-        return {name.removeprefix("kafka."): value for name, value in self._given.items() if name.startswith("kafka.")}
+        return {name.removeprefix(_KAFKA): value for name, value in self._given.items() if name.startswith(_KAFKA)}
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
     """Raises: OptionError with one sentence."""
     options = _Options(given)
-    for name, why in _REFUSED.items():
-        if options.text(name) is not None:
-            raise OptionError(f"{name} is not supported: {why}")
+    _check_names(given)
     kafka = options.kafka()
-    if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
-        raise OptionError(f"kafka.security.protocol={kafka['security.protocol']}: only PLAINTEXT is supported")
+    check_kafka(kafka)
     bootstrap, zookeeper = kafka.get("bootstrap.servers"), options.text("zookeeper.connect")
     if not bootstrap and not zookeeper:
         raise OptionError("kafka.bootstrap.servers or zookeeper.connect is needed")
@@ -122,15 +150,38 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
         include_headers=options.flag("includeHeaders", False),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         kafka=kafka,
-        poll_timeout_ms=options.number("kafkaConsumer.pollTimeoutMs") or 120_000,
-        retry_interval_ms=options.number("fetchOffset.retryIntervalMs", 0) or 100,
-        client_id=kafka.get("client.id") or options.text("groupIdPrefix") or "spark-kafka-zk",
+        poll_timeout_ms=options.number("kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS,
+        retry_interval_ms=options.number("fetchOffset.retryIntervalMs", 0) or RETRY_INTERVAL_MS,
+        client_id=kafka.get("client.id") or options.text("groupIdPrefix") or CLIENT_ID,
     )
 
 
-def kafka_number(options: SourceOptions, key: str, default: int) -> int:
-    """A numeric ``kafka.*`` option. Raises: OptionError."""
-    text = options.kafka.get(key)
+def check_kafka(kafka: Mapping[str, str]) -> None:
+    """The options of Kafka's clients, without the prefix ``kafka.``. Raises: OptionError for what cannot be had."""
+    for name, why in _REFUSED_OF_KAFKA.items():
+        if name in kafka:
+            raise OptionError(f"{_KAFKA}{name} is not supported: {why}")
+    if kafka.get("security.protocol", "PLAINTEXT").upper() != "PLAINTEXT":
+        raise OptionError(f"kafka.security.protocol={kafka['security.protocol']}: only PLAINTEXT is supported")
+
+
+def _check_names(given: Mapping[str, str]) -> None:
+    """Raises: OptionError for the first option that nobody reads; those of Kafka's clients may have no effect."""
+    known = {name.lower(): name for name in _KNOWN}
+    refused = {name.lower(): (name, why) for name, why in _REFUSED.items()}
+    for name in sorted(given):
+        if name.lower() in refused:
+            raise OptionError("{} is not supported: {}".format(*refused[name.lower()]))
+        if name.lower() in known or name.lower().startswith(_KAFKA):
+            continue
+        nearest = difflib.get_close_matches(name.lower(), [*known, "kafka.bootstrap.servers"], 1)
+        hint = f"; did you mean {known.get(nearest[0], nearest[0])}?" if nearest else ""
+        raise OptionError(f"there is no option {name}{hint}")
+
+
+def kafka_number(kafka: Mapping[str, str], key: str, default: int) -> int:
+    """A numeric option of Kafka's clients. Raises: OptionError."""
+    text = kafka.get(key)
     if text is None:
         return default
     if not re.fullmatch(r"-?[0-9]+", text.strip()) or int(text) > _INT_MAX:

@@ -6,10 +6,12 @@ start (``startingOffsetsByTimestampStrategy``) and the end of the log at the end
 Tests: tests/spark_jobs/test_planner.py.
 """
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kafka_zk.spark_jobs import offset_ranges
+from kafka_zk.spark_jobs import options as source_options
 from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST, NO_OFFSET, ClientSettings
 from kafka_zk.spark_jobs.errors import DataLoss, OptionError
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
@@ -27,16 +29,15 @@ class Brokers(Protocol):
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]: ...
 
+    def topic_names(self) -> list[str]: ...
+
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets: ...
 
 
 def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]:
     """The subscribed partitions, sorted. Raises: OptionError for one that is not there."""
     names = None if options.pattern else {*options.topics, *(tp.topic for tp in options.partitions)}
-    counts = brokers.partition_counts(names)
-    missing = sorted(set(names or ()) - counts.keys())
-    if missing:
-        raise OptionError(f"there is no topic {missing[0]}")
+    counts = _partition_counts(names, brokers)
     if options.partitions:
         absent = [tp for tp in options.partitions if tp.partition >= counts[tp.topic]]
         if absent:
@@ -50,6 +51,20 @@ def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]
         if options.wants(topic)
         for number in range(count)
     )
+
+
+def topic_partitions(topics: Iterable[str], brokers: Brokers) -> list[TopicPartition]:
+    """All partitions of the topics, sorted. Raises: OptionError for a topic that is not there."""
+    counts = _partition_counts(set(topics), brokers)
+    return sorted(TopicPartition(topic, number) for topic, count in counts.items() for number in range(count))
+
+
+def _partition_counts(names: set[str] | None, brokers: Brokers) -> dict[str, int]:
+    counts = brokers.partition_counts(names)
+    if missing := sorted((names or set()) - counts.keys()):
+        nearest = difflib.get_close_matches(missing[0], brokers.topic_names(), 1)
+        raise OptionError(f"there is no topic {missing[0]}{f'; did you mean {nearest[0]}?' if nearest else ''}")
+    return counts
 
 
 def plan(options: SourceOptions, brokers: Brokers, committed: ReadCommitted) -> list[OffsetRange]:
@@ -155,31 +170,34 @@ def _names_all(option: str, given: Mapping[TopicPartition, int], wanted: list[To
         raise OptionError(f"{option} names {foreign[0]}, which is not read")
 
 
-def client_settings(options: SourceOptions, bootstrap_servers: str) -> ClientSettings:
-    """Raises: OptionError."""
-    isolation = options.kafka.get("isolation.level", "read_uncommitted").lower()
+def client_settings(
+    kafka: Mapping[str, str], bootstrap_servers: str, *, client_id: str = source_options.CLIENT_ID,
+    retry_interval_ms: int = source_options.RETRY_INTERVAL_MS, patience_ms: int = source_options.POLL_TIMEOUT_MS,
+) -> ClientSettings:  # fmt: skip
+    """``kafka`` are options of Kafka's clients, without the prefix ``kafka.``. Raises: OptionError."""
+    isolation = kafka.get("isolation.level", "read_uncommitted").lower()
     if isolation not in ("read_committed", "read_uncommitted"):
         raise OptionError(f"kafka.isolation.level: {isolation!r} is neither read_committed nor read_uncommitted")
     return ClientSettings(
         bootstrap_servers,
-        client_id=options.client_id,
-        request_timeout_ms=kafka_number(options, "request.timeout.ms", 30_000),
-        retry_backoff_ms=max(1, kafka_number(options, "retry.backoff.ms", options.retry_interval_ms)),
-        receive_buffer_bytes=kafka_number(options, "receive.buffer.bytes", -1),
+        client_id=client_id,
+        request_timeout_ms=kafka_number(kafka, "request.timeout.ms", 30_000),
+        retry_backoff_ms=max(1, kafka_number(kafka, "retry.backoff.ms", retry_interval_ms)),
+        receive_buffer_bytes=kafka_number(kafka, "receive.buffer.bytes", -1),
         read_committed=isolation == "read_committed",
-        patience_ms=options.poll_timeout_ms,
+        patience_ms=patience_ms,
     )
 
 
 def fetch_settings(options: SourceOptions, client: ClientSettings) -> FetchSettings:
     """Raises: OptionError."""
     default = FetchSettings(client)
-    per_partition = kafka_number(options, "max.partition.fetch.bytes", default.max_bytes)
+    per_partition = kafka_number(options.kafka, "max.partition.fetch.bytes", default.max_bytes)
     return FetchSettings(
         client,
         include_headers=options.include_headers,
         fail_on_data_loss=options.fail_on_data_loss,
-        max_bytes=max(1, min(per_partition, kafka_number(options, "fetch.max.bytes", 2**31 - 1))),
-        max_wait_ms=kafka_number(options, "fetch.max.wait.ms", default.max_wait_ms),
+        max_bytes=max(1, min(per_partition, kafka_number(options.kafka, "fetch.max.bytes", 2**31 - 1))),
+        max_wait_ms=kafka_number(options.kafka, "fetch.max.wait.ms", default.max_wait_ms),
         check_crcs=options.kafka.get("check.crcs", "true").lower() != "false",
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
+from kafka_zk.spark_jobs.errors import reason_only
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.range_settings import FetchSettings
 
@@ -24,7 +25,12 @@ def read_range(partition: InputPartition) -> Iterator[Any]:
     """The record batches of one task; runs in an executor. Spark plans one empty partition when there are none."""
     if not isinstance(partition, RangePartition):
         return iter(())
-    return iter(_range_fetcher()(partition.offset_range, partition.settings))
+    return _batches(partition)
+
+
+def _batches(partition: RangePartition) -> Iterator[Any]:
+    with reason_only():
+        yield from _range_fetcher()(partition.offset_range, partition.settings)
 
 
 @functools.cache

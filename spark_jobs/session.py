@@ -69,6 +69,7 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
     from pyspark.sql import SparkSession
 
     from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
+    from kafka_zk.spark_jobs.read_only import refuse_writes
 
     builder = SparkSession.builder.appName(app_name)
     if master:
@@ -77,6 +78,7 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.dataSource.register(KafkaZkDataSource)
+    refuse_writes()
     return session
 
 

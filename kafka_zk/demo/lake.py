@@ -1,8 +1,13 @@
-"""The demo's data lake: ``kafka-zk extract`` as a person runs it, and its files as another program reads them."""
+"""The demo's data lake: extractions in one Spark session, and their files as another program reads them."""
 
+import contextlib
 import json
+import queue
 import subprocess
-from collections.abc import Iterable
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +18,101 @@ from kafka_zk.embedded.process import python_command
 
 GROUP = "lake"
 PATIENCE_S = 600
-_SPARK = ("spark.ui.enabled=false", "spark.driver.bindAddress=127.0.0.1", "spark.driver.host=127.0.0.1")
+STOP_TIMEOUT_S = 20
+_WORKER = "kafka_zk.spark_jobs.extraction_worker"  # by its name only: it is above this package
+_SPARK = {
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # starts faster, and runs for seconds
+}
+
+Progress = Callable[[int, int], None]
+"""Told how many records are extracted, and of how many."""
 
 
 class DemoLake:
-    """One topic's Parquet files in ``folder``; every extraction is a process of its own, as a scheduler starts it.
+    """One topic's Parquet files in ``folder``, written by a Spark that runs beside the demo until ``close``.
 
-    ``terminal``: its progress bars may be seen.
+    Raises: DemoFailed, with the sentence with which Spark's process ended.
     """
 
-    def __init__(self, folder: Path, zookeeper: str, topic: str, terminal: bool) -> None:
+    def __init__(self, folder: Path, zookeeper: str, topic: str) -> None:
         self.folder = folder
-        self._arguments = ["--zookeeper", zookeeper, "--group", GROUP, "--topic", topic, "--to", str(folder)]
-        self._terminal = terminal
+        self._zookeeper = zookeeper
+        self._topic = topic
+        self._errors = folder.with_suffix(".log")
+        self._process: subprocess.Popen[str] | None = None
+        self._events: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+        self._idle = False
 
     def command(self) -> str:
-        """What one can type to do the same."""
-        return f"kafka-zk extract {' '.join(self._arguments)} --decode json --schema '{SCHEMA.split(',')[0]}, …'"
+        """What one can type to do the same as one extraction."""
+        arguments = ["--zookeeper", self._zookeeper, "--group", GROUP, "--topic", self._topic, "--to", str(self.folder)]
+        return f"kafka-zk extract {' '.join(arguments)} --decode json --schema '{SCHEMA.split(',')[0]}, …'"
 
-    def extract(self) -> dict[str, Any]:
-        """Extract what is new; returns what the command printed with ``--json``. Raises: DemoFailed."""
-        conf = [part for each in _SPARK for part in ("--conf", each)]
-        command, environ = python_command(
-            "extract", *self._arguments, "--decode", "json", "--schema", SCHEMA, *conf, "--json"
-        )
-        try:
-            done = subprocess.run(
-                command, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=None if self._terminal else subprocess.PIPE,
-                text=True, timeout=PATIENCE_S, check=False, start_new_session=True,
+    def start(self) -> None:
+        """Start Spark, without waiting for it."""
+        command = [sys.executable, "-P", "-m", _WORKER, json.dumps(_SPARK)]
+        _, environ = python_command()
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                text=True, start_new_session=True,
             )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise DemoFailed(f"the extraction did not end within {PATIENCE_S} s") from None
-        if done.returncode != 0:
-            raise DemoFailed(_complaint(done.stderr or "") or f"the extraction ended with exit code {done.returncode}")
-        report: dict[str, Any] = json.loads(done.stdout)
-        return report
+        threading.Thread(target=self._read, args=(self._process,), name="Spark's events", daemon=True).start()
+
+    def wait_started(self) -> tuple[float, float]:
+        """Wait until Spark runs; returns how many seconds its start took, and how many of them were waited for here."""
+        asked_s = time.monotonic()
+        event = self._answer()
+        return event["seconds"], time.monotonic() - asked_s
+
+    def extract(self, progress: Progress = lambda done, total: None) -> dict[str, Any]:
+        """Extract what is new; returns the report, as ``kafka-zk extract --json`` prints it."""
+        assert self._process is not None and self._process.stdin is not None, "Spark was started"
+        asked = {
+            "zookeeper": self._zookeeper, "group": GROUP, "topics": [self._topic], "target": str(self.folder),
+            "decode": "json", "schema": SCHEMA,
+        }  # fmt: skip
+        self._idle = False
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and said why
+            print(json.dumps(asked), file=self._process.stdin, flush=True)
+        while (event := self._answer())["event"] == "progress":
+            progress(event["done"], event["total"])
+        return event
+
+    def close(self) -> None:
+        """End Spark, whatever it does."""
+        if self._process is None or self._process.stdin is None:
+            return
+        if not self._idle:
+            self._process.terminate()
+        try:
+            self._process.stdin.close()
+            self._process.wait(STOP_TIMEOUT_S)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self._process.kill()
+
+    def _read(self, process: "subprocess.Popen[str]") -> None:
+        """On a thread of its own; None is the end."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            self._events.put(json.loads(line))
+        self._events.put(None)
+
+    def _answer(self) -> dict[str, Any]:
+        """The next event."""
+        assert self._process is not None, "Spark was started"
+        try:
+            event = self._events.get(timeout=PATIENCE_S)
+        except queue.Empty:
+            raise DemoFailed(f"Spark did not answer within {PATIENCE_S} s") from None
+        if event is None:
+            exit_code = self._process.wait(STOP_TIMEOUT_S)
+            raise DemoFailed(_complaint(self._errors.read_text()) or f"Spark ended with exit code {exit_code}")
+        self._idle = event["event"] != "progress"
+        return event
 
     @staticmethod
     def count_by(column: str, folders: Iterable[str]) -> dict[str, int]:
@@ -64,6 +128,6 @@ class DemoLake:
 
 
 def _complaint(errors: str) -> str | None:
-    """The sentence with which the command failed."""
+    """The sentence with which the process failed."""
     told = [line for line in errors.splitlines() if line.startswith(ERROR)]
     return told[-1].removeprefix(ERROR) if told else None

@@ -2,7 +2,8 @@
 
 import itertools
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,27 +47,46 @@ class Demo:
         self._show = show
         self._flights = find_flights()
         self._cluster = DemoCluster(data_dir, BROKERS, keep)
+        self._spark_obstacle: str | None = None
         self._report: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
         started_s = time.monotonic()
         with ExitStack() as cleanup:
             cleanup.callback(self._cluster.stop)
-            self._start()
-            sent = self._produce()
-            self._check(sent, self._read_back(sent.count))
-            self._show_whereabouts()
-            self._show_group()
-            self._show_extraction(sent)
+            with self._step(1, f"A real ZooKeeper and {BROKERS} brokers, each a process of its own"):
+                self._start()
+            total = count_flights(self._flights)
+            with self._step(2, f"All {total:,} flights from New York City in 2013 into topic {TOPIC}, by carrier"):
+                sent = self._produce(total)
+            with self._step(3, "Everything read back: count, totals per carrier, order within each carrier"):
+                self._check(sent, self._read_back(sent.count))
+            with self._step(4, "Where it is stored"):
+                self._show_whereabouts()
+            with ExitStack() as spark:
+                lake = self._start_spark(spark)
+                with self._step(5, "A consumer group, coordinated by znodes and watches alone"):
+                    self._show_group(lake is not None)
+                with self._step(6, "Into Parquet files with Spark, exactly once; the offsets are kept in ZooKeeper"):
+                    self._show_extraction(lake, sent)
             if self._keep:
                 cleanup.pop_all()
         self._finish(time.monotonic() - started_s)
         return self._report
 
+    @contextmanager
+    def _step(self, number: int, title: str) -> Iterator[None]:
+        """A step that is shown with how long it took."""
+        self._show.step(number, title)
+        started_s = time.monotonic()
+        yield
+        seconds = time.monotonic() - started_s
+        self._show.fact(f"({seconds:.1f} s)")
+        self._report.setdefault("step_seconds", {})[number] = round(seconds, 3)
+
     # --- step 1
 
     def _start(self) -> None:
-        self._show.step(1, f"A real ZooKeeper and {BROKERS} brokers, each a process of its own")
         started_s = time.monotonic()
         pids: dict[str, int] = {}
         for event in self._cluster.start():
@@ -95,9 +115,7 @@ class Demo:
 
     # --- step 2
 
-    def _produce(self) -> Tally:
-        total = count_flights(self._flights)
-        self._show.step(2, f"All {total:,} flights from New York City in 2013 into topic {TOPIC}, keyed by carrier")
+    def _produce(self, total: int) -> Tally:
         tally = Tally()
         futures: list[RecordFuture] = []
         started_s = time.monotonic()
@@ -129,7 +147,6 @@ class Demo:
     # --- step 3
 
     def _read_back(self, total: int) -> dict[int, Tally]:
-        self._show.step(3, "Everything read back: count, totals per carrier, order within each carrier")
         by_partition = {partition: Tally() for partition in range(PARTITIONS)}
         started_s = time.monotonic()
         with (
@@ -177,7 +194,6 @@ class Demo:
     # --- step 4
 
     def _show_whereabouts(self) -> None:
-        self._show.step(4, "Where it is stored")
         with KazooBlockingClient(self._cluster.zookeeper) as client:
             nodes = whereabouts.shown_znodes(client)
         for name, data, owner in znode_tree.lines(nodes):
@@ -206,8 +222,9 @@ class Demo:
 
     # --- step 5
 
-    def _show_group(self) -> None:
-        self._show.step(5, "A consumer group, coordinated by znodes and watches alone")
+    def _show_group(self, spark_starts: bool) -> None:
+        if spark_starts:
+            self._show.fact("Spark is starting meanwhile, for the next step")
         group = DemoGroup(self._data_dir, self._cluster.zookeeper, TOPIC, PARTITIONS, self._show.fact)
         with group.watched():
             self._show.fact("three consumers start: anna, ben and cleo")
@@ -230,25 +247,47 @@ class Demo:
 
     # --- step 6
 
-    def _show_extraction(self, sent: Tally) -> None:
-        self._show.step(6, "Into Parquet files with Spark, exactly once; the offsets are kept in ZooKeeper")
-        if told := obstacle():
-            self._show.fact(f"left out: {told}")
+    def _start_spark(self, cleanup: ExitStack) -> DemoLake | None:
+        """Begun before it is needed, since it takes a while; None where there is no Spark."""
+        self._spark_obstacle = obstacle()
+        if self._spark_obstacle:
+            return None
+        lake = DemoLake(self._data_dir / "lake", self._cluster.zookeeper, TOPIC)
+        cleanup.callback(lake.close)
+        lake.start()
+        return lake
+
+    def _show_extraction(self, lake: DemoLake | None, sent: Tally) -> None:
+        if lake is None:
+            self._show.fact(f"left out: {self._spark_obstacle}")
             self._report["extractions"] = []
             return
-        lake = DemoLake(self._data_dir / "lake", self._cluster.zookeeper, TOPIC, self._show.terminal)
-        self._show.fact(lake.command())
+        self._wait_for_spark(lake)
+        self._show.fact(f"one Spark session extracts twice, each time what this would: {lake.command()}")
         first = self._extract(lake, sent)
         self._show.fact(f"the files hold as many flights of each of the {len(sent.counts)} carriers as the input")
         more = self._produce_more()
-        self._show.fact(f"{more.count:,} more flights are written, and the same command runs again")
+        self._show.fact(f"{more.count:,} more flights are written, and it extracts again")
         second = self._extract(lake, more)
         self._show.fact(f"these are exactly the new ones; {lake.folder} holds both ranges")
         self._report["extractions"] = [first, second]
 
+    def _wait_for_spark(self, lake: DemoLake) -> None:
+        started, waited = lake.wait_started()
+        self._show.fact(f"Spark has started, in {started:.1f} s; {waited:.1f} s of them were waited for here")
+        self._report["spark_start"] = {"seconds": started, "waited_seconds": round(waited, 3)}
+
     def _extract(self, lake: DemoLake, new: Tally) -> dict[str, Any]:
         """One extraction, which must find exactly what is new. Raises: DemoFailed."""
-        report = lake.extract()
+        with self._show.progress("extracted", new.count) as advance:
+            shown = 0
+
+            def show(done: int, _: int) -> None:
+                nonlocal shown
+                advance(done - shown)
+                shown = done
+
+            report = lake.extract(show)
         self._show.fact(
             f"{report['records']:,} records extracted in {report['seconds']:.1f} s; "
             f"lag {report['lag_before']:,} before, {report['lag_after']:,} after"

@@ -1,6 +1,5 @@
 """How the demo looks: steps, facts, progress bars and tables on a terminal; nothing with ``--json``."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
@@ -9,10 +8,6 @@ Advance = Callable[[int], None]
 
 
 class Show(Protocol):
-    @property
-    def terminal(self) -> bool:
-        """Whether another program may show its progress on stderr."""
-
     def step(self, number: int, title: str) -> None: ...
 
     def fact(self, text: str) -> None: ...
@@ -24,8 +19,6 @@ class Show(Protocol):
 
 class Silent:
     """Shows nothing."""
-
-    terminal = False
 
     def step(self, number: int, title: str) -> None:
         return
@@ -48,10 +41,6 @@ class OnConsole:
         from rich.console import Console
 
         self._console = Console(highlight=False, markup=False, soft_wrap=True)
-
-    @property
-    def terminal(self) -> bool:
-        return self._console.is_terminal and sys.stderr.isatty()
 
     def step(self, number: int, title: str) -> None:
         self._console.print(f"\n{number}. {title}", style="bold cyan")

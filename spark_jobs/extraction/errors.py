@@ -11,6 +11,10 @@ class WronglyAsked(ExtractionFailed):
     """Something that is asked for cannot be had: a schema, a column, a format, a target; nothing was done."""
 
 
+class Undecodable(ExtractionFailed):
+    """Values cannot be decoded, more of them than was allowed: nothing was published and the offsets have not moved."""
+
+
 class JavaDied(ExtractionFailed):
     """The Java process of Spark's driver ended in the middle: killed, or out of memory."""
 

@@ -11,35 +11,43 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, SessionLost
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
-from kafka_zk.spark_jobs.driver import Driver
 from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction import decoding
 from kafka_zk.spark_jobs.extraction import manifest as manifests
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy, JavaDied, ZooKeeperLost
+from kafka_zk.spark_jobs.extraction.connections import Connections
+from kafka_zk.spark_jobs.extraction.errors import (
+    ExtractionFailed,
+    ForeignCommit,
+    GroupBusy,
+    JavaDied,
+    Undecodable,
+    ZooKeeperLost,
+)
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
-from kafka_zk.spark_jobs.extraction.lake import SparkLake, common_options
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
+from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.options import SourceOptions, parse
+from kafka_zk.spark_jobs.offset_ranges import split as split_ranges
 from kafka_zk.spark_jobs.session import java_answers
+from kafka_zk.spark_jobs.waiting import Note
 from kafka_zk.storage.types import TopicPartition
 
 Observe = Callable[[Step, Phase], None]
-Note = Callable[[str], None]
 _POLL_MS = 200
 _GOES_ON = "run it again, it goes on where it was"
 
 
 class Cluster(Protocol):
-    """What a run needs of the brokers (``driver.Driver``)."""
+    """What a run needs of the brokers (``connections.Connections``)."""
 
     @property
     def brokers(self) -> Brokers: ...
@@ -49,15 +57,13 @@ class Cluster(Protocol):
 
     def partitions(self) -> list[TopicPartition]: ...
 
-    def split(self, ranges: list[OffsetRange]) -> list[OffsetRange]: ...
-
 
 class Lake(Protocol):
     """Where records go (``lake.SparkLake``)."""
 
     def qualified(self, folder: str) -> str: ...
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int: ...
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged: ...
 
     def published(self, manifest: Manifest) -> str: ...
 
@@ -68,55 +74,112 @@ class Lake(Protocol):
     def discard(self, manifest: Manifest) -> None: ...
 
 
-def plan(extraction: Extraction) -> Report:
-    """What a run would extract now (``--dry-run``); nothing is written and no group joined."""
-    with Driver(_source_options(extraction)) as driver:
-        partitions = driver.partitions()
-        stored = driver.committed(partitions)
-        planning = Planning(extraction, driver.brokers, {tp: stored.get(tp, -1) for tp in partitions})
-        return planning.report(planning.new_ranges(), 0, 0.0, (), Leftover.NOTHING)
-
-
 def check(extraction: Extraction) -> None:
-    """What can be known to be wrong before Spark starts, which takes seconds.
+    """What can be known to be wrong without asking anybody. Raises: WronglyAsked."""
+    decoding.check(extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable)
+    columns = decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
+    if columns is not None:
+        decoding.check_columns(columns, extraction.format, extraction.partition_by)
 
-    Raises: WronglyAsked, OptionError (no such topic), FetchFailed, RegistryError.
-    """
-    decoding.check(extraction.decode, extraction.schema, extraction.format)
-    with Driver(_source_options(extraction)) as driver:
-        driver.partitions()
+
+def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
+    """What a run would extract now (``--dry-run``); nothing is written and no group joined."""
+    check(extraction)
+    started_s = time.monotonic()
+    with Connections(extraction, note) as connections:
+        hold = GroupHold(connections.zookeeper, extraction.group, "")
+        planning = _planning(extraction, connections, hold, connections.partitions())
+        ranges = planning.new_ranges()
+    return replace(planning.report(ranges), seconds=time.monotonic() - started_s)
 
 
 def extract(
     spark: Any, extraction: Extraction, *,
-    progress: Progress = lambda _: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
+    progress: Progress = lambda *_: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
 ) -> Report:  # fmt: skip
     """Extract what is new; finishes what a killed run left. With nothing new it publishes nothing.
 
-    Args: ``note`` is told, in a sentence, what the run waits for; ``observe`` is called at every point of the protocol
-        (``steps.POINTS``).
-    Raises: GroupBusy, ForeignCommit, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss, FetchFailed, OptionError,
-        RegistryError, and what Spark raises when a job fails; in every case the next run goes on from there.
+    Args: ``spark`` is a session, or what starts one: that is called only if there is something to do. ``note`` is told,
+        in a sentence, what the run waits for; ``observe`` is called at every point of the protocol (``steps.POINTS``).
+    Raises: WronglyAsked, GroupBusy, ForeignCommit, Undecodable, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss,
+        FetchFailed, OptionError, RegistryError, and what Spark raises when a job fails; in every case the next run
+        goes on from there.
     """
+    check(extraction)
+    started_s = time.monotonic()
+    with Connections(extraction, note) as connections:
+        idle = _idle_report(extraction, connections)
+        if idle is not None:
+            return replace(idle, seconds=time.monotonic() - started_s)
+        session, start_seconds = _started(spark, note)
+        report = _run(session, extraction, connections, progress, note, observe)
+    return replace(report, seconds=time.monotonic() - started_s, spark_start_seconds=start_seconds)
+
+
+def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
+    """The report of a run that would find nothing to do; read without joining the group. Raises: DataLoss."""
+    hold = GroupHold(connections.zookeeper, extraction.group, "")
+    partitions = connections.partitions()
+    manifest = run_blocking(hold.read_manifest())
+    lost = _lost(extraction, run_blocking(hold.outdated(partitions)))
+    if (manifest is not None and manifest.unfinished) or lost:
+        return None
+    planning = _planning(extraction, connections, hold, partitions)
+    return None if planning.new_ranges() else planning.report([])
+
+
+def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
+    """What the group has missed of earlier topics of the same names, in sentences. Raises: DataLoss."""
+    told = [
+        f"topic {tp.topic} was deleted and made again since group {extraction.group} was at offset {offset} of {tp}"
+        for tp, offset in sorted(outdated.items())
+    ]
+    if told and extraction.fail_on_data_loss:
+        raise DataLoss(f"{told[0]} (--no-fail-on-data-loss goes on at its beginning)")
+    return told
+
+
+def _planning(
+    extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
+) -> Planning:
+    """From offsets that nobody holds: they may be others in a moment."""
+    offsets = run_blocking(hold.offsets(partitions))
+    return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
+
+
+def _started(spark: Any, note: Note) -> tuple[Any, float]:
+    """The session, and how many seconds its start took."""
+    if not callable(spark):
+        return spark, 0.0
+    note("starting Spark")
+    started_s = time.monotonic()
+    session = spark()
+    seconds = time.monotonic() - started_s
+    note(f"Spark has started, in {seconds:.1f} s")
+    return session, seconds
+
+
+def _run(
+    spark: Any, extraction: Extraction, connections: Connections, progress: Progress, note: Note, observe: Observe
+) -> Report:
+    """The protocol, over connections that have been idle while Spark started."""
     from py4j.protocol import Py4JError
 
-    decoding.check(extraction.decode, extraction.schema, extraction.format)
+    from kafka_zk.spark_jobs.extraction.lake import SparkLake
+
     lake = SparkLake(spark, extraction, progress)
-    with (
-        KazooBlockingClient(extraction.zookeeper, extraction.session_timeout_ms) as client,
-        Driver(_source_options(extraction)) as driver,
-    ):
-        try:
-            lake.check()
-            return ExtractionRun(extraction, client, driver, lake, observe, note).run()
-        except (Py4JError, OSError) as error:
-            if java_answers(spark):
-                raise
-            raise JavaDied(
-                f"the Java process of Spark's driver has ended (killed, or out of memory); {_GOES_ON}"
-            ) from error
-        except (ConnectionLoss, ConnectionTimeout, SessionLost) as error:
-            raise ZooKeeperLost(f"the connection to ZooKeeper broke: {error}; {_GOES_ON}") from error
+    try:
+        lake.check()
+        connections.zookeeper.process(0)  # what happened to the session meanwhile
+        return ExtractionRun(extraction, connections.zookeeper, connections, lake, observe, note).run()
+    except (Py4JError, OSError) as error:
+        if java_answers(spark):
+            raise
+        raise JavaDied(
+            f"the Java process of Spark's driver has ended (killed, or out of memory); {_GOES_ON}"
+        ) from error
+    except (ConnectionLoss, ConnectionTimeout, SessionLost) as error:
+        raise ZooKeeperLost(f"the connection to ZooKeeper broke: {error}; {_GOES_ON}") from error
 
 
 class ExtractionRun:
@@ -136,10 +199,9 @@ class ExtractionRun:
         self._hold = GroupHold(client, extraction.group, _consumer_id(extraction.group, self._attempt))
         self._target = lake.qualified(extraction.target)
         self._published: list[str] = []
-        self._records = 0
+        self._staged = NOTHING_STAGED
 
     def run(self) -> Report:
-        started_s = time.monotonic()
         try:
             self._step(Step.JOIN, self._join)
             offsets = self._step(Step.CLAIM, self._claim)
@@ -154,8 +216,7 @@ class ExtractionRun:
                 self._step(Step.CLOSE, lambda: run_blocking(self._hold.record(manifest.to(State.PUBLISHED))))
         finally:
             self._step(Step.LEAVE, lambda: run_blocking(self._hold.leave()))
-        seconds = time.monotonic() - started_s
-        return planning.report(ranges, self._records, seconds, tuple(self._published), left)
+        return planning.report(ranges, self._staged, tuple(self._published), left)
 
     def _step(self, step: Step, work: Callable[[], Any]) -> Any:
         self._observe(step, Phase.BEGIN)
@@ -176,19 +237,15 @@ class ExtractionRun:
                     f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
                 )
             if elders != waited_for:
-                self._note(f"waits up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
+                self._note(f"waiting up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
                 waited_for = elders
             self._client.process(_POLL_MS)
 
     def _claim(self) -> dict[TopicPartition, int]:
         """Raises: GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
-        for tp, offset in sorted(run_blocking(self._hold.outdated(partitions)).items()):
-            position = f"group {self._extraction.group} was at offset {offset} of {tp}"
-            happened = f"topic {tp.topic} was deleted and made again since {position}"
-            if self._extraction.fail_on_data_loss:
-                raise DataLoss(f"{happened} (--no-fail-on-data-loss goes on at its beginning)")
-            self._note(f"{happened}: goes on at its beginning")
+        for told in _lost(self._extraction, run_blocking(self._hold.outdated(partitions))):
+            self._note(f"{told}: goes on at its beginning")
         return run_blocking(self._hold.claim(partitions))
 
     def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
@@ -198,7 +255,7 @@ class ExtractionRun:
             self._publish(manifest)
             run_blocking(self._hold.record(manifest.to(State.PUBLISHED)))
         elif manifest is not None and left is not Leftover.NOTHING:
-            self._lake.discard(manifest)
+            (self._drop if left is Leftover.DROP else self._lake.discard)(manifest)
         return manifest, left
 
     def _plan(self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int]) -> Manifest:
@@ -215,8 +272,19 @@ class ExtractionRun:
         return manifest
 
     def _stage(self, manifest: Manifest) -> None:
-        pieces = self._cluster.split(sorted(manifest.ranges))
-        self._records = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
+        """Raises: Undecodable."""
+        pieces = split_ranges(sorted(manifest.ranges), max_records=self._extraction.max_records_per_task)
+        offsets = sum(each.size for each in pieces)
+        self._note(f"extracting {offsets:,} records of {len(manifest.ranges)} partitions, in {len(pieces)} tasks")
+        self._staged = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
+        if told := refusal(self._staged, self._extraction.decode, self._extraction.on_undecodable):
+            self._drop(manifest)
+            raise Undecodable(told)
+
+    def _drop(self, manifest: Manifest) -> None:
+        """Forget an attempt that has not been committed: the next run plans anew."""
+        self._lake.discard(manifest)
+        run_blocking(self._hold.record(manifest.to(State.DROPPED)))
 
     def _commit(self, manifest: Manifest) -> None:
         try:
@@ -228,18 +296,6 @@ class ExtractionRun:
     def _publish(self, manifest: Manifest) -> None:
         self._lake.publish(manifest)
         self._published.append(self._lake.published(manifest))
-
-
-def _source_options(extraction: Extraction) -> SourceOptions:
-    """Options for planning: the whole topics, and the group's registry."""
-    return parse(
-        {
-            **common_options(extraction),
-            "zookeeper.connect": extraction.zookeeper,
-            "group.id": extraction.group,
-            "subscribe": ",".join(extraction.topics),
-        }
-    )
 
 
 def _consumer_id(group: str, attempt: str) -> str:

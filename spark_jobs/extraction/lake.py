@@ -5,7 +5,7 @@ Object stores do not: publish to HDFS there, or let a table format do the commit
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -17,13 +17,15 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.offset_specs import format_offsets
 from kafka_zk.spark_jobs.schema import COLUMNS
+from kafka_zk.storage.types import TopicPartition
 
 
-def common_options(extraction: Extraction) -> dict[str, str]:
-    """The data source's options that planning and reading share."""
+def _read_options(extraction: Extraction) -> dict[str, str]:
+    """How to read, as the data source's options."""
     options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
     options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
     if extraction.max_records_per_task is not None:
@@ -63,32 +65,37 @@ class SparkLake:
         extraction = self._extraction
         try:
             empty = self._spark.createDataFrame([], COLUMNS)
-            columns = decoding.decoded(empty, extraction.decode, extraction.schema).schema
+            columns = self._decoded(empty).drop(decoding.FITS).schema
         except PySparkException as error:
             raise WronglyAsked(f"--schema: {first_line(error)}") from error
         decoding.check_columns(columns, extraction.format, extraction.partition_by)
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int:
-        """Write the records of the manifest's ranges to its staging folder; returns how many.
+    def _decoded(self, frame: Any) -> Any:
+        asked = self._extraction
+        if asked.decode is None:
+            return frame
+        return decoding.decoded(frame, asked.decode, asked.schema, asked.on_undecodable, asked.format)
+
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
+        """Write the records of the manifest's ranges to its staging folder; returns what was written.
 
         ``pieces`` are the ranges of the tasks, for the progress.
         """
         from pyspark.sql import Observation
-        from pyspark.sql import functions as f
 
         reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
-        for name, value in {**common_options(self._extraction), **_bounds(manifest.ranges)}.items():
+        for name, value in {**_read_options(self._extraction), **_bounds(manifest.ranges)}.items():
             reader = reader.option(name, value)
         counted = Observation()
-        frame = reader.load().observe(counted, f.count(f.lit(1)).alias("records"))
-        frame = decoding.decoded(frame, self._extraction.decode, self._extraction.schema)
+        frame = self._decoded(reader.load())
+        frame = frame.observe(counted, *_counts(frame.columns)).drop(decoding.FITS)
         writer = frame.write.format(manifest.format)
         if self._extraction.partition_by:
             writer = writer.partitionBy(*self._extraction.partition_by)
         staging = self._staging(manifest)
         with JobProgress(self._spark, staging, pieces, self._progress):
             writer.save(staging)
-        return int(counted.get["records"])
+        return _staged(counted.get)
 
     def published(self, manifest: Manifest) -> str:
         return f"{manifest.target}/{manifest.name}"
@@ -121,6 +128,29 @@ class SparkLake:
 
     def _path(self, text: str) -> Any:
         return self._spark._jvm.org.apache.hadoop.fs.Path(text)
+
+
+def _counts(columns: Sequence[str]) -> list[Any]:
+    """The aggregates that ``_staged`` reads."""
+    from pyspark.sql import functions as f
+
+    counts = [f.count(f.lit(1)).alias("records")]
+    if decoding.FITS in columns:
+        misfit = ~f.col(decoding.FITS)
+        counts += [
+            f.count(decoding.FITS).alias("values"),
+            f.count_if(misfit).alias("undecodable"),
+            f.min(f.when(misfit, f.struct("topic", "partition", "offset"))).alias("first"),
+        ]
+    return counts
+
+
+def _staged(counts: Mapping[str, Any]) -> Staged:
+    if "values" not in counts:
+        return Staged(int(counts["records"]))
+    first = counts["first"]
+    where = f"offset {first['offset']} of {TopicPartition(first['topic'], first['partition'])}" if first else ""
+    return Staged(int(counts["records"]), int(counts["values"]), int(counts["undecodable"]), where)
 
 
 def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:

@@ -25,6 +25,7 @@ class State(enum.StrEnum):
     PLANNED = "planned"  # nothing is decided: the ranges may be extracted again or dropped
     COMMITTED = "committed"  # the offsets have moved: the staging folder must be published
     PUBLISHED = "published"  # all is done
+    DROPPED = "dropped"  # the attempt is forgotten: others have moved the offsets, or another target is wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class Manifest:
     staging: str  # relative to the target
     format: str
     timestamp_ms: int
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the next run has something to do about it."""
+        return self.state in (State.PLANNED, State.COMMITTED)
 
     def to(self, state: State) -> "Manifest":
         return replace(self, state=state)

@@ -4,8 +4,8 @@ Tests: tests/spark_jobs/extraction/test_planning.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 from kafka_zk.registry.znodes.consumers import group_id_fault
 from kafka_zk.spark_jobs import offset_ranges
@@ -13,7 +13,9 @@ from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.steps import Leftover
+from kafka_zk.spark_jobs.extraction.undecodable import FAIL, NOTHING_STAGED, Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.options import check_kafka
 from kafka_zk.storage.types import TopicPartition
 
 
@@ -28,7 +30,7 @@ class Extraction:
     """What to extract; the fields are the command line's options.
 
     ``until_ms`` None is now; ``wait_ms`` is how long other members may take to leave, at least a ghost's life (a member
-    that was killed is still there for a session timeout).
+    that was killed is still there for a session timeout). ``kafka`` are options of Kafka's clients.
     """
 
     zookeeper: str
@@ -38,6 +40,7 @@ class Extraction:
     format: str = "parquet"
     decode: str | None = None
     schema: str | None = None
+    on_undecodable: str = FAIL
     partition_by: tuple[str, ...] = ()
     max_records: int | None = None
     max_records_per_task: int | None = None
@@ -48,14 +51,17 @@ class Extraction:
     kafka: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """One topic, or one column, may be given as it is. Raises: WronglyAsked."""
+        """One topic, or one column, may be given as it is. Raises: WronglyAsked, OptionError."""
         if (fault := group_id_fault(self.group)) is not None:
             raise WronglyAsked(f"--group: {fault}")
         if not self.target:
             raise WronglyAsked("the target folder has no name")
+        check_kafka(self.kafka)
         for name in ("topics", "partition_by"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
+        if not self.topics or not all(self.topics):
+            raise WronglyAsked("no topic is named")
 
 
 @dataclass(frozen=True)
@@ -71,13 +77,17 @@ class PartitionReport:
 @dataclass(frozen=True)
 class Report:
     """What a run did, or would do. ``published`` are the folders that appeared in the target, those of an earlier run
-    first; ``lag_after`` counts from the ends of the ranges to those of the partitions when the run was planned."""
+    first; ``lag_after`` counts from the ends of the ranges to those of the partitions when the run was planned.
+    ``undecodable`` of the records have a value that was not decoded. ``seconds`` is the whole run,
+    ``spark_start_seconds`` the part of it in which Spark started."""
 
     partitions: tuple[PartitionReport, ...]
     records: int
-    seconds: float
+    undecodable: int
     published: tuple[str, ...]
     recovered: str
+    seconds: float = 0.0
+    spark_start_seconds: float = 0.0
 
     @property
     def lag_before(self) -> int:
@@ -89,7 +99,24 @@ class Report:
 
     @property
     def records_per_second(self) -> float:
-        return self.records / self.seconds if self.seconds else 0.0
+        """Without the start of Spark."""
+        seconds = self.seconds - self.spark_start_seconds
+        return self.records / seconds if seconds > 0 else 0.0
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON; seconds to the millisecond."""
+        return {
+            "records": self.records,
+            "undecodable": self.undecodable,
+            "seconds": round(self.seconds, 3),
+            "spark_start_seconds": round(self.spark_start_seconds, 3),
+            "records_per_second": round(self.records_per_second),
+            "lag_before": self.lag_before,
+            "lag_after": self.lag_after,
+            "published": list(self.published),
+            "recovered": self.recovered,
+            "partitions": [asdict(each) for each in self.partitions],
+        }
 
 
 class Planning:
@@ -126,9 +153,10 @@ class Planning:
         return earliest
 
     def report(
-        self, ranges: Sequence[OffsetRange], records: int, seconds: float, published: tuple[str, ...],
-        recovered: Leftover,
+        self, ranges: Sequence[OffsetRange], staged: Staged = NOTHING_STAGED, published: tuple[str, ...] = (),
+        recovered: Leftover = Leftover.NOTHING,
     ) -> Report:  # fmt: skip
+        """Without the times, which the caller knows."""
         by_tp = {each.topic_partition: each for each in ranges}
         rows = []
         for tp in sorted(self.offsets):
@@ -136,7 +164,7 @@ class Planning:
             end = by_tp[tp].until_offset if tp in by_tp else start
             before = self.latest[tp] - start
             rows.append(PartitionReport(*tp, start, end, before, self.latest[tp] - end))
-        return Report(tuple(rows), records, seconds, published, recovered.value)
+        return Report(tuple(rows), staged.records, staged.undecodable, published, recovered.value)
 
     def _position(self, tp: TopicPartition) -> int:
         return self.offsets[tp] if self.offsets[tp] >= 0 else self.earliest[tp]

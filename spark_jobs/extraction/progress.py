@@ -1,18 +1,27 @@
-"""How far a running Spark job is, by partition of the topic: from Spark's own status store, task by task."""
+"""How far a running Spark job is: from Spark's own status stores.
 
+Finished tasks count with their ranges. Running ones tell with each heartbeat (``HEARTBEAT``) how many rows have left
+Python, but Spark shows only the sum of all tasks.
+"""
+
+import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.storage.types import TopicPartition
 
-Progress = Callable[[Mapping[TopicPartition, tuple[int, int]]], None]
-"""Told of each partition how many offsets are done, and of how many."""
+Progress = Callable[[int, int], None]
+"""Told how many records are read, and how many there are to read; both count offsets."""
 
-_POLL_S = 0.25
+HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
+"""Spark's configuration for a progress that moves every second; Spark's own interval is ten."""
+_POLL_S = 0.5
 _MOST_TASKS = 100_000
 _SUCCESS = "SUCCESS"
+_ROWS = "number of output rows"
+_NEWEST = 10  # of Spark's executions: ours is among them, unless a notebook starts many others meanwhile
+_NOT_A_DIGIT = re.compile(r"\D")
 
 
 class JobProgress:
@@ -22,9 +31,11 @@ class JobProgress:
     """
 
     def __init__(self, spark: Any, job_group: str, pieces: Sequence[OffsetRange], progress: Progress) -> None:
+        self._spark = spark
         self._context = spark.sparkContext
         self._job_group = job_group
         self._pieces = pieces
+        self._total = sum(piece.size for piece in pieces)
         self._progress = progress
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="extraction progress", daemon=True)
@@ -37,33 +48,48 @@ class JobProgress:
         self._done.set()
         self._thread.join()
         if failure is None:
-            self._tell(set(range(len(self._pieces))))
+            self._progress(self._total, self._total)
 
     def _poll(self) -> None:
         from py4j.protocol import Py4JError
 
         while not self._done.wait(_POLL_S):
             try:
-                finished = self._finished_tasks()
+                if job_ids := list(self._context.statusTracker().getJobIdsForGroup(self._job_group)):
+                    self._progress(self._read(job_ids), self._total)
             except (Py4JError, OSError):
                 return  # Spark's Java process is gone; the job fails of it and says so
-            self._tell(finished)
 
-    def _finished_tasks(self) -> set[int]:
-        tracker = self._context.statusTracker()
+    def _read(self, job_ids: Sequence[int]) -> int:
+        finished = sum(self._pieces[number].size for number in self._finished_tasks(job_ids))
+        return min(self._total, max(finished, self._rows(job_ids)))
+
+    def _finished_tasks(self, job_ids: Sequence[int]) -> set[int]:
         store = self._context._jsc.sc().statusStore()
         finished = set()
-        for job_id in tracker.getJobIdsForGroup(self._job_group):
-            job = tracker.getJobInfo(job_id)
+        for job_id in job_ids:
+            job = self._context.statusTracker().getJobInfo(job_id)
             for stage_id in job.stageIds if job else ():
                 tasks = store.taskList(stage_id, 0, _MOST_TASKS)
                 listed = [tasks.apply(number) for number in range(tasks.size())]
                 finished |= {task.partitionId() for task in listed if task.status() == _SUCCESS}
         return finished
 
-    def _tell(self, finished: set[int]) -> None:
-        told: dict[TopicPartition, tuple[int, int]] = {}
-        for number, piece in enumerate(self._pieces):
-            done, total = told.get(piece.topic_partition, (0, 0))
-            told[piece.topic_partition] = done + piece.size * (number in finished), total + piece.size
-        self._progress(told)
+    def _rows(self, job_ids: Sequence[int]) -> int:
+        """What the scan has read: no other part of the plan has more rows."""
+        store = self._spark._jsparkSession.sharedState().statusStore()
+        oldest = max(0, store.executionsCount() - _NEWEST)
+        most = 0
+        for execution in _listed(store.executionsList(oldest, _NEWEST)):
+            if any(execution.jobs().contains(job_id) for job_id in job_ids):
+                ids = [each.accumulatorId() for each in _listed(execution.metrics()) if each.name() == _ROWS]
+                values = store.executionMetrics(execution.executionId())
+                told = [values.apply(number) for number in ids if values.contains(number)]
+                most = max([most, *(int(_NOT_A_DIGIT.sub("", text) or 0) for text in told)])
+        return most
+
+
+def _listed(sequence: Any) -> Iterator[Any]:
+    """The elements of a Scala sequence."""
+    for number in range(sequence.size()):
+        yield sequence.apply(number)

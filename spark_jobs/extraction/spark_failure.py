@@ -26,8 +26,8 @@ def first_line(error: Exception) -> str:
 def reason(error: Exception) -> str:
     """Why a job failed: what our code said in a task, else the deepest cause that Java names, else the first line."""
     lines = [line.strip() for line in str(error).splitlines()]
-    if ours := [line for line in lines if line.startswith(_OURS)]:
-        return ours[-1].partition(": ")[2]
+    if ours := [line for line in lines if _OURS in line]:
+        return ours[-1].partition(_OURS)[2].partition(": ")[2]
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
     if told := [cause for cause in causes if _EXCEPTION.match(cause)]:  # one without a message tells nothing
         return _tidy(told[-1])

@@ -56,7 +56,7 @@ class Leftover(enum.Enum):
 
 def leftover(manifest: Manifest | None, offsets: Mapping[TopicPartition, int], target: str, format: str) -> Leftover:
     """Judge by the manifest and by the group's offsets now (-1: none), which are held by this run's claims."""
-    if manifest is None or manifest.state is State.PUBLISHED:
+    if manifest is None or not manifest.unfinished:
         return Leftover.NOTHING
     if manifest.state is State.COMMITTED:
         return Leftover.PUBLISH

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -115,21 +115,28 @@ def main(point: str, *arguments: str) -> None:
     kill = Kill(**json.loads(point)) if point != "{}" else None
     original = job.extract
 
-    def extract(spark: Any, extraction: Extraction, **more: Any) -> Report:
-        pids = driver_processes()
-        if kill is not None and kill.phase == MIDDLE:
-            spark.dataSource.register(killing_source(kill, pids))
+    def extract(start_spark: Callable[[], Any], extraction: Extraction, **more: Any) -> Report:
+        pids: dict[str, int] = {}
+        sessions: list[Any] = []
+
+        def start() -> Any:
+            spark = start_spark()
+            sessions.append(spark)
+            pids.update(driver_processes())
+            if kill is not None and kill.phase == MIDDLE:
+                spark.dataSource.register(killing_source(kill, pids))
+            return spark
 
         def observe(step: Step, phase: Phase) -> None:
             if kill is None or (kill.step, kill.phase) != (step.name, phase.value):
                 return
             if kill.victim == EXECUTOR:
-                running = wait_for(lambda: executors(spark.sparkContext.applicationId), "an executor", 300)
+                running = wait_for(lambda: executors(sessions[0].sparkContext.applicationId), "an executor", 300)
                 pids[EXECUTOR] = running[0]
             if kill.claim():
                 _kill(pids[kill.victim])
 
-        return original(spark, replace(extraction, session_timeout_ms=SESSION_TIMEOUT_MS), observe=observe, **more)
+        return original(start, replace(extraction, session_timeout_ms=SESSION_TIMEOUT_MS), observe=observe, **more)
 
     job.extract = extract
     kafka_zk(["extract", *arguments])

@@ -20,11 +20,13 @@ from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import topic_path
 from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy, Undecodable
+from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun, Note
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
 from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeZkClient
@@ -57,9 +59,6 @@ class Log:
     def partitions(self) -> list[TopicPartition]:
         return sorted(self.ends)
 
-    def split(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
-        return ranges
-
 
 class Disk:
     """The target folder: names to records, staging folders among them."""
@@ -67,18 +66,19 @@ class Disk:
     def __init__(self) -> None:
         self.folders: dict[str, list[tuple[TopicPartition, int]]] = {}
         self.while_staging: Callable[[], None] = lambda: None
+        self.undecodable = 0
 
     def qualified(self, folder: str) -> str:
         return f"file:{folder}"
 
-    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> int:
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
         records = [(each.topic_partition, offset) for each in pieces
                    for offset in range(each.from_offset, each.until_offset)]  # fmt: skip
         assert manifest.staging not in self.folders, "an attempt writes into a folder of its own"
         self.folders[manifest.staging] = records[: len(records) // 2]
         self.while_staging()
         self.folders[manifest.staging] = records
-        return len(records)
+        return Staged(len(records), len(records), self.undecodable, "offset 0 of t-0")
 
     def published(self, manifest: Manifest) -> str:
         return manifest.name
@@ -299,7 +299,7 @@ def test_a_member_that_leaves_in_time_is_waited_for(world: World) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KazooBlockingClient, "process", process)
         world.run(leaves, notes.append, wait_ms=60_000)
-    assert notes == ["waits up to 60 s until scala-1 is gone from the group"]
+    assert notes[0] == "waiting up to 60 s until scala-1 is gone from the group"
     assert calls[1] == (Step.JOIN, Phase.END)
     world.check()
 
@@ -368,7 +368,8 @@ def test_a_topic_that_was_made_again_is_not_read_from_the_old_offset(world: Worl
     told: list[str] = []
     report = world.run(note=told.append, fail_on_data_loss=False)
     assert [(each.from_offset, each.until_offset) for each in report.partitions] == [(0, 100), (0, 90)]
-    assert len(told) == 2 and world.offsets() == world.log.ends
+    assert told[-1] == "extracting 190 records of 2 partitions, in 2 tasks"
+    assert len(told) == 3 and world.offsets() == world.log.ends
     world.client.delete(topic).get()  # type: ignore[attr-defined]
 
 
@@ -377,6 +378,32 @@ def test_offsets_that_were_set_back_do_not_publish_a_range_twice(world: World) -
     run_blocking(OffsetRegistry(world.client, world.group).store({T0: 0, T1: 0}))
     with pytest.raises(ExtractionFailed, match="set back"):
         world.run()
+
+
+def test_values_that_cannot_be_decoded_publish_nothing_until_that_is_allowed(world: World) -> None:
+    """The next run plans anew: had it to repeat the range, one with bad values only could never be left behind."""
+    world.disk.undecodable = 50
+    for choice in ("fail", "null", "keep"):
+        with pytest.raises(Undecodable, match=r"none of the 50 values is UTF-8 text .* at offset 0 of t-0"):
+            world.run(decode="string", on_undecodable=choice)
+    assert world.disk.folders == {} and world.offsets() == {T0: 0, T1: 0}
+    world.log.ends[T0] += 5
+    with pytest.raises(Undecodable, match="50 of 55 values are not UTF-8 text"):
+        world.run(decode="string")
+    report = world.run(decode="string", on_undecodable="keep")
+    assert (report.records, report.undecodable) == (55, 50)
+    world.check()
+
+
+def test_an_attempt_for_another_target_is_forgotten_once(world: World) -> None:
+    """What the manifest says then leaves the next run nothing to do about it."""
+    world.killed_at((Step.STAGE, Phase.END))
+    extraction = Extraction(zookeeper="z", group=world.group, topics=("t",), target="/other", max_records=1)
+    world.log.ends = {T0: 0, T1: 0}
+    ExtractionRun(extraction, world.new_client(), world.log, world.disk, lambda *_: None).run()
+    manifest = run_blocking(GroupHold(world.client, world.group, "").read_manifest())
+    assert manifest is not None and not manifest.unfinished
+    assert world.disk.folders == {}
 
 
 def test_a_folder_of_another_target_that_was_committed_is_published_there(world: World) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.spark_jobs.extraction import decoding
+from kafka_zk.spark_jobs.extraction.errors import Undecodable
 from kafka_zk.spark_jobs.extraction.job import extract, plan
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.schema import COLUMNS
 from kafka_zk.spark_jobs.session import prepare_environment
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration.processes import ROOT, kafka_zk
@@ -46,7 +50,7 @@ def price(number: int) -> bytes:
 def write(cluster: EmbeddedCluster, topic: str, values: Sequence[bytes]) -> None:
     with BlockingProducer(None, bootstrap_servers=cluster.bootstrap) as producer:
         for number, value in enumerate(values):
-            producer.send(topic, value, key=b"k", partition=number % 2)
+            producer.send(topic, value, key=b"k", partition=number % 2 if len(values) > 1 else 0)
         producer.flush()
 
 
@@ -109,15 +113,16 @@ def test_in_a_notebook_any_number_of_times(
     extraction = Extraction(
         zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"notebook-{topic}", topics=topic,
         target=str(tmp_path / "lake"), decode="avro", schema=json.dumps(PRICE), partition_by="name", max_records=6,
+        on_undecodable="null",
     )  # fmt: skip
     write(kafka_zk_cluster, topic, [price(number) for number in range(10)])
     assert (plan(extraction).lag_before, plan(extraction).lag_after) == (10, 4)
-    seen: dict[Any, tuple[int, int]] = {}
-    reports = [extract(spark, extraction, progress=seen.update), extract(spark, extraction)]
-    assert sum(done for done, _ in seen.values()) == sum(total for _, total in seen.values()) == 6
+    seen: list[tuple[int, int]] = []
+    reports = [extract(spark, extraction, progress=lambda *told: seen.append(told)), extract(spark, extraction)]
+    assert seen[-1] == (6, 6)
     write(kafka_zk_cluster, topic, [price(number) for number in range(10, 13)] + [b"no avro"])
     reports += [extract(spark, extraction), extract(spark, extraction)]
-    assert [each.records for each in reports] == [6, 4, 4, 0]
+    assert [(each.records, each.undecodable) for each in reports] == [(6, 0), (4, 0), (4, 1), (0, 0)]
     assert [len(each.published) for each in reports] == [1, 1, 1, 0]
     rows = spark.read.parquet(extraction.target).collect()
     assert sorted(row.price for row in rows if row.price is not None) == [Decimal(n) / 4 for n in range(13)]
@@ -125,24 +130,75 @@ def test_in_a_notebook_any_number_of_times(
     assert len(rows) == 14 and len({(row.partition, row.offset) for row in rows}) == 14
 
 
+FITTING = [b'{"a":1,"b":"x"}', b'{"b":"y"}', b'{"a":null}', b"{}", b"null", b'{"a":2,"more":[1]}']
+MISFITS = [
+    b"garbage", b"", b" ", b"5", b"[]", b'[{"a":1},{"a":2}]', b'{"a":1', b'{"a":"no","b":"x"}', b'{"a":1.5}',
+    b'{"A":1}', b'{"b":"\xff"}', b"\xff\xfe",
+]  # fmt: skip
+
+
+def frame_of(spark: Any, values: Sequence[bytes | None]) -> Any:  # noqa: F811
+    rows = [(b"k", value, "t", 0, number, None, 0) for number, value in enumerate(values)]
+    return spark.createDataFrame(rows, COLUMNS)
+
+
+@pytest.mark.parametrize("ddl", ["a INT, b STRING", '{"type":"struct","fields":[{"name":"a","type":"integer",'
+                                 '"nullable":true,"metadata":{}},{"name":"b","type":"string","nullable":true,'
+                                 '"metadata":{}}]}'], ids=["DDL", "JSON"])  # fmt: skip
+def test_which_values_are_json_of_a_schema(spark: Any, ddl: str) -> None:  # noqa: F811
+    """Every value that loses something is a misfit; the tombstone has no value to lose."""
+    values = [*FITTING, *MISFITS, None]
+    rows = decoding.decoded(frame_of(spark, values), "json", ddl, "keep", "parquet").orderBy("offset").collect()
+    assert [row[decoding.FITS] for row in rows] == [True] * len(FITTING) + [False] * len(MISFITS) + [None]
+    assert [row.raw_value for row in rows] == [None] * len(FITTING) + MISFITS + [None]
+    assert [(row.a, row.b) for row in rows[:3]] == [(1, "x"), (None, "y"), (None, None)]
+    assert rows[len(FITTING) + 7].b == "x", "what fits is not lost"
+
+
+def test_text_is_utf8(spark: Any) -> None:  # noqa: F811
+    values = [b"gr\xc3\xbc\xc3\x9fe", b"", b"\xff", None]
+    rows = decoding.decoded(frame_of(spark, values), "string", None, "keep", "csv").orderBy("offset").collect()
+    assert [(row.value, row.raw_value) for row in rows] == [("grüße", None), ("", None), (None, "/w=="), (None, None)]
+
+
+def test_values_that_do_not_fit_stop_the_run_or_are_kept(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
+) -> None:
+    topic = make_topic(partitions=2)
+    write(kafka_zk_cluster, topic, [b'{"a": 1}', b"oops", b'{"a": 2}', b'{"a": "x"}'])
+    wanted = Extraction(
+        zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(tmp_path / "lake"),
+        decode="json", schema="a INT",
+    )  # fmt: skip
+    with pytest.raises(Undecodable, match=f"2 of 4 values are not JSON .* at offset 0 of {topic}-1.*--on-undecodable"):
+        extract(spark, wanted)
+    with pytest.raises(Undecodable, match="none of the 4 values is JSON of the schema"):
+        extract(spark, replace(wanted, schema="another STRING", on_undecodable="keep"))
+    assert plan(wanted).lag_before == 4, "the offsets have not moved"
+    assert not list(tmp_path.glob("lake/range=*"))
+    report = extract(spark, replace(wanted, on_undecodable="keep"))
+    assert (report.records, report.undecodable, report.lag_after) == (4, 2, 0)
+    rows = spark.read.parquet(wanted.target).collect()
+    assert sorted((row.a, row.raw_value) for row in rows if row.a) == [(1, None), (2, None)]
+    assert sorted(row.raw_value for row in rows if row.raw_value) == [b"oops", b'{"a": "x"}']
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
         (("--decode", "json", "--schema", "a STRNG"), "STRNG"),
+        (("--decode", "json", "--schema", "ARRAY<INT>"), "columns are needed, as in 'a INT, b STRING', not array<int>"),
         (("--decode", "json", "--schema", "Topic STRING"), "the field Topic has the name of a column of the source"),
-        (("--partition-by", "nope"), "there is no column nope"),
         (("--decode", "json", "--schema", "a ARRAY<INT>", "--format", "csv"), "a is array<int>, which CSV cannot hold"),
-        (("--to", "FILE"), "is a file, not a folder"),
     ],
 )
 def test_what_only_spark_can_judge_is_one_sentence_too(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path, more: tuple[str, ...], sentence: str
 ) -> None:
-    """Exit code 2, nothing of Spark's own log, and nothing begun: no folder."""
-    file = tmp_path / "file"
-    file.touch()
-    arguments = [str(file) if each == "FILE" else each for each in more]
-    done = run_extract(kafka_zk_cluster, make_topic(), tmp_path / "lake", *arguments)
+    """Exit code 2, nothing of Spark's own log, and nothing begun: no folder. What is new makes Spark start."""
+    topic = make_topic()
+    write(kafka_zk_cluster, topic, [b"{}"])
+    done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", *more)
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr and "WARN" not in done.stderr
@@ -157,4 +213,5 @@ def test_what_is_not_there_is_told_before_spark_starts(
     done = kafka_zk("extract", "--zookeeper", address, "--group", "g", "--topic", "nowhere", "--to", tmp_path / "lake",
                     timeout_s=200)  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: {sentence}") and done.stderr.count("\n") == 1
+    told = [line for line in done.stderr.splitlines() if not line.startswith("waiting up to 10 s: no answer from the ")]
+    assert len(told) == 1 and told[0].startswith(f"Error: {sentence}")

@@ -94,9 +94,19 @@ def test_deleted_records_are_loss(spark: Any, kafka_zk_cluster: EmbeddedCluster,
     assert lenient.count() == 80
 
 
-def test_a_wrong_option_is_one_sentence(spark: Any, kafka_zk_cluster: EmbeddedCluster) -> None:  # noqa: F811
-    with pytest.raises(Exception, match="there is no topic nowhere"):
-        read(spark, kafka_zk_cluster, subscribe="nowhere").count()
+def test_the_reason_of_an_error_stands_in_its_first_line(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, topic: str  # noqa: F811
+) -> None:
+    def first_line(work: Any) -> str:
+        with pytest.raises(Exception) as raised:
+            work()
+        return str(raised.value).splitlines()[0]
+
+    assert "there is no topic nowhere" in first_line(read(spark, kafka_zk_cluster, subscribe="nowhere").count)
+    typo = read(spark, kafka_zk_cluster, subscribe=topic, startingOffset="earliest")
+    assert "did you mean startingOffsets?" in first_line(typo.count)
+    frame = read(spark, kafka_zk_cluster, subscribe=topic)
+    assert "the data source kafka_zk reads only" in first_line(lambda: frame.write.format("kafka_zk").save())
 
 
 class Stream:

@@ -1,15 +1,32 @@
 """``kafka-zk extract`` as far as it goes without Spark."""
 
+import json
 from typing import Any
 
 import pytest
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from kafka_zk.cli.main import run
 from kafka_zk.spark_jobs.errors import SourceError
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, ForeignCommit, GroupBusy
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 
-ARGUMENTS = ["extract", "--zookeeper", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "/x"]
+ARGUMENTS = ["extract", "--zookeeper", "127.0.0.1:1", "--group", "g", "--topic", "t", "--to", "lake"]
+
+
+JSON_SCHEMA = json.dumps(StructType([StructField("l", ArrayType(IntegerType()))]).jsonValue())
+AVRO_SCHEMA = '{"type":"record","name":"R","fields":[{"name":"offset","type":"long"}]}'
+
+
+@pytest.fixture
+def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither Spark nor a connection to anything else is needed."""
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("nothing is to be started or asked")
+
+    monkeypatch.setattr("kafka_zk.spark_jobs.session.spark_session", forbidden)
+    monkeypatch.setattr("kafka_zk.registry.kazoo_blocking.KazooBlockingClient.start", forbidden)
 
 
 def test_without_spark_it_says_what_to_install(
@@ -36,10 +53,21 @@ def test_without_spark_it_says_what_to_install(
         (["--to", ""], "the target folder has no name"),
         (["--until", "yesterday"], "'yesterday' is neither milliseconds nor a time"),
         (["--max-records", "0"], "--max-records"),
+        (["--master", "loca[2]"], "--master: Spark knows no 'loca[2]', only local"),
+        (["--conf", "spark.master=mesos://h:5050"], "Spark knows no 'mesos://h:5050'"),
+        (["--master", "spark://127.0.0.1:1"], "no Spark master is there (127.0.0.1:1: Connection refused)"),
+        (["--to", f"file://{__file__}"], "is a file, not a folder"),
+        (["--on-undecodable", "keep"], "--on-undecodable is for --decode"),
+        (["--on-undecodable", "drop"], "'drop' is not one of 'fail', 'null', 'keep'"),
+        (["--to", "s3a://bucket/lake"], "s3a:// is an object store"),
+        (["--partition-by", "nope"], "--partition-by: there is no column nope, only key, value, topic"),
+        (["--decode", "json", "--schema", '{"type": "struct"}'], "neither DDL nor the JSON of a Spark StructType"),
+        (["--decode", "json", "--schema", JSON_SCHEMA, "--format", "csv"], "l is array<int>, which CSV cannot hold"),
+        (["--decode", "avro", "--schema", AVRO_SCHEMA], "the field offset has the name of a column of the source"),
     ],
 )
 def test_a_wrong_use_is_one_sentence_and_exit_code_2(
-    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], no_spark: None
 ) -> None:
     assert run([*ARGUMENTS, *arguments]) == 2
     errors = capsys.readouterr().err
@@ -48,13 +76,9 @@ def test_a_wrong_use_is_one_sentence_and_exit_code_2(
 
 @pytest.fixture
 def extraction_does(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """``extraction_does(work)``: Spark starts at once and the run is ``work``."""
+    """``extraction_does(work)``: the run is ``work``, without Spark."""
 
     def replace(work: Any) -> None:
-        monkeypatch.setattr("kafka_zk.spark_jobs.session.spark_session", lambda *_: None)
-        monkeypatch.setattr("kafka_zk.spark_jobs.session.stop", lambda _: None)
-        monkeypatch.setattr("kafka_zk.spark_jobs.session.tell_no_tracebacks", lambda _: None)
-        monkeypatch.setattr("kafka_zk.spark_jobs.extraction.job.check", lambda _: None)
         monkeypatch.setattr(
             "kafka_zk.spark_jobs.extraction.job.extract", lambda _, extraction, **more: work(extraction)
         )

@@ -1,5 +1,7 @@
 """Options: Spark's names and rules, and one sentence for each mistake."""
 
+import re
+
 import pytest
 
 from kafka_zk.spark_jobs import offset_specs
@@ -55,6 +57,22 @@ def test_kafka_options_pass_through_and_group_ids_are_found() -> None:
     assert options.starting == Committed()
     assert options.group_id == "g"
     assert options.kafka["fetch.max.wait.ms"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("startingOffset", "there is no option startingOffset; did you mean startingOffsets?"),
+        ("SUBSCRIBEPATERN", "there is no option SUBSCRIBEPATERN; did you mean subscribePattern?"),
+        ("maxRecordPerRun", "did you mean maxRecordsPerRun?"),
+        ("bootstrap.servers", "did you mean kafka.bootstrap.servers?"),
+        ("colour", "there is no option colour$"),
+        ("minOffsetsPerTrigger", "minOffsetsPerTrigger is not supported"),
+    ],
+)
+def test_an_option_that_nobody_reads_is_refused_with_the_nearest_name(name: str, sentence: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(sentence).replace(re.escape("$"), "$")):
+        parse({**BASE, name: "1"})
 
 
 @pytest.mark.parametrize(

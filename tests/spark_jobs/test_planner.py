@@ -20,6 +20,9 @@ class Cluster:
         counts = {"a": 2, "b": 1}
         return {name: count for name, count in counts.items() if topics is None or name in set(topics)}
 
+    def topic_names(self) -> list[str]:
+        return ["a", "b", "flights"]
+
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: self._offset(spec) for tp, spec in wanted.items()}
 

@@ -1,5 +1,7 @@
 """The demo's last step: left out with a sentence where Spark cannot run, and strict about what was extracted."""
 
+import re
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ class Lake(DemoLake):
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts = counts
 
-    def extract(self) -> dict[str, Any]:
+    def extract(self, progress: Any = None) -> dict[str, Any]:
         return {"records": 3, "seconds": 1.0, "lag_before": 3, "lag_after": 0, "published": ["file:/lake/range=x"]}
 
     def count_by(self, column: str, folders: Any) -> dict[str, int]:  # type: ignore[override]
@@ -52,7 +54,8 @@ def test_without_spark_the_step_is_left_out_in_one_sentence(
     demo: Demo, new: Tally, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "obstacle", lambda: "Spark needs numba: pip install 'kafka-zk[spark]'")
-    demo._show_extraction(new)
+    with ExitStack() as cleanup:
+        demo._show_extraction(demo._start_spark(cleanup), new)
     assert demo._show.facts == ["left out: Spark needs numba: pip install 'kafka-zk[spark]'"]
     assert demo._report["extractions"] == []
 
@@ -65,3 +68,10 @@ def test_what_was_extracted_is_what_was_new(demo: Demo, new: Tally) -> None:
 def test_a_flight_too_few_or_too_many_fails_the_demo(demo: Demo, new: Tally, counts: dict[str, int]) -> None:
     with pytest.raises(DemoFailed, match="were new but"):
         demo._extract(Lake(counts), new)
+
+
+def test_each_step_says_how_long_it_took(demo: Demo) -> None:
+    with demo._step(4, "Where it is stored"):
+        demo._show.fact("there")
+    assert demo._show.facts[0] == "there" and re.fullmatch(r"\(\d+\.\d s\)", demo._show.facts[1])
+    assert list(demo._report["step_seconds"]) == [4]

@@ -45,8 +45,8 @@ def encoded(record: dict[str, Any]) -> bytes:
 
 
 def test_an_avro_schema_as_sparks_type() -> None:
-    assert decoding.avro_to_ddl(SCHEMA) == (
-        "struct<`carrier`:string,`delay`:double,`stops`:array<string>,`at`:timestamp,`codes`:map<string,int>>"
+    assert decoding.avro_type(SCHEMA).simpleString() == (
+        "struct<carrier:string,delay:double,stops:array<string>,at:timestamp,codes:map<string,int>>"
     )
 
 
@@ -59,8 +59,8 @@ def test_logical_types_are_sparks_where_it_has_them() -> None:
     }
     fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
     written: Any = {"type": "record", "name": "L", "fields": fields}
-    parsed, ddl = decoding.parse_avro_schema(json.dumps(written))
-    assert ddl == "struct<`price`:decimal(9,2),`id`:string,`daily`:int,`local`:timestamp_ntz>"
+    parsed, fields = decoding.parse_avro_schema(json.dumps(written))
+    assert fields.simpleString() == "struct<price:decimal(9,2),id:string,daily:int,local:timestamp_ntz>"
     record = {"price": Decimal("12.50"), "id": UUID(int=7), "daily": time(0, 0, 1), "local": datetime(2026, 1, 1)}
     out = io.BytesIO()
     fastavro.schemaless_writer(out, written, record)
@@ -73,13 +73,13 @@ def test_logical_types_are_sparks_where_it_has_them() -> None:
 )
 def test_what_is_no_avro_record_is_refused_before_spark_starts(text: str) -> None:
     with pytest.raises(WronglyAsked, match="--schema"):
-        decoding.check("avro", text, "parquet")
+        decoding.known_columns("avro", text)
 
 
 @pytest.mark.parametrize("schema", [["string", "int"], {"type": "odd"}])
 def test_what_has_no_spark_type_is_refused(schema: Any) -> None:
     with pytest.raises(WronglyAsked, match="Avro"):
-        decoding.avro_to_ddl(schema)
+        decoding.avro_type(schema)
 
 
 @pytest.mark.parametrize("record", [{"a": 7, "b": "x"}, {"a": 0, "b": ""}, {"a": -1, "b": "größe"}])
@@ -142,3 +142,27 @@ def test_columns_that_cannot_be_written_are_told_by_name(
 )  # fmt: skip
 def test_columns_that_can(columns: list[StructField], format_name: str, partition_by: tuple[str, ...]) -> None:
     decoding.check_columns(StructType(columns), format_name, partition_by)
+
+
+@pytest.mark.parametrize(
+    ("decode", "schema", "on_undecodable", "names"), [
+        (None, None, "fail", ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]),
+        ("string", None, "keep", ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType",
+                                  "raw_value"]),
+        ("avro", json.dumps(PLAIN), "fail", ["key", "topic", "partition", "offset", "timestamp", "a", "b"]),
+        ("json", StructType([_TEXT]).json(), "keep",
+         ["key", "topic", "partition", "offset", "timestamp", "a", "raw_value"]),
+    ],
+)  # fmt: skip
+def test_columns_are_known_without_spark(
+    decode: str | None, schema: str | None, on_undecodable: str, names: list[str]
+) -> None:
+    assert decoding.known_columns(decode, schema, on_undecodable).fieldNames() == names
+    assert decoding.known_columns("json", "a INT", on_undecodable) is None, "DDL is for Spark's own parser"
+
+
+def test_a_field_may_be_called_as_the_raw_values_only_if_they_are_not_kept() -> None:
+    schema = StructType([StructField("Raw_Value", StringType())]).json()
+    assert decoding.known_columns("json", schema, "null") is not None
+    with pytest.raises(WronglyAsked, match="the field Raw_Value has the name of the column of --on-undecodable keep"):
+        decoding.known_columns("json", schema, "keep")

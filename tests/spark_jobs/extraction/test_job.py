@@ -12,9 +12,15 @@ from kafka_zk.spark_jobs.extraction.planning import Extraction
 
 
 class Nothing:
-    """Stands for Spark, its lake, and the connections."""
+    """Stands for Spark, its lake, the connections, and ZooKeeper."""
+
+    @property
+    def zookeeper(self) -> "Nothing":
+        return self
 
     def check(self) -> None: ...
+
+    def process(self, duration_ms: float) -> None: ...
 
 
 @pytest.mark.parametrize("error", [ConnectionLoss, ConnectionTimeout, SessionLost])
@@ -27,9 +33,9 @@ def test_a_run_that_loses_zookeeper_says_so_and_that_the_next_goes_on(
         def run(self) -> None:
             raise error("words")
 
-    monkeypatch.setattr(job, "SparkLake", lambda *_: Nothing())
-    monkeypatch.setattr(job, "KazooBlockingClient", lambda *_: nullcontext())
-    monkeypatch.setattr(job, "Driver", lambda *_: nullcontext())
+    monkeypatch.setattr("kafka_zk.spark_jobs.extraction.lake.SparkLake", lambda *_: Nothing())
+    monkeypatch.setattr(job, "Connections", lambda *_: nullcontext(Nothing()))
+    monkeypatch.setattr(job, "_idle_report", lambda *_: None)
     monkeypatch.setattr(job, "ExtractionRun", Run)
     extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake")
     with pytest.raises(ZooKeeperLost, match=r"^the connection to ZooKeeper broke: words; run it again, it goes on"):

@@ -1,6 +1,7 @@
 """Which ranges a run extracts, and the lag that it reports."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from kafka_zk.spark_jobs.errors import DataLoss
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Planning
-from kafka_zk.spark_jobs.extraction.steps import Leftover
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.storage.types import TopicPartition
 
@@ -47,7 +48,7 @@ def test_an_offset_that_the_log_does_not_have_is_loss(offset: int) -> None:
 
 def test_lag_before_and_after() -> None:
     plan = planning({T0: 40, T1: -1}, max_records=50)
-    report = plan.report([OffsetRange(*T0, 40, 60)], 20, 2.0, ("f",), Leftover.NOTHING)
+    report = replace(plan.report([OffsetRange(*T0, 40, 60)], Staged(20)), seconds=5.0, spark_start_seconds=3.0)
     assert report.partitions == (PartitionReport("t", 0, 40, 60, 60, 40), PartitionReport("t", 1, 10, 10, 90, 90))
     assert report.records_per_second == 10
     assert (report.lag_before, report.lag_after) == (150, 130)

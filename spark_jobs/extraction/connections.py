@@ -1,0 +1,46 @@
+"""Whom an extraction talks to beside Spark: ZooKeeper, over one session for the whole run, and the brokers."""
+
+from typing import Any
+
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.spark_jobs import planner
+from kafka_zk.spark_jobs.cluster_client import ClusterClient
+from kafka_zk.spark_jobs.driver import registered_brokers
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.waiting import Note, Wait
+from kafka_zk.storage.types import TopicPartition
+
+
+class Connections:
+    """A context manager. ``note`` is told what a long wait is for. Raises: RegistryError, OptionError, FetchFailed."""
+
+    brokers: ClusterClient
+
+    def __init__(self, extraction: Extraction, note: Note) -> None:
+        self._extraction = extraction
+        self._note = note
+        self.zookeeper = KazooBlockingClient(extraction.zookeeper, extraction.session_timeout_ms)
+
+    def __enter__(self) -> "Connections":
+        asked = self._extraction
+        with Wait(self._note, asked.session_timeout_ms, f"no answer from the ZooKeeper {asked.zookeeper}"):
+            self.zookeeper.start()
+        try:
+            servers = registered_brokers(self.zookeeper, asked.zookeeper)
+            self.brokers = ClusterClient(planner.client_settings(asked.kafka, servers), self._note)
+        except BaseException:
+            self.zookeeper.close()
+            raise
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.brokers.close()
+        self.zookeeper.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.brokers.settings.bootstrap_servers
+
+    def partitions(self) -> list[TopicPartition]:
+        """All partitions of the topics. Raises: OptionError for a topic that is not there."""
+        return planner.topic_partitions(self._extraction.topics, self.brokers)

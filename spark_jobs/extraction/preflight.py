@@ -1,0 +1,80 @@
+"""What can be known to be wrong with Spark's master and the target folder before Spark starts, which takes seconds.
+
+What is not sure is left to Spark. Tests: tests/spark_jobs/extraction/test_preflight.py.
+"""
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+
+_LOCAL = re.compile(r"local(\[(\*|[1-9][0-9]*)(, *[1-9][0-9]*)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]")
+_HADOOP_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_CONFIGURED = (*_HADOOP_FOLDERS, "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT")
+"""With one of these in the environment a path without a scheme may be of any file system, or Spark runs already."""
+_DEFAULT_FILE_SYSTEM = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
+_OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "oss", "cos", "cosn", "obs", "swift", "wasb", "wasbs"})
+_CONNECT_TIMEOUT_S = 1.0
+
+
+def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Raises: WronglyAsked for a master that no Spark accepts, or that is not there."""
+    if master == "yarn":
+        if not any(environ.get(name) for name in _HADOOP_FOLDERS):
+            raise WronglyAsked(f"--master yarn: neither {' nor '.join(_HADOOP_FOLDERS)} is set")
+    elif master.startswith("spark://"):
+        _check_standalone(master)
+    elif not master.startswith("k8s://") and not _LOCAL.fullmatch(master):
+        raise WronglyAsked(
+            f"--master: Spark knows no {master!r}, only local, local[N], local[*], spark://HOST:PORT, yarn and "
+            "k8s://URL"
+        )
+
+
+def _check_standalone(master: str) -> None:
+    """A master refuses connections where there is none; Spark would try again for a minute."""
+    refusals = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit() or int(port) > 65535:
+            raise WronglyAsked(f"--master: {master!r} is not spark://HOST:PORT[,HOST:PORT...]")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
+            return
+        except TimeoutError:
+            return
+        except OSError as error:
+            refusals.append(f"{address}: {error.strerror or error}")
+    raise WronglyAsked(f"--master: no Spark master is there ({'; '.join(refusals)})")
+
+
+def check_target(target: str, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
+    """Raises: WronglyAsked for a local folder that cannot be written, and for stores that do not rename atomically."""
+    scheme = urlsplit(target).scheme.lower()
+    if scheme in _OBJECT_STORES:
+        raise WronglyAsked(
+            f"--to: {scheme}:// is an object store, which does not rename a folder at once, so a range could be seen "
+            "half; extract to HDFS or a disk and copy the finished folders"
+        )
+    if scheme == "file":
+        _check_folder(target, Path(unquote(urlsplit(target).path)))
+    elif not scheme and not _is_configured(config, environ):
+        _check_folder(target, Path(target))
+
+
+def _is_configured(config: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    return any(environ.get(name) for name in _CONFIGURED) or any(name in config for name in _DEFAULT_FILE_SYSTEM)
+
+
+def _check_folder(target: str, path: Path) -> None:
+    there = path.absolute()
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        raise WronglyAsked(f"{target} is a file, not a folder" if there == path.absolute() else f"{there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise WronglyAsked(f"--to: {there} is not writable")

@@ -1,0 +1,59 @@
+"""How far an extraction is, for a person: a bar on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from kafka_zk.spark_jobs.extraction.progress import Progress
+from kafka_zk.spark_jobs.waiting import Note
+
+LINE_EVERY_S = 10.0
+
+
+@contextmanager
+def progress_display(note: Note) -> Iterator[Progress]:
+    """What to tell the progress to, on stderr, within the block."""
+    if not sys.stderr.isatty():
+        yield Lines(note)
+        return
+    with ExitStack() as cleanup:
+        yield _Bar(cleanup)
+
+
+class Lines:
+    """A line every ten seconds. ``clock_s`` is monotonic."""
+
+    def __init__(self, note: Note, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._note = note
+        self._clock_s = clock_s
+        self._told_s = clock_s()
+
+    def __call__(self, done: int, total: int) -> None:
+        now_s = self._clock_s()
+        if now_s - self._told_s >= LINE_EVERY_S:
+            self._told_s = now_s
+            self._note(f"{done:,} of {total:,} records read")
+
+
+class _Bar:
+    """Begun with the first news, so that nothing is drawn while Spark starts and plans."""
+
+    def __init__(self, cleanup: ExitStack) -> None:
+        self._cleanup = cleanup
+        self._update: Progress | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._update is None:
+            self._update = self._begin(total)
+        self._update(done, total)
+
+    def _begin(self, total: int) -> Progress:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bars
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        bars = self._cleanup.enter_context(Bars(*columns, console=Console(stderr=True)))
+        task = bars.add_task("records read", total=total)
+        return lambda done, _: bars.update(task, completed=done)

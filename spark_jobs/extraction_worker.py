@@ -1,0 +1,55 @@
+"""Extractions one after the other in one Spark session, for a program that asks for them: the demo.
+
+    python -m kafka_zk.spark_jobs.extraction_worker '{"spark.ui.enabled": "false"}'
+
+The argument is Spark's configuration. Spark starts at once. A line of stdin is an extraction, the fields of
+``Extraction`` as JSON; the end of stdin ends the process. A line of stdout is an event: "started" with its seconds,
+"progress" with the records done and their total, "extracted" with the report. A failure ends it with one sentence on
+stderr.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+
+import click
+
+from kafka_zk.cli.errors import sentence
+from kafka_zk.cli.output import note, print_json
+from kafka_zk.spark_jobs.command_session import command_session
+from kafka_zk.spark_jobs.extraction.job import extract
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+
+
+def work(config: Mapping[str, str]) -> None:
+    started_s = time.monotonic()
+    with command_session("kafka-zk extractions", None, config) as spark:
+        print_json({"event": "started", "seconds": round(time.monotonic() - started_s, 3)})
+        for line in sys.stdin:
+            report = extract(spark, Extraction(**json.loads(line)), progress=_tell)
+            print_json({"event": "extracted", **report.as_document()})
+
+
+def _tell(done: int, total: int) -> None:
+    print_json({"event": "progress", "done": done, "total": total})
+
+
+def main(config: str) -> int:
+    """Returns the exit code."""
+    try:
+        work(json.loads(config))
+    except click.ClickException as error:
+        note(f"Error: {error.format_message()}")
+        return error.exit_code
+    except Exception as error:
+        told = sentence(error)
+        if told is None:
+            raise
+        note(f"Error: {told}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,68 @@
+"""What the data source says when it is used wrongly, as far as it can be seen without Spark."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql.readwriter import DataFrameWriter
+from pyspark.util import handle_worker_exception
+
+from kafka_zk.spark_jobs.datasource import KafkaZkDataSource
+from kafka_zk.spark_jobs.errors import DataLoss, OptionError, SourceError
+from kafka_zk.spark_jobs.extraction.spark_failure import reason
+from kafka_zk.spark_jobs.range_partition import RangePartition, read_range
+from kafka_zk.spark_jobs.read_only import refuse_writes
+
+
+@pytest.fixture(autouse=True)
+def hide_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a worker's environment says is as it was after each test."""
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+
+
+def shown(work: Callable[[], object]) -> str:
+    """What a Python worker of Spark reports."""
+    reported = io.BytesIO()
+    try:
+        work()
+    except SourceError as error:
+        handle_worker_exception(error, reported)
+    return reported.getvalue()[8:].decode()
+
+
+@pytest.mark.parametrize("ask", ["reader", "streamReader"])
+def test_an_error_is_its_reason(ask: str) -> None:
+    source = KafkaZkDataSource({"subscribe": "t", "kafka.bootstrap.servers": "h:1", "startingOffset": "earliest"})
+    assert shown(lambda: getattr(source, ask)(None)) == (
+        "kafka_zk.spark_jobs.errors.OptionError: there is no option startingOffset; did you mean startingOffsets?\n"
+    )
+
+
+def test_that_of_a_task_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(*_: object) -> Any:
+        yield "batch"
+        raise DataLoss("offsets 0 to 19 of t-0 are gone")
+
+    monkeypatch.setattr("kafka_zk.spark_jobs.range_partition._range_fetcher", lambda: fetch)
+    batches = read_range(RangePartition(None, None))  # type: ignore[arg-type]
+    assert next(batches) == "batch"
+    told = shown(lambda: next(batches))
+    assert told == "kafka_zk.spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone\n"
+    assert reason(Exception(f"[X] Failed to do it: {told} SQLSTATE: 38000")) == "offsets 0 to 19 of t-0 are gone"
+
+
+@pytest.mark.parametrize("ask", ["writer", "streamWriter"])
+def test_it_reads_only_and_says_what_writes(ask: str) -> None:
+    source = KafkaZkDataSource({})
+    with pytest.raises(OptionError, match=r'reads only; to write .* use .*\.write\.format\("kafka"\)'):
+        getattr(source, ask)(None, False)
+
+
+def test_a_write_in_sparks_default_mode_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DataFrameWriter, "format", lambda writer, source: source)
+    refuse_writes()
+    refuse_writes()
+    with pytest.raises(OptionError, match="reads only"):
+        DataFrameWriter.format(None, "Kafka_ZK")  # type: ignore[arg-type]
+    assert DataFrameWriter.format(None, "parquet") == "parquet"  # type: ignore[arg-type, comparison-overlap]
