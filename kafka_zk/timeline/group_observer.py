@@ -14,7 +14,7 @@ from kafka_zk.rebalance.events import GroupEvent
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
 from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, SessionLost
-from kafka_zk.registry.events import wall_clock_ms
+from kafka_zk.registry.events import Reread, wall_clock_ms
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.pipeline import found
@@ -22,10 +22,17 @@ from kafka_zk.registry.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import AssignmentSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
+from kafka_zk.timeline.events import (
+    FIRST_LOOK,
+    OBSERVER,
+    AssignmentSeen,
+    MemberGone,
+    MemberSeen,
+    OwnersGone,
+    OwnersSeen,
+)
 
 _log = Logger()
-OBSERVER = "observer"
 
 
 class GroupObserver:
@@ -36,12 +43,14 @@ class GroupObserver:
         self._group = group
         self._observe = observe
         self._offsets = OffsetRegistry(client, group)
-        self._members: dict[str, int] = {}  # consumer id -> czxid
+        self._members: dict[str, int] | None = None  # consumer id -> czxid; None: not read yet
+        self._members_zxid = 0  # of the latest change of the list of members
         self._owners: dict[TopicPartition, tuple[str, int]] = {}  # partition -> (thread id, czxid)
-        self._topics: dict[str, Watcher] = {}
+        self._topics: dict[str, Watcher] | None = None  # None: not listed yet
+        self._first_look: set[str] = set()  # topics that were there at first, whose owners were not read yet
         self._closed = False
         self._watchers: list[Watcher] = [
-            ConsumerRegistry(client, group, observe=observe, actor=OBSERVER).watch(self._members_read),
+            ConsumerRegistry(client, group, observe=self._ids_observed, actor=OBSERVER).watch(self._members_read),
             GroupAssignmentRegistry(client, group, observe, OBSERVER).watch(self._assignment_read),
             ChildrenWatcher(
                 client, f"{znodes.group_path(group)}/owners", self._topics_read, observe=observe, actor=OBSERVER
@@ -51,19 +60,27 @@ class GroupObserver:
     def close(self) -> None:
         """Report nothing from now on."""
         self._closed = True
-        for watcher in (*self._watchers, *self._topics.values()):
+        for watcher in (*self._watchers, *(self._topics or {}).values()):
             watcher.close()
 
+    def _ids_observed(self, event: GroupEvent) -> None:
+        if isinstance(event, Reread):
+            self._members_zxid = event.zxid
+        self._observe(event)
+
     def _members_read(self, members: Members) -> None:
-        for consumer_id in sorted(self._members):
-            if consumer_id not in members or members[consumer_id].czxid != self._members[consumer_id]:
-                del self._members[consumer_id]
-                self._observe(MemberGone(wall_clock_ms(), OBSERVER, "ids changed", 0, consumer_id))
+        cause = FIRST_LOOK if self._members is None else "ids changed"
+        known = self._members = self._members or {}
+        zxid = self._members_zxid
+        for consumer_id in sorted(known):
+            if consumer_id not in members or members[consumer_id].czxid != known[consumer_id]:
+                del known[consumer_id]
+                self._observe(MemberGone(wall_clock_ms(), OBSERVER, cause, zxid, consumer_id))
         for consumer_id, (registration, czxid) in members.items():
-            if consumer_id not in self._members:
-                self._members[consumer_id] = czxid
+            if consumer_id not in known:
+                known[consumer_id] = czxid
                 can = ", ".join(registration.strategies)
-                self._observe(MemberSeen(wall_clock_ms(), OBSERVER, "ids changed", czxid, consumer_id, can))
+                self._observe(MemberSeen(wall_clock_ms(), OBSERVER, cause, czxid, consumer_id, can))
 
     def _assignment_read(self, assignment: GroupAssignment | None, version: int) -> None:
         if assignment is not None:
@@ -71,6 +88,9 @@ class GroupObserver:
             self._observe(AssignmentSeen(wall_clock_ms(), OBSERVER, "assignment changed", 0, *seen))
 
     def _topics_read(self, topics: list[str]) -> None:
+        if self._topics is None:
+            self._topics = {}
+            self._first_look.update(topics)
         for topic in topics:
             if topic not in self._topics:
                 self._topics[topic] = ChildrenWatcher(
@@ -101,6 +121,8 @@ class GroupObserver:
         for tp, answer in zip(partitions, answers, strict=True):
             if answer is not None:
                 now[tp] = (_owner(tp, answer[0]), answer[1].czxid)
+        cause = FIRST_LOOK if topic in self._first_look else "owners changed"
+        self._first_look.discard(topic)
         gone: dict[str, list[TopicPartition]] = {}
         for tp in sorted(tp for tp in self._owners if tp.topic == topic and self._owners[tp] != now.get(tp)):
             gone.setdefault(self._owners.pop(tp)[0], []).append(tp)
@@ -110,10 +132,10 @@ class GroupObserver:
                 self._owners[tp] = (owner, czxid)
                 came.setdefault(owner, {})[tp] = offsets[tp].offset if tp in offsets else -1
         for owner, lost in gone.items():
-            self._observe(OwnersGone(wall_clock_ms(), OBSERVER, "owners changed", 0, owner, tuple(lost)))
+            self._observe(OwnersGone(wall_clock_ms(), OBSERVER, cause, 0, owner, tuple(lost)))
         for owner, gained in came.items():
             czxid = max(now[tp][1] for tp in gained)
-            self._observe(OwnersSeen(wall_clock_ms(), OBSERVER, "owners changed", czxid, owner, gained))
+            self._observe(OwnersSeen(wall_clock_ms(), OBSERVER, cause, czxid, owner, gained))
 
 
 def _owner(tp: TopicPartition, data: bytes | None) -> str:
