@@ -1,12 +1,14 @@
 """A member of a lesson's group: a consumer in this process that reads all the time and keeps what it got."""
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_zk.client.errors import ClientClosed
 from kafka_zk.client.reactor_thread import ReactorThread
 from kafka_zk.client.waiting import run
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.lesson.clock import LessonClock
 from kafka_zk.lesson.gate import Gate, GatedClient
 from kafka_zk.rebalance.events import GroupEvent
 from kafka_zk.registry.client import RegistryClient
@@ -29,14 +31,24 @@ class LessonMember:
     """Methods are for the lesson's thread; ``got`` and ``events`` only grow."""
 
     def __init__(
-        self, thread: ReactorThread, gate: Gate, zookeeper: str, group: str, name: str, topic: str, strategy: str
+        self,
+        thread: ReactorThread,
+        gate: Gate,
+        clock: LessonClock,
+        zookeeper: str,
+        group: str,
+        name: str,
+        topic: str,
+        strategy: str,
     ) -> None:
         self.name = name
         self.got: list[Got] = []
         self.events: list[Traced] = []
+        """What it told of itself, in the lesson's time."""
         self.alive = True
         self._thread = thread
         self._gate = gate
+        self._clock = clock
         self._zookeeper = zookeeper
         self._client: KazooTwistedClient | None = None
         self._counted: GatedClient | None = None
@@ -86,7 +98,7 @@ class LessonMember:
         timeout_ms = self.consumer.config.zookeeper_session_timeout_ms
         self._client = KazooTwistedClient(self._thread.reactor, self._zookeeper, timeout_ms)
         await self._client.start()
-        self._counted = GatedClient(self._client, self.name, self._gate)
+        self._counted = GatedClient(self._client, self.name, self._gate, self._thread.reactor)
         return self._counted
 
     async def _read(self) -> None:
@@ -98,4 +110,5 @@ class LessonMember:
             return
 
     def _observe(self, event: GroupEvent) -> None:
-        self.events.append(Traced(event, self._counted.request_count if self._counted is not None else None))
+        in_lesson = replace(event, time_ms=self._clock.lesson_ms(event.time_ms))
+        self.events.append(Traced(in_lesson, self._counted.request_count if self._counted is not None else None))

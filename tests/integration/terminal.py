@@ -15,7 +15,7 @@ from typing import Self
 
 from tests.integration.processes import COMMAND, ENVIRON, TIMEOUT_S
 
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
 
 class Terminal:
@@ -54,8 +54,8 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """Without control sequences."""
-        return _CONTROL.sub("", self.raw)
+        """Without control sequences; what is written over a line stands on a line of its own."""
+        return _CONTROL.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
 
     def press(self, keys: str) -> None:
         os.write(self._end, keys.encode())
