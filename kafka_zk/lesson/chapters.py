@@ -124,10 +124,11 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     }
     for name in groups:
         teacher.show(_sentence(name, report[name]))
-    twice = " and ".join(str(report[name]["delivered_twice"] // KILLS) for name in groups)
+    twice = ", ".join(f"{name} {report[name]['delivered_twice'] // KILLS}" for name in groups)
+    teacher.show(f"records delivered again per kill: {twice}")
     teacher.say(
-        "Both lost nothing; the difference is who had to wait. Records that ben had read since his last commit were "
-        f"delivered again, to others ({twice} records a kill): that is what `at least once` means."
+        "Both lost nothing; the difference is who had to wait. What ben had read since his last commit was delivered "
+        "again, to others: that is what `at least once` means."
     )
     room.dismiss()
     return report
