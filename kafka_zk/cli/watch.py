@@ -9,6 +9,7 @@ import click
 
 from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.options import group_option, json_option, zookeeper_option
+from kafka_zk.cli.output import note
 
 if TYPE_CHECKING:
     from kafka_zk.cli.watch_show import Show
@@ -76,6 +77,9 @@ def command(
         show = _show(group, timeline, client, verbose=verbose, as_json=as_json)
         observer = GroupObserver(client, group, lambda event: timeline.add(Traced(event, None)))
         try:
+            client.process(0)
+            if observer.sees_nobody and not sys.stdout.isatty():
+                note(f"waiting for members of group {group}")
             while time.monotonic() < end_s and not (rebalances and len(timeline.summaries) >= rebalances):
                 client.process(POLL_MS)
                 read()

@@ -57,6 +57,11 @@ class GroupObserver:
             ),
         ]
 
+    @property
+    def sees_nobody(self) -> bool:
+        """Whether the members were read, and there is none."""
+        return self._members is not None and not self._members
+
     def close(self) -> None:
         """Report nothing from now on."""
         self._closed = True
@@ -70,7 +75,7 @@ class GroupObserver:
 
     def _members_read(self, members: Members) -> None:
         cause = FIRST_LOOK if self._members is None else "ids changed"
-        known = self._members = self._members or {}
+        known = self._members = self._members if self._members is not None else {}
         zxid = self._members_zxid
         for consumer_id in sorted(known):
             if consumer_id not in members or members[consumer_id].czxid != known[consumer_id]:

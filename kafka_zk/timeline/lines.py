@@ -59,10 +59,11 @@ class RebalanceLines:
             yield f"{_time_of_day(event.time_ms)}  {who}: {sentence}"
 
     def _first_look(self, now_ms: int | None) -> Iterator[str]:
-        """Who was there already, once."""
-        if self._found:
-            has = [f"{self._summaries.name(member)} has {listed(tps)}" for member, tps in sorted(self._found.items())]
-            self._found.clear()
+        """Who was there already, once; of those that write traces, these tell more."""
+        found = {member: tps for member, tps in self._found.items() if member not in self._timeline.rebalances.traced}
+        self._found.clear()
+        if found:
+            has = [f"{self._summaries.name(member)} has {listed(tps)}" for member, tps in sorted(found.items())]
             prefix = f"{_time_of_day(now_ms)}  " if now_ms is not None else ""
             yield f"{prefix}at the first look {enumerated(has)}"
 

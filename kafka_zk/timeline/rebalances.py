@@ -92,7 +92,8 @@ class Rebalances:
         self.deliveries = Deliveries()
         self._members: set[str] = set()
         self._former: set[str] = set()  # members that are or were here
-        self._traced: set[str] = set()
+        self.traced: set[str] = set()
+        """The members that tell of themselves."""
         self._busy: set[str] = set()
         self._told_stopped: set[TopicPartition] = set()  # by a rebalance that ended without a member for them
         self._requests: dict[str, int] = {}
@@ -124,7 +125,7 @@ class Rebalances:
     def add(self, event: GroupEvent, request_count: int | None = None) -> None:
         """Take in an event; ``request_count``: how many requests its member had sent to ZooKeeper until then."""
         if isinstance(event, RebalanceEvent):
-            self._traced.add(event.actor)
+            self.traced.add(event.actor)
             self._of_member(event)
         else:
             self._of_observer(event)
@@ -195,9 +196,9 @@ class Rebalances:
             case OwnersSeen() if event.cause == FIRST_LOOK:
                 for tp in event.offsets.keys() - self.deliveries.by.keys():
                     self.deliveries.start(event.time_ms, consumer_of(event.owner), tp)
-            case OwnersSeen() if consumer_of(event.owner) not in self._traced:
+            case OwnersSeen() if consumer_of(event.owner) not in self.traced:
                 self._start(event.time_ms, consumer_of(event.owner), event.offsets)
-            case OwnersGone() if consumer_of(event.owner) not in self._traced:
+            case OwnersGone() if consumer_of(event.owner) not in self.traced:
                 self._stop(event.time_ms, consumer_of(event.owner), event.partitions)
             case WatchFired() if self._round is not None and event.type is not EventType.NONE:
                 if event.actor != OBSERVER:
@@ -248,7 +249,7 @@ class Rebalances:
     def _finish(self, current: _Round) -> GroupRebalance:
         causes = [self._cause(each) for each in current.causes]
         current.members.infer(causes, self._members)
-        members = current.members.result(self._traced)
+        members = current.members.result(self.traced)
         silences = [together(each) for tp, each in current.silences.items() if tp in current.held]
         for tp, stop in self.deliveries.stopped.items():
             if tp in current.held and tp not in self._told_stopped:

@@ -18,8 +18,9 @@ READING_S = 1.5
 
 def transcript(text: str) -> str:
     """Of a chapter, without what depends on the machine: the bars, and whether a claim came before the release."""
+    unfolded = re.sub(r"(→.*)\r?\n     (?=\S)", r"\1 ", text)
     return normalized(
-        text,
+        unfolded,
         (r"^ *⚡ owners.*\n(   A partition is free.*\n(   [^→⚡\s].*\n)?)?", ""),
         (r"^\n? *\[Enter\] go on.*\n", ""),
         (r"^(   (lesson|news)-\d)  [a-z·]+$", r"\1  PICTURE"),

@@ -74,6 +74,7 @@ def story(
         watch = start("watch", "--group", group, *where, stdout=file)
         cleanup.callback(watch.wait)
         cleanup.callback(watch.kill)
+        assert watch.stderr and watch.stderr.readline() == f"waiting for members of group {group}\n"
         members = {}
         for number, name in enumerate(("anna", "ben", "cleo"), 1):
             members[name] = join(name)
