@@ -42,7 +42,7 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 )
 @click.option("--group", help="Join this group, which shares partitions and keeps offsets in ZooKeeper.")
 @zookeeper_option("The group's ZooKeeper.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
-@click.option("--name", help="With --group: what this member is called.  [default: from host, time and a random number]")
+@click.option("--name", help="With --group: what this member is called.  [default: from host and time]")
 @click.option("--whitelist", "white_list", help="With --group: topics whose whole name matches this Java regex.")
 @click.option("--blacklist", "black_list", help="With --group: all topics except these.")
 @click.option(

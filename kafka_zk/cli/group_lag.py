@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.client.errors import KafkaError
@@ -19,7 +20,7 @@ _TIMEOUT_MS = 2_000
 
 
 class LagMeter:
-    """``poll`` it as often as you like; ``lag`` is what the last measurement said, empty while brokers do not answer."""
+    """``poll`` it as often as you like; ``lag`` is what was measured last, empty while brokers do not answer."""
 
     def __init__(self, client: KazooBlockingClient, group: str) -> None:
         self.lag: dict[TopicPartition, int] = {}
@@ -62,6 +63,6 @@ class LagMeter:
 
 
 def _log_ends(servers: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    timeouts = {"default_api_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
+    timeouts: dict[str, Any] = {"default_api_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
     with BlockingAdmin(bootstrap_servers=servers, **timeouts) as admin:
         return {tp: found.offset for tp, found in admin.list_offsets(dict.fromkeys(partitions, LATEST)).items()}

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,22 +73,20 @@ def command(
         for traced in follower.read() if follower is not None else ():
             timeline.add(traced)
 
-    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client:
+    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client, ExitStack() as cleanup:
         end_s = time.monotonic() + timeout_ms / 1000 if timeout_ms is not None else float("inf")
         show = _show(group, timeline, client, verbose=verbose, as_json=as_json)
+        cleanup.callback(show.close)
+        cleanup.callback(read)
         observer = GroupObserver(client, group, lambda event: timeline.add(Traced(event, None)))
-        try:
-            client.process(0)
-            if observer.sees_nobody and not sys.stdout.isatty():
-                note(f"waiting for members of group {group}")
-            while time.monotonic() < end_s and not (rebalances and len(timeline.summaries) >= rebalances):
-                client.process(POLL_MS)
-                read()
-                show.tell(int(time.time() * 1000))
-        finally:
-            observer.close()
+        cleanup.callback(observer.close)
+        client.process(0)
+        if observer.sees_nobody and not sys.stdout.isatty():
+            note(f"waiting for members of group {group}")
+        while time.monotonic() < end_s and not (rebalances and len(timeline.summaries) >= rebalances):
+            client.process(POLL_MS)
             read()
-            show.close()
+            show.tell(int(time.time() * 1000))
 
 
 def _show(

@@ -213,7 +213,7 @@ class Demo:
             self._show.fact("anna, ben and cleo start")
             group.join("anna", "ben", "cleo")
             group.join("dora")
-            self._show.fact(f"ben is killed; ZooKeeper waits for him until his session ends, {SESSION_TIMEOUT_MS // 1000} s")
+            self._show.fact(f"ben is killed; his session, and so his claims, last up to {SESSION_TIMEOUT_MS // 1000} s")
             group.kill("ben")
         self._show.fact(f"`kafka-zk watch --group {GROUP}` shows any group like this, -v every step of it")
         self._report["rebalances"] = [

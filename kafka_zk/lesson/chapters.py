@@ -25,8 +25,8 @@ def idle_member(room: Classroom) -> dict[str, Any]:
     teacher.chapter(1, "Five consumers, four partitions")
     teacher.say(
         "Each consumer of a group creates an ephemeral znode under /consumers/<group>/ids and watches that list. "
-        "This is how it learns that others join and leave. A line with ⚡ is a watch that fires. It is held back while you "
-        "read; that time is not counted."
+        "This is how it learns that others join and leave. A line with ⚡ is a watch that fires. It is held back while "
+        "you read; that time is not counted."
     )
     topic = room.topic("lesson", 4)
     group = room.group("class", topic, 4, "cooperative")
@@ -119,19 +119,17 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     killed_at = TIMES_MS.index(0)
     inputs = average_input([kill for each in kills.values() for kill in each], writer.written)
     teacher.picture(lag_chart(lags, inputs, TIMES_MS, {killed_at: "ben is killed"}, BAR_WIDTH))
-    report = {"written": written} | {
-        name: _measured(group, lags[name], killed_at) for name, group in groups.items()
-    }
-    for name in groups:
-        teacher.show(_sentence(name, report[name]))
-    twice = ", ".join(f"{name} {report[name]['delivered_twice'] // KILLS}" for name in groups)
+    measured = {name: _measured(group, lags[name], killed_at) for name, group in groups.items()}
+    for name, each in measured.items():
+        teacher.show(_sentence(name, each))
+    twice = ", ".join(f"{name} {each['delivered_twice'] // KILLS}" for name, each in measured.items())
     teacher.show(f"records delivered again per kill: {twice}")
     teacher.say(
         "Both lost nothing; the difference is who had to wait. What ben had read since his last commit was delivered "
         "again, to others: that is what `at least once` means."
     )
     room.dismiss()
-    return report
+    return {"written": written, **measured}
 
 
 CHAPTERS: dict[int, Callable[[Classroom], dict[str, Any]]] = {1: idle_member, 2: two_groups, 3: eager_and_cooperative}

@@ -1,4 +1,4 @@
-"""A member that is killed several times while records come in, and the lag around the kills. Pure but for the writer."""
+"""A member that is killed several times while records come in, and the lag around the kills."""
 
 import threading
 import time

@@ -16,6 +16,13 @@ FIRST_LOOK = "there at the first look"
 
 
 @dataclass(frozen=True, slots=True)
+class FirstLook(RegistryEvent):
+    """The observer begins; these members are there, and no others, whatever old traces say."""
+
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MemberSeen(RegistryEvent):
     """A member stands under ``ids``; ``announces`` says what it can, empty for one that is not ours."""
 

@@ -26,6 +26,7 @@ from kafka_zk.timeline.events import (
     FIRST_LOOK,
     OBSERVER,
     AssignmentSeen,
+    FirstLook,
     MemberGone,
     MemberSeen,
     OwnersGone,
@@ -75,7 +76,10 @@ class GroupObserver:
 
     def _members_read(self, members: Members) -> None:
         cause = FIRST_LOOK if self._members is None else "ids changed"
-        known = self._members = self._members if self._members is not None else {}
+        if self._members is None:
+            self._members = {}
+            self._observe(FirstLook(wall_clock_ms(), OBSERVER, cause, 0, tuple(members)))
+        known = self._members
         zxid = self._members_zxid
         for consumer_id in sorted(known):
             if consumer_id not in members or members[consumer_id].czxid != known[consumer_id]:

@@ -12,6 +12,7 @@ silence of a few milliseconds is seen; else the letter of the member that delive
 import string
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.deliveries import Change
@@ -62,7 +63,7 @@ def began_ms(history: Mapping[TopicPartition, Sequence[Change]]) -> int | None:
 def _row(changes: list[Change], edges: Sequence[int], letter_of: Mapping[str, str]) -> str:
     times = [change.time_ms for change in changes]
     cells = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         first = bisect_right(times, start) - 1  # what held when the column begins
         within = changes[max(first, 0) : bisect_right(times, end - 1)]
         if not within:

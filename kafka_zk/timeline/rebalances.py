@@ -28,7 +28,7 @@ from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.causes import MemberChange, MemberChanges, other_causes
 from kafka_zk.timeline.deliveries import Deliveries, Silence, together
-from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER, MemberGone, MemberSeen, OwnersGone, OwnersSeen
+from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER, FirstLook, MemberGone, MemberSeen, OwnersGone, OwnersSeen
 
 QUIET_MS = 300
 STUCK_MS = 5_000
@@ -186,6 +186,9 @@ class Rebalances:
 
     def _of_observer(self, event: GroupEvent) -> None:
         match event:
+            case FirstLook():
+                for member in self._members.difference(event.members):
+                    self._forget(event.time_ms, member)
             case MemberSeen() if event.cause == FIRST_LOOK:
                 self._members.add(event.consumer_id)
                 self._former.add(event.consumer_id)
@@ -231,6 +234,14 @@ class Rebalances:
         self._members.discard(member)
         self._busy.discard(member)
         self.deliveries.stop(time_ms, member, self.deliveries.held_by(member), noticed=True)
+
+    def _forget(self, time_ms: int, member: str) -> None:
+        """Its trace is an old one, and it was gone before anybody looked."""
+        self._members.discard(member)
+        self._busy.discard(member)
+        held = self.deliveries.held_by(member)
+        self.deliveries.stop(time_ms, member, held, noticed=True)
+        self._told_stopped.update(held)
 
     def _stop(self, time_ms: int, member: str, partitions: Iterable[TopicPartition]) -> None:
         held = [tp for tp in partitions if self.deliveries.by.get(tp) == member]

@@ -6,7 +6,7 @@ KILLS = [Kill(killed_s, frozenset({1})) for killed_s in (10.0, 20.0, 30.0)]
 
 
 def test_it_is_the_median_of_the_partitions_that_stay() -> None:
-    """The dead member's partition does not count, nor does one kill at which the machine was busy with something else."""
+    """The dead member's partition does not count, nor does one kill at which the machine was busy otherwise."""
     written = [Written(partition, kill.killed_s + 0.010) for kill in KILLS for partition in (0, 0, 1)]
     late_s = (0.050, 0.050, 5.0)
     firsts = {

@@ -40,7 +40,9 @@ def test_one_change_that_reaches_four_members_is_one_line() -> None:
     teacher.watches_fire(fires("/consumers/g/ids", "dora", "ben", "anna", "cleo"))
     assert reader.lines[0] == "   ⚡ ids changed: anna, ben, cleo, dora"
     del reader.lines[:]
-    both = [fire for number in (2, 3) for fire in fires(f"/consumers/g/owners/t/{number}", "ben", kind=EventType.DELETED)]
+    both: list[Fire] = []
+    for number in (2, 3):
+        both += fires(f"/consumers/g/owners/t/{number}", "ben", kind=EventType.DELETED)
     teacher.watches_fire(both)
     assert reader.lines[0] == "   ⚡ owners/t/2,3 deleted: ben"
 
@@ -78,7 +80,7 @@ class Room:
         self.dismissed += 1
 
 
-def given(*outcomes: int | None | str) -> tuple[list[int], dict[str, Any], int]:
+def given(*outcomes: int | str | None) -> tuple[list[int], dict[str, Any], int]:
     """Which of three chapters are given if each ends like this: ``"done"``, or left by that step."""
     log: list[int] = []
     left = list(outcomes)

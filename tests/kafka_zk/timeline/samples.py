@@ -15,6 +15,7 @@ _VALUES: dict[str, Any] = {
     "str": "text",
     "TopicPartition": TopicPartition("a-b", 3),
     "tuple[TopicPartition, ...]": (TopicPartition("t", 0), TopicPartition("t", 1)),
+    "tuple[str, ...]": ("g_a", "g_b"),
     "Mapping[TopicPartition, int]": {TopicPartition("t", 0): 5, TopicPartition("t", 1): -1},
     "EventType": EventType.CHILD,
     "SessionState": SessionState.SUSPENDED,

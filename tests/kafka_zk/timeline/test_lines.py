@@ -88,7 +88,8 @@ def test_what_is_there_already_is_told_once() -> None:
 def test_a_rebalance_that_takes_long_says_what_it_waits_for() -> None:
     """Once, before it is over."""
     timeline = Timeline()
-    for event in (*FIRST, RebalanceStarted(5_000, ANNA, "", 0, "range", 0), DeliveryStopped(5_000, ANNA, "", 0, (T[0],))):
+    stopped = (RebalanceStarted(5_000, ANNA, "", 0, "range", 0), DeliveryStopped(5_000, ANNA, "", 0, (T[0],)))
+    for event in (*FIRST, *stopped):
         timeline.add(Traced(event, None))
     lines = RebalanceLines("g", timeline)
     assert len(list(lines.lines(5_500))) == 1

@@ -14,8 +14,9 @@ from kafka_zk.rebalance.events import (
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import WatchFired
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.causes import MemberChanges
 from kafka_zk.timeline.deliveries import Silence
-from kafka_zk.timeline.events import FIRST_LOOK, MemberGone, MemberSeen, OwnersGone, OwnersSeen
+from kafka_zk.timeline.events import FIRST_LOOK, FirstLook, MemberGone, MemberSeen, OwnersGone, OwnersSeen
 from kafka_zk.timeline.rebalances import QUIET_MS, STUCK_MS, GroupRebalance, Rebalances
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -185,6 +186,16 @@ def test_what_was_there_already_is_no_rebalance() -> None:
         MemberSeen(0, "observer", FIRST_LOOK, 0, A, ""), OwnersSeen(1, "observer", FIRST_LOOK, 0, "g_a-0", {T0: 5}),
     ) == []  # fmt: skip
     assert rebalances.members == (A,) and rebalances.deliveries.by == {T0: A}
+
+
+def test_an_old_trace_does_not_keep_a_member_alive() -> None:
+    """A trace whose member was killed before anybody looked."""
+    rebalances = Rebalances()
+    first_rebalance(rebalances)
+    assert fed(rebalances, FirstLook(60_000, "observer", FIRST_LOOK, 0, ())) == []
+    assert rebalances.members == () and rebalances.busy == () and rebalances.deliveries.by == {}
+    (found,) = fed(rebalances, MemberRegistered(70_000, B, "", 0, 2), started(70_001, B), delivers(70_002, B, T0))
+    assert found.members == MemberChanges(joined=(B,))
 
 
 def test_a_partition_that_stops_and_stays_did_not_move() -> None:

@@ -33,7 +33,8 @@ def test_events_are_sorted_and_a_rebalance_is_told_when_it_was_quiet() -> None:
     timeline = Timeline()
     events = [
         MemberSeen(1_000, "observer", "", 0, A, "range"), started(1_010, A),
-        DeliveryStarted(1_020, A, "", 0, {TopicPartition("t", 0): 5}), RebalanceFinished(1_021, A, "", 0, 1, (), (), ()),
+        DeliveryStarted(1_020, A, "", 0, {TopicPartition("t", 0): 5}),
+        RebalanceFinished(1_021, A, "", 0, 1, (), (), ()),
     ]  # fmt: skip
     for event in reversed(events):
         timeline.add(Traced(event, 12))
