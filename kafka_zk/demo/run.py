@@ -212,6 +212,7 @@ class Demo:
         with group.watched():
             self._show.fact("anna, ben and cleo start")
             group.join("anna", "ben", "cleo")
+            self._show.fact("dora starts")
             group.join("dora")
             self._show.fact(f"ben is killed; his session, and so his claims, last up to {SESSION_TIMEOUT_MS // 1000} s")
             group.kill("ben")

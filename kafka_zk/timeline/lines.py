@@ -46,8 +46,7 @@ class RebalanceLines:
                 yield from self._of_event(told.event)
         if now_ms is None or not self._timeline.rebalances.in_progress:
             yield from self._first_look(now_ms)
-        if now_ms is not None:
-            yield from self._long(now_ms)
+        yield from self._unfinished(now_ms)
 
     def _of_event(self, event: GroupEvent) -> Iterator[str]:
         if isinstance(event, MemberSeen) and event.cause == FIRST_LOOK:
@@ -68,20 +67,25 @@ class RebalanceLines:
             yield f"{prefix}at the first look {enumerated(has)}"
 
 
-    def _long(self, now_ms: int) -> Iterator[str]:
-        """What a rebalance waits for, once."""
+    def _unfinished(self, now_ms: int | None) -> Iterator[str]:
+        """What a rebalance waits for that takes long (told once), or that is not over at the end (None)."""
         rebalances = self._timeline.rebalances
         began_ms = rebalances.began_ms
-        if began_ms is None or began_ms == self._told_long or now_ms < began_ms + _LONG_MS:
+        if began_ms is None:
             return
-        self._told_long = began_ms
+        takes = "is not over"
+        if now_ms is not None:
+            if began_ms == self._told_long or now_ms < began_ms + _LONG_MS:
+                return
+            takes = f"takes more than {_LONG_MS // 1000} s"
+            self._told_long = began_ms
         stopped = rebalances.deliveries.stopped
         waits = [
             f"{self._summaries.names(rebalances.busy)} not done" if rebalances.busy else "",
             f"nobody reads {listed(stopped)}" if stopped else "",
         ]
         told = "; ".join(each for each in waits if each) or "members come and go"
-        yield f"{_time_of_day(began_ms)}  a rebalance takes more than {_LONG_MS // 1000} s: {told}"
+        yield f"{_time_of_day(began_ms)}  a rebalance {takes}: {told}"
 
 
 class StepLines:

@@ -23,7 +23,7 @@ def test_a_line_for_each_change_and_no_more(
         group.join("anna", "ben", "cleo")
         group.join("dora")
         group.kill("ben")
-    assert len(lines) <= 9 and all(len(line) <= 77 for line in lines), lines
+    assert len(lines) <= 8 and all(len(line) <= 77 for line in lines), lines
     told = re.sub(r"\n  ", " ", "\n".join(lines)).splitlines()
     assert re.match(r"dora joined: \S+→dora .*; 6 never stopped; silent at most \d+ ms; \d+ requests$", told[-2])
     assert re.match(r"the session of ben ended: ben→\S+ .*; 6 never stopped; .*\d+ requests$", told[-1])

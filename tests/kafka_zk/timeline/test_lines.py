@@ -86,7 +86,7 @@ def test_what_is_there_already_is_told_once() -> None:
 
 
 def test_a_rebalance_that_takes_long_says_what_it_waits_for() -> None:
-    """Once, before it is over."""
+    """Once, before it is over; and at the end, if it is not."""
     timeline = Timeline()
     stopped = (RebalanceStarted(5_000, ANNA, "", 0, "range", 0), DeliveryStopped(5_000, ANNA, "", 0, (T[0],)))
     for event in (*FIRST, *stopped):
@@ -95,6 +95,8 @@ def test_a_rebalance_that_takes_long_says_what_it_waits_for() -> None:
     assert len(list(lines.lines(5_500))) == 1
     (line,) = [*lines.lines(7_000), *lines.lines(7_500)]
     assert line.endswith("a rebalance takes more than 2 s: anna not done; nobody reads t-0")
+    (line,) = lines.lines()
+    assert line.endswith("a rebalance is not over: anna not done; nobody reads t-0")
 
 
 def test_every_step_with_seconds_and_details() -> None:

@@ -194,7 +194,7 @@ def test_an_old_trace_does_not_keep_a_member_alive() -> None:
     first_rebalance(rebalances)
     assert fed(rebalances, FirstLook(60_000, "observer", FIRST_LOOK, 0, ())) == []
     assert rebalances.members == () and rebalances.busy == () and rebalances.deliveries.by == {}
-    (found,) = fed(rebalances, MemberRegistered(70_000, B, "", 0, 2), started(70_001, B), delivers(70_002, B, T0))
+    (found,) = fed(rebalances, MemberRegistered(70_000, B, "", 0, 2), delivers(70_002, B, T0))
     assert found.members == MemberChanges(joined=(B,))
 
 
