@@ -150,7 +150,8 @@ def test_the_live_screen(
         assert terminal.read_to_the_end() == 130
     assert max(map(len, terminal.text.splitlines())) <= 80
     screen_and_end = terminal.text.rpartition(f" group {group} ")[2].replace(topic, "t")
-    machine = ((r"\d+ s ago: REBALANCE done.*", "N s ago: REBALANCE done …"), ("a{30,}", "AAA"), (r"^ +0.* s$", "     TIMES"))
+    age = (r"\d+ s ago: REBALANCE done.*", "N s ago: REBALANCE done …")
+    machine = (age, ("a{30,}", "AAA"), (r"^ +0.* s$", "     TIMES"))
     shown = normalized(screen_and_end, (r"─|\^C", ""), (" {9,}", "        "), *machine)
     compare("watch-terminal", shown)
     compare("watch-terminal", shown)
