@@ -41,5 +41,6 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool
             teacher.show("… and serve. In another terminal you can look at what this lesson does to the znodes:")
             teacher.show(f"kafka-zk znodes --zookeeper {room.zookeeper} /consumers")
             report = course.run(room, CHAPTERS, sorted(set(chapters) or CHAPTERS))
+            teacher.tell("The cluster stops; nothing is left behind.")
     if as_json:
         print_json(report)

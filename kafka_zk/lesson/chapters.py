@@ -10,6 +10,7 @@ from kafka_zk.lesson.errors import LessonFailed
 from kafka_zk.lesson.kills import TIMES_MS, Kill, Writer, average_input, usual_lag
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.timeline.narrator import listed
+from kafka_zk.timeline.rebalances import GroupRebalance
 
 RECORDS_PER_GROUP = 20
 LAG_PARTITIONS = 6
@@ -109,6 +110,8 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
         for number in range(1, KILLS + 1):
             for name, group in groups.items():
                 kills[name].append(_kill(room, group, number < KILLS))
+            silent = ", ".join(f"{name} {_kills(group)[-1].longest_silence_ms} ms" for name, group in groups.items())
+            teacher.show(f"kill {number} of {KILLS}, longest silence of a partition: {silent}")
     written = len(writer.written)
     _wait(room, lambda: all(len(group.firsts()) >= written for group in groups.values()), "both groups to catch up")
     lags = {name: usual_lag(kills[name], writer.written, group.firsts()) for name, group in groups.items()}
@@ -150,9 +153,14 @@ def _kill(room: Classroom, group: Group, again: bool) -> Kill:
     return kill
 
 
+def _kills(group: Group) -> list[GroupRebalance]:
+    """What came of each kill so far."""
+    return [summary for summary in group.timeline.summaries if summary.members.expired]
+
+
 def _measured(group: Group, lag: list[float], killed_at: int) -> dict[str, Any]:
     """What the kills did to a group; ``lag`` is that of the partitions that ben did not have."""
-    summaries = [summary for summary in group.timeline.summaries if summary.members.expired]
+    summaries = _kills(group)
     stayed = [each.silent_ms or 0 for summary in summaries for each in summary.stayed]
     silences = [each.silent_ms or 0 for summary in summaries for each in summary.silences]
     return {

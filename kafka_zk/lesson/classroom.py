@@ -137,9 +137,8 @@ class Classroom:
 
     def join(self, group: Group, name: str) -> LessonMember:
         """A new member; returns when the group has settled. Watches that fire meanwhile go through the gate."""
-        clock = self.teacher.clock
         member = LessonMember(
-            self._thread, self.gate, clock, self.zookeeper, group.name, name, group.topic, group.strategy
+            self._thread, self.gate, self.zookeeper, group.name, name, group.topic, group.strategy
         )
         group.members.append(member)
         member.join()

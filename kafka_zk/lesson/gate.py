@@ -49,7 +49,7 @@ class Gate:
     ) -> None:
         self._tell = tell
         self._call_on_reactor = call_on_reactor
-        self._clock = clock
+        self.clock = clock
         self._waiting: queue.SimpleQueue[Fire] = queue.SimpleQueue()
         self.closed = True
         """While it is closed, fires wait for ``open_until``; else they pass unseen."""
@@ -59,7 +59,7 @@ class Gate:
     def arrived(self, fire: Fire) -> None:
         """A watch fires."""
         if self.closed and fire.event.type is not EventType.NONE:
-            self._clock.hold()
+            self.clock.hold()
             self._waiting.put(fire)
         else:
             fire.deliver()
@@ -93,7 +93,7 @@ class Gate:
     def _pass_on(self, fires: list[Fire]) -> None:
         def deliver() -> None:
             for fire in fires:
-                self._clock.resume()
+                self.clock.resume()
                 fire.deliver()
 
         self._call_on_reactor(deliver)

@@ -8,7 +8,6 @@ from kafka_zk.client.errors import ClientClosed
 from kafka_zk.client.reactor_thread import ReactorThread
 from kafka_zk.client.waiting import run
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
-from kafka_zk.lesson.clock import LessonClock
 from kafka_zk.lesson.gate import Gate, GatedClient
 from kafka_zk.rebalance.events import GroupEvent
 from kafka_zk.registry.client import RegistryClient
@@ -31,15 +30,7 @@ class LessonMember:
     """Methods are for the lesson's thread; ``got`` and ``events`` only grow."""
 
     def __init__(
-        self,
-        thread: ReactorThread,
-        gate: Gate,
-        clock: LessonClock,
-        zookeeper: str,
-        group: str,
-        name: str,
-        topic: str,
-        strategy: str,
+        self, thread: ReactorThread, gate: Gate, zookeeper: str, group: str, name: str, topic: str, strategy: str
     ) -> None:
         self.name = name
         self.got: list[Got] = []
@@ -48,7 +39,6 @@ class LessonMember:
         self.alive = True
         self._thread = thread
         self._gate = gate
-        self._clock = clock
         self._zookeeper = zookeeper
         self._client: KazooTwistedClient | None = None
         self._counted: GatedClient | None = None
@@ -110,5 +100,5 @@ class LessonMember:
             return
 
     def _observe(self, event: GroupEvent) -> None:
-        in_lesson = replace(event, time_ms=self._clock.lesson_ms(event.time_ms))
+        in_lesson = replace(event, time_ms=self._gate.clock.lesson_ms(event.time_ms))
         self.events.append(Traced(in_lesson, self._counted.request_count if self._counted is not None else None))
