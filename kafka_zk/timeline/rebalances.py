@@ -2,8 +2,9 @@
 
 A rebalance of the group begins when a member comes or goes, when the first member begins one, or when a partition
 stops. It is over when all members that began are done, every partition that stopped is delivered again, and nothing
-more has happened for ``QUIET_MS``: members and the observer hear of one change one after the other. Partitions that
-stay without a member end it after ``STUCK_MS``. Of a member that writes no trace, the owner znodes tell what it
+more has happened for ``QUIET_MS``: members and the observer hear of one change one after the other. A change that no
+member has answered yet may still be answered for ``UNANSWERED_MS``; partitions that stay without a member end it after
+``STUCK_MS``. Of a member that writes no trace, the owner znodes tell what it
 delivers. Events come in the order of their times. Pure. Tests: tests/kafka_zk/timeline/test_rebalances.py.
 """
 
@@ -31,6 +32,7 @@ from kafka_zk.timeline.deliveries import Deliveries, Silence, together
 from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER, FirstLook, MemberGone, MemberSeen, OwnersGone, OwnersSeen
 
 QUIET_MS = 300
+UNANSWERED_MS = 1_500
 STUCK_MS = 5_000
 
 
@@ -80,6 +82,7 @@ class _Round:
     requests_after: dict[str, int] = field(default_factory=dict)
     members: MemberChange = field(default_factory=MemberChange)
     causes: dict[str | int, None] = field(default_factory=dict)  # an int is a generation
+    answered: bool = False  # since the last change of members or assignment, somebody began, stopped or started
     strategy: str = ""
     silences: dict[TopicPartition, list[Silence]] = field(default_factory=dict)
     notifications: dict[str, int] = field(default_factory=dict)
@@ -138,8 +141,9 @@ class Rebalances:
         """The rebalance that is over if nothing happens before ``now_ms``."""
         if self._round is None or self._busy:
             return None
-        quiet_ms = now_ms - self._round.last_ms
-        return self._finish(self._round) if quiet_ms >= (STUCK_MS if self._waits() else QUIET_MS) else None
+        unless_stuck_ms = QUIET_MS if self._round.answered else UNANSWERED_MS
+        needed_ms = STUCK_MS if self._waits() else unless_stuck_ms
+        return self._finish(self._round) if now_ms - self._round.last_ms >= needed_ms else None
 
     def end(self) -> GroupRebalance | None:
         """The rebalance that is over if nothing more happens at all."""
@@ -158,15 +162,15 @@ class Rebalances:
                 self._came(event.time_ms, event.actor)
             case GenerationWritten():
                 self._generations[event.generation] = event.cause
-                self._begin(event.time_ms)
+                self._begin(event.time_ms, answers=False if event.moved else None)
             case RebalanceStarted():
-                current = self._begin(event.time_ms)
+                current = self._begin(event.time_ms, answers=True)
                 current.causes[event.generation or event.cause] = None
                 current.strategy = event.strategy or current.strategy
                 self._busy.add(event.actor)
             case RebalanceFinished():
                 self._busy.discard(event.actor)
-                self._begin(event.time_ms)
+                self._begin(event.time_ms, answers=True)
             case DeliveryStopped():
                 self._stop(event.time_ms, event.actor, event.partitions)
             case OwnershipLost():
@@ -176,7 +180,7 @@ class Rebalances:
             case DeliveryStarted():
                 self._start(event.time_ms, event.actor, event.offsets)
             case MemberLeft():
-                self._begin(event.time_ms).members.left(event.actor)
+                self._begin(event.time_ms, answers=False).members.left(event.actor)
                 self._members.discard(event.actor)
                 self._busy.discard(event.actor)
             case _:
@@ -212,25 +216,28 @@ class Rebalances:
 
     # -- the rebalance --
 
-    def _begin(self, time_ms: int) -> _Round:
+    def _begin(self, time_ms: int, *, answers: bool | None) -> _Round:
+        """``answers``: whether it answers a change, or is one; None: neither."""
         if self._round is None:
             known = {member: count for member, count in self._requests.items() if member not in self._newcomers}
             self._round = _Round(time_ms, time_ms, self.deliveries.before(), known)
         self._round.last_ms = max(self._round.last_ms, time_ms)
+        if answers is not None:
+            self._round.answered = answers
         return self._round
 
     def _came(self, time_ms: int, member: str) -> None:
         if member not in self._former:
             self._newcomers.add(member)
         self._busy.discard(member)
-        self._begin(time_ms).members.came(member, before=member in self._former)
+        self._begin(time_ms, answers=False).members.came(member, before=member in self._former)
         self._members.add(member)
         self._former.add(member)
 
     def _gone(self, time_ms: int, member: str) -> None:
         if member not in self._members:
             return
-        self._begin(time_ms).members.gone(member)
+        self._begin(time_ms, answers=False).members.gone(member)
         self._members.discard(member)
         self._busy.discard(member)
         self.deliveries.stop(time_ms, member, self.deliveries.held_by(member), noticed=True)
@@ -246,11 +253,11 @@ class Rebalances:
     def _stop(self, time_ms: int, member: str, partitions: Iterable[TopicPartition]) -> None:
         held = [tp for tp in partitions if self.deliveries.by.get(tp) == member]
         if held:
-            self._begin(time_ms)
+            self._begin(time_ms, answers=True)
             self.deliveries.stop(time_ms, member, held, noticed=False)
 
     def _start(self, time_ms: int, member: str, partitions: Iterable[TopicPartition]) -> None:
-        current = self._begin(time_ms)
+        current = self._begin(time_ms, answers=True)
         for tp in partitions:
             self._told_stopped.discard(tp)
             silence = self.deliveries.start(time_ms, member, tp)
