@@ -8,6 +8,7 @@ Tests: ``tests/rebalance/test_driver.py`` and the campaigns beside it.
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial, singledispatchmethod
 from typing import Any
 
@@ -19,22 +20,23 @@ from kafka_zk.rebalance import effects, events, inputs
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Delivery
 from kafka_zk.rebalance.effects import Effect
-from kafka_zk.rebalance.events import Observe, ignore
 from kafka_zk.rebalance.inputs import Input
 from kafka_zk.rebalance.member import GroupMember
 from kafka_zk.rebalance.ownership import IN_DOUBT, Ownership
-from kafka_zk.rebalance.reporter import Reporter, harmless
+from kafka_zk.rebalance.reporter import GroupReporter
 from kafka_zk.rebalance.stalls import StallGuard
 from kafka_zk.rebalance.watches import GroupWatches
 from kafka_zk.registry.client import EventType, RegistryClient, SessionState
 from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.errors import BadVersion, ConnectionLoss, RegistryError, RequestTooLarge, SessionLost
+from kafka_zk.registry.events import EventSource, Observe, harmless, ignore
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import Refused
 from kafka_zk.registry.owners import Claimed
-from kafka_zk.registry.session import Clock, until_answered
+from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration, ids_path
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
 
 _log = Logger()
 
@@ -45,7 +47,7 @@ class GroupDriver:
     """One member of a group. Make it, ``start`` it, ``leave`` it; everything between happens by itself.
 
     Args:
-        clock: a Twisted reactor or ``task.Clock``.
+        clock: the reactor's timers and the time of day.
         consumer_id: the name under ``ids``; thread n of this member is ``<consumer_id>-<n>``.
         registration: with the strategies announced and, for a static member, its instance id.
         delivery: the consumer that hands out records.
@@ -70,12 +72,12 @@ class GroupDriver:
         self._registration = registration
         self._delivery = delivery
         self._config = config or GroupConfig()
-        self._observe = observe = harmless(observe)
-        self._reporter = Reporter(observe, consumer_id, clock)
+        self._source = source = EventSource(consumer_id, harmless(observe), clock.wall_ms)
+        self._reporter = GroupReporter(source, clock)
         self._member = GroupMember(consumer_id, registration, self._config)
-        self._consumers = ConsumerRegistry(client, group, clock, observe, consumer_id)
-        self._ownership = Ownership(client, group, observe, consumer_id)
-        self._assignments = GroupAssignmentRegistry(client, group, observe, consumer_id)
+        self._consumers = ConsumerRegistry(client, group, clock, source)
+        self._ownership = Ownership(client, group, source)
+        self._assignments = GroupAssignmentRegistry(client, group, source)
         self._watches: GroupWatches | None = None
         self._timers: dict[str, Any] = {}
         self._gone: set[TopicPartition] = set()  # owner znodes that went in this turn of the reactor
@@ -272,9 +274,7 @@ class GroupDriver:
             return
         self._take(inputs.Registered(self._session, czxid))
         if self._watches is None:
-            self._watches = GroupWatches(
-                self._client, self.group, partial(self._take_if, epoch), self._observe, self.consumer_id
-            )
+            self._watches = GroupWatches(self._client, self.group, partial(self._take_if, epoch), self._source)
         if not self._registered.called:
             self._registered.callback(None)
 
@@ -446,4 +446,4 @@ class GroupDriver:
 
     @_run.register
     def _note(self, effect: effects.Note) -> None:
-        self._reporter.tell(effect.event)
+        self._reporter.tell(replace(effect.event, time_ms=self._clock.wall_ms()))  # the core knows timers only

@@ -6,10 +6,10 @@ the zxid of the change behind it (0 where there is none or it is not known). In 
 ``ClaimWaits``, ``DeliveryStarted``, ``RebalanceFinished``. What happens to many partitions together is one event.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_zk.registry.events import Event, RegistryEvent
+from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
 
 
@@ -185,13 +185,3 @@ class SettingsDoubtful(RebalanceEvent):
 @dataclass(frozen=True, slots=True)
 class MemberLeft(RebalanceEvent):
     """Everything is released and the registration is gone."""
-
-
-GroupEvent = RebalanceEvent | RegistryEvent
-"""What a driver's ``observe`` is called with: its own events and those of its watches."""
-
-Observe = Callable[[GroupEvent], None]
-
-
-def ignore(event: GroupEvent) -> None:
-    """The observer that does not look."""

@@ -12,7 +12,7 @@ from twisted.internet.defer import DeferredLock
 
 from kafka_zk.registry.client import EventType, RegistryClient
 from kafka_zk.registry.errors import SessionLost
-from kafka_zk.registry.events import Observe
+from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.offsets import NOT_THE_OWNER, Commit, OffsetRegistry, Refused
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
 from kafka_zk.storage.types import TopicPartition
@@ -34,8 +34,8 @@ class _Held:
 class Ownership:
     """See the module's text."""
 
-    def __init__(self, client: RegistryClient, group: str, observe: Observe, actor: str) -> None:
-        self.owners = OwnerRegistry(client, group, observe, actor)
+    def __init__(self, client: RegistryClient, group: str, source: EventSource) -> None:
+        self.owners = OwnerRegistry(client, group, source)
         self._offsets = OffsetRegistry(client, group)
         self._held: dict[TopicPartition, _Held] = {}
         self._writing = DeferredLock()

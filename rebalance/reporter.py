@@ -8,55 +8,41 @@ from kafka_zk.rebalance.events import (
     ClaimOverdue,
     CommitRefused,
     Committed,
-    GroupEvent,
     GroupNotUnderstood,
-    Observe,
     OffsetsOutdated,
     PlaceNotKept,
     RebalanceEvent,
     SettingsDoubtful,
     StrategyChosen,
 )
+from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.offsets import Refused
-from kafka_zk.registry.session import Clock
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
 
 _log = Logger()
 
 _WARNINGS = (ClaimOverdue, GroupNotUnderstood, PlaceNotKept, SettingsDoubtful)
 
 
-def harmless(observe: Observe) -> Observe:
-    """An observer whose exceptions are logged: a full disk below a trace must not cost a member its partitions."""
-
-    def observed(event: GroupEvent) -> None:
-        try:
-            observe(event)
-        except Exception:
-            _log.failure("an observer failed at {event}", event=event)
-
-    return observed
-
-
-class Reporter:
+class GroupReporter:
     """Of one member."""
 
-    def __init__(self, observe: Observe, actor: str, clock: Clock) -> None:
-        self._observe = observe
-        self._actor = actor
+    def __init__(self, source: EventSource, clock: Clock) -> None:
+        self._source = source
         self._clock = clock
 
     def tell(self, event: RebalanceEvent) -> None:
         if isinstance(event, _WARNINGS) or (isinstance(event, StrategyChosen) and event.warning):
-            _log.warn("{member}: {event}", member=self._actor, event=event)
+            _log.warn("{member}: {event}", member=self._source.actor, event=event)
         elif isinstance(event, OffsetsOutdated):
             partitions = ", ".join(map(str, event.partitions))
             _log.warn("{cause}: {partitions} start as auto.offset.reset says", cause=event.cause, partitions=partitions)
-        self._observe(event)
+        self._source.tell(event)
 
     def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:
         """``fields`` are those after the four that all events have."""
-        self.tell(kind(int(self._clock.seconds() * 1000), self._actor, cause, 0, *fields))
+        self.tell(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
 
     def commits(
         self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, Refused | None]

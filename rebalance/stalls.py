@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.registry.errors import ConnectionLoss, SessionLost
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
 TURN_S = 0.1
 STALL_S = 0.5
@@ -27,7 +27,7 @@ class StallGuard:
     has not reached it.
     """
 
-    def __init__(self, clock: Clock, ask: Callable[[], Awaitable[object]]) -> None:
+    def __init__(self, clock: Timers, ask: Callable[[], Awaitable[object]]) -> None:
         self._clock = clock
         self._ask = ask
         self.awake_until_s = math.inf

@@ -7,11 +7,11 @@ All reads of a start are sent together. Each change is told as an input of ``Gro
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from kafka_zk.rebalance.events import Observe
 from kafka_zk.rebalance.inputs import AssignmentRead, BrokersRead, Input, MembersRead, PartitionsRead, TopicsSeen
 from kafka_zk.rebalance.topics_wanted import NOTHING_WANTED, TopicsWanted
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.events import EventSource
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
@@ -23,17 +23,15 @@ class GroupWatches:
     """Of one session: made when the member is registered, closed when the session ends."""
 
     def __init__(
-        self, client: RegistryClient, group: str, tell: Callable[[Input], None], observe: Observe, actor: str
+        self, client: RegistryClient, group: str, tell: Callable[[Input], None], source: EventSource
     ) -> None:
-        self._topics = WatchedTopics(TopicRegistry(client, observe, actor), tell)
+        self._topics = WatchedTopics(TopicRegistry(client, source), tell)
         self._watchers: list[Watcher] = [
-            ConsumerRegistry(client, group, None, observe, actor).watch(lambda members: tell(MembersRead(members))),
-            GroupAssignmentRegistry(client, group, observe, actor).watch(
+            ConsumerRegistry(client, group, None, source).watch(lambda members: tell(MembersRead(members))),
+            GroupAssignmentRegistry(client, group, source).watch(
                 lambda assignment, version: tell(AssignmentRead(assignment, version))
             ),
-            ChildrenWatcher(
-                client, BROKER_IDS, lambda names: tell(BrokersRead(_broker_ids(names))), observe=observe, actor=actor
-            ),
+            ChildrenWatcher(client, BROKER_IDS, lambda names: tell(BrokersRead(_broker_ids(names))), source),
         ]
 
     def want(self, wanted: TopicsWanted) -> None:

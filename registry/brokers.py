@@ -13,14 +13,14 @@ from twisted.logger import Logger
 
 from kafka_zk.registry.client import Create, Operation, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.errors import DuplicateBrokerId, InvalidZnode, NoNode
-from kafka_zk.registry.events import Observe, ignore
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.pipeline import found
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
 from kafka_zk.registry.znodes import brokers as znodes
 from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.registry.znodes.json_codec import number_of
+from kafka_zk.system.clock import Timers
 
 _log = Logger()
 
@@ -30,13 +30,10 @@ LiveBrokers = dict[int, tuple[BrokerInfo, int]]  # broker id -> (registration, b
 class BrokerRegistry:
     """``/brokers/ids``. ``clock`` is needed by ``register`` only; tools may pass None."""
 
-    def __init__(
-        self, client: RegistryClient, clock: Clock | None = None, observe: Observe = ignore, actor: str = ""
-    ) -> None:
+    def __init__(self, client: RegistryClient, clock: Timers | None = None, events: EventSource = SILENT) -> None:
         self._client = client
         self._clock = clock
-        self._observe = observe
-        self._actor = actor
+        self._events = events
 
     async def register(self, info: BrokerInfo, own_previous_session_ids: Collection[int] = ()) -> int:
         """Register this broker in the client's session; returns its broker epoch (the znode's czxid).
@@ -83,7 +80,7 @@ class BrokerRegistry:
 
     def watch(self, on_change: Callable[[LiveBrokers], None]) -> "BrokerWatcher":
         """Report all live brokers now and at every change (start, failure, bounce with a new epoch, new endpoints)."""
-        return BrokerWatcher(self._client, on_change, self._observe, self._actor)
+        return BrokerWatcher(self._client, on_change, self._events)
 
     def _duplicate(self, broker_id: int, holder: Holder) -> DuplicateBrokerId:
         try:
@@ -100,16 +97,15 @@ class BrokerWatcher:
     """Keeps the set of live brokers up to date: a child watch on the parent and a data watch on each broker."""
 
     def __init__(
-        self, client: RegistryClient, on_change: Callable[[LiveBrokers], None], observe: Observe, actor: str
+        self, client: RegistryClient, on_change: Callable[[LiveBrokers], None], events: EventSource
     ) -> None:
         self._client = client
         self._on_change = on_change
-        self._observe = observe
-        self._actor = actor
+        self._events = events
         self._watchers: dict[int, DataWatcher] = {}
         self._entries: dict[int, tuple[BrokerInfo, int] | None] = {}  # None: gone, or not understood
         self._reported: LiveBrokers | None = None
-        self._children = ChildrenWatcher(client, znodes.BROKER_IDS, self._listed, observe=observe, actor=actor)
+        self._children = ChildrenWatcher(client, znodes.BROKER_IDS, self._listed, events)
 
     def close(self) -> None:
         """Report nothing from now on."""
@@ -128,8 +124,7 @@ class BrokerWatcher:
                 self._client,
                 znodes.broker_path(broker_id),
                 partial(self._read, broker_id),
-                observe=self._observe,
-                actor=self._actor,
+                self._events,
             )
         self._report()
 

@@ -4,31 +4,32 @@ Source: KafkaZkClient.createOrGetClusterId in Kafka 3.9; KIP-78.
 """
 
 import base64
-import uuid
+from random import Random
 
 from kafka_zk.registry.client import Create, RegistryClient
 from kafka_zk.registry.errors import InvalidZnode, NodeExists, NoNode
 from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.znodes import cluster_id as znodes
+from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 
-def random_id() -> str:
+def random_id(random: Random = SYSTEM_RANDOM) -> str:
     """A new id as Kafka's Uuid prints it: 22 characters of url-safe base64, never with a leading dash."""
     while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        text = base64.urlsafe_b64encode(random_uuid(random).bytes).rstrip(b"=").decode()
         if not text.startswith("-"):
             return text
 
 
-async def get_or_create(client: RegistryClient, proposed: str | None = None) -> str:
-    """The cluster's id; made (as ``proposed``, or at random) by whoever comes first. Raises InvalidZnode."""
+async def get_or_create(client: RegistryClient, proposed: str) -> str:
+    """The cluster's id; made, as ``proposed``, by whoever comes first. Raises InvalidZnode."""
     while True:
         try:
             data, _ = await client.get(znodes.CLUSTER_ID)
             return znodes.decode(data)
         except NoNode:
             try:
-                await create_with_parents(client, Create(znodes.CLUSTER_ID, znodes.encode(proposed or random_id())))
+                await create_with_parents(client, Create(znodes.CLUSTER_ID, znodes.encode(proposed)))
             except NodeExists:
                 continue  # another broker was faster: read its id
 

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.registry.client import Create, RegistryClient, SessionState
 from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, NodeExists, NoNode, SessionLost
-from kafka_zk.registry.events import Observe, ignore
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.pipeline import create_with_parents, found, outcomes
 from kafka_zk.registry.session import until_answered
@@ -31,10 +31,9 @@ _LONGEST_NUMBER = 10  # digits
 class ConfigRegistry:
     """``/config``. Entity names are in their encoded form (``znodes.config.sanitize``)."""
 
-    def __init__(self, client: RegistryClient, observe: Observe = ignore, actor: str = "") -> None:
+    def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
-        self._observe = observe
-        self._actor = actor
+        self._events = events
         self._faults = ZnodeFaults(lambda fault: _log.error("a config cannot be understood: {fault}", fault=fault))
 
     async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
@@ -116,14 +115,14 @@ class ConfigRegistry:
 
     def watch_changes(self, on_change: Callable[[str, str], None]) -> "ConfigChangeWatcher":
         """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first."""
-        return ConfigChangeWatcher(self._client, on_change, self._observe, self._actor)
+        return ConfigChangeWatcher(self._client, on_change, self._events)
 
 
 class ConfigChangeWatcher:
     """Reads each notification once, in the order of the sequence numbers; malformed ones are logged and skipped."""
 
     def __init__(
-        self, client: RegistryClient, on_change: Callable[[str, str], None], observe: Observe, actor: str
+        self, client: RegistryClient, on_change: Callable[[str, str], None], events: EventSource
     ) -> None:
         self._client = client
         self._on_change = on_change
@@ -132,7 +131,7 @@ class ConfigChangeWatcher:
         self._reading = False
         self._closed = False
         self._remove_listener = client.add_session_listener(self._session_changed)
-        self._children = ChildrenWatcher(client, CONFIG_CHANGES, self._listed, observe=observe, actor=actor)
+        self._children = ChildrenWatcher(client, CONFIG_CHANGES, self._listed, events)
 
     def close(self) -> None:
         """Report nothing from now on."""

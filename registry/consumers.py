@@ -16,13 +16,13 @@ from twisted.logger import Logger
 
 from kafka_zk.registry.client import Create, Delete, Operation, RegistryClient, SetData, WatchedEvent, ZnodeStat
 from kafka_zk.registry.errors import DuplicateConsumerId, FencedInstanceId, InvalidZnode, NoNode
-from kafka_zk.registry.events import Observe, ignore, wall_clock_ms
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.pipeline import ensure_paths, found
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.watches import Rereader, Watcher, Zxids
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.system.clock import Timers
 
 _log = Logger()
 
@@ -44,15 +44,13 @@ class ConsumerRegistry:
         self,
         client: RegistryClient,
         group: str,
-        clock: Clock | None = None,
-        observe: Observe = ignore,
-        actor: str = "",
+        clock: Timers | None = None,
+        events: EventSource = SILENT,
     ) -> None:
         self._client = client
         self._group = group
         self._clock = clock
-        self._observe = observe
-        self._actor = actor
+        self._events = events
 
     async def register(
         self, consumer_id: str, registration: ConsumerRegistration, own_previous_session_ids: Collection[int] = ()
@@ -105,7 +103,7 @@ class ConsumerRegistry:
 
     def watch(self, on_change: Callable[[Members], None]) -> Watcher:
         """Report all members now and whenever one came, went or was replaced; a join costs two reads."""
-        return _MemberWatch(self._client, self._group, on_change, self._observe, self._actor).rereader
+        return _MemberWatch(self._client, self._group, on_change, self._events).rereader
 
 
 class _MemberWatch:
@@ -116,8 +114,7 @@ class _MemberWatch:
         client: RegistryClient,
         group: str,
         on_change: Callable[[Members], None],
-        observe: Observe,
-        actor: str,
+        events: EventSource,
     ) -> None:
         self._client = client
         self._group = group
@@ -126,7 +123,7 @@ class _MemberWatch:
         self._parent: ZnodeStat | None = None
         self._names: set[str] = set()  # the parent's children at that stat
         self._members: Members = {}
-        self.rereader = Rereader(client, self._path, self._read, observe, actor, wall_clock_ms)
+        self.rereader = Rereader(client, self._path, self._read, events)
 
     async def _read(self, watch: Callable[[WatchedEvent], None]) -> tuple[Zxids, Callable[[], None]]:
         while True:

@@ -25,11 +25,12 @@ from kafka_zk.registry.errors import (
     NoNode,
     RegistryError,
 )
-from kafka_zk.registry.events import Observe, ignore, wall_clock_ms
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.pipeline import outcomes
 from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import controller as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, EPOCHS, ControllerClaim
+from kafka_zk.system.clock import wall_ms
 
 _log = Logger()
 
@@ -59,14 +60,12 @@ class ControllerRegistry:
     def __init__(
         self,
         client: RegistryClient,
-        observe: Observe = ignore,
-        actor: str = "",
-        now_ms: Callable[[], int] = wall_clock_ms,
+        events: EventSource = SILENT,
+        clock_ms: Callable[[], int] = wall_ms,
     ) -> None:
         self._client = client
-        self._observe = observe
-        self._actor = actor
-        self._now_ms = now_ms
+        self._events = events
+        self._clock_ms = clock_ms
 
     async def elect(self, broker_id: int, known_epoch: int = 0) -> Elected | Lost:
         """Try to become the controller, with an epoch above ``known_epoch`` (that of a controller there was).
@@ -87,7 +86,7 @@ class ControllerRegistry:
             epoch = max(epoch, known_epoch if known_epoch in EPOCHS else 0) + 1
             operations: list[Operation] = [SetData(CONTROLLER_EPOCH, znodes.encode_epoch(epoch), epoch_version)]
             if claim is None:
-                data = znodes.encode(ControllerClaim(broker_id, self._now_ms()))
+                data = znodes.encode(ControllerClaim(broker_id, self._clock_ms()))
                 operations.insert(0, Create(CONTROLLER, data, ephemeral=True))
             try:
                 results = await self._client.multi(operations)
@@ -114,7 +113,7 @@ class ControllerRegistry:
 
     def watch(self, on_change: Callable[[int | None], None]) -> "ControllerWatcher":
         """Report the controller's broker id (None: there is none) now and whenever ``/controller`` changed."""
-        return ControllerWatcher(self._client, on_change, self._observe, self._actor)
+        return ControllerWatcher(self._client, on_change, self._events)
 
     async def fenced_multi(self, epoch_zk_version: int, operations: Sequence[Operation]) -> list[Result]:
         """All of the operations or none, and none unless this controller is still the last one elected.
@@ -187,10 +186,10 @@ class ControllerWatcher:
     """A data watch on ``/controller``."""
 
     def __init__(
-        self, client: RegistryClient, on_change: Callable[[int | None], None], observe: Observe, actor: str
+        self, client: RegistryClient, on_change: Callable[[int | None], None], events: EventSource
     ) -> None:
         self._on_change = on_change
-        self._watcher = DataWatcher(client, CONTROLLER, self._read, observe=observe, actor=actor)
+        self._watcher = DataWatcher(client, CONTROLLER, self._read, events)
 
     def close(self) -> None:
         """Report nothing from now on."""

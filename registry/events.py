@@ -4,11 +4,16 @@ Every event has the wall-clock time in ms since the epoch, the actor (who observ
 in a few words, and the zxid of the change that it shows (0 where there is none).
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+from twisted.logger import Logger
 
 from kafka_zk.registry.client import EventType, RegistryClient, SessionState
+from kafka_zk.system.clock import wall_ms
+
+_log = Logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +62,56 @@ class SessionChanged(RegistryEvent):
     session_id: int | None
 
 
-Observe = Callable[[RegistryEvent], None]
+Observe = Callable[[Event], None]
+"""Called with every event of this process's parts, in order, on the thread where they happen."""
 
 
-def ignore(event: RegistryEvent) -> None:
+def ignore(event: Event) -> None:
     """The observer that does not look."""
 
 
-def wall_clock_ms() -> int:
-    return int(time.time() * 1000)
+def harmless(observe: Observe) -> Observe:
+    """An observer whose exceptions are logged: a full disk below a trace must not cost a member its partitions."""
+    if observe is ignore:
+        return ignore
+
+    def observed(event: Event) -> None:
+        try:
+            observe(event)
+        except Exception:
+            _log.failure("an observer failed at {event}", event=event)
+
+    return observed
 
 
-def observe_session(
-    client: RegistryClient, observe: Observe, actor: str, now_ms: Callable[[], int] = wall_clock_ms
-) -> Callable[[], None]:
+class EventSource:
+    """Where the events of one actor come from: stamps them with the time and its name, and tells the observer."""
+
+    __slots__ = ("_clock_ms", "_observe", "actor")
+
+    def __init__(self, actor: str = "", observe: Observe = ignore, clock_ms: Callable[[], int] = wall_ms) -> None:
+        self.actor = actor
+        self._observe = observe
+        self._clock_ms = clock_ms
+
+    def emit(self, kind: type[Event], *fields: Any, cause: str, zxid: int = 0) -> None:
+        """``fields`` are those that ``kind`` has after the four that all events have."""
+        if self._observe is not ignore:
+            self.tell(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
+
+    def tell(self, event: Event) -> None:
+        """Tell the observer of an event that has its time already."""
+        self._observe(event)
+
+
+SILENT = EventSource()
+"""The source of what nobody observes."""
+
+
+def observe_session(client: RegistryClient, events: EventSource) -> Callable[[], None]:
     """Report every change of the client's session; returns a function that stops it."""
 
     def changed(state: SessionState) -> None:
-        observe(SessionChanged(now_ms(), actor, f"session {state.value}", 0, state, client.session_id))
+        events.emit(SessionChanged, state, client.session_id, cause=f"session {state.value}")
 
     return client.add_session_listener(changed)

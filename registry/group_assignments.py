@@ -6,7 +6,7 @@ from twisted.logger import Logger
 
 from kafka_zk.registry.client import Create, RegistryClient, ZnodeStat
 from kafka_zk.registry.errors import BadVersion, ConnectionLoss, InvalidZnode, NodeExists, NoNode
-from kafka_zk.registry.events import Observe, ignore
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.pipeline import create_with_parents
 from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.watches import DataWatcher, Watcher
@@ -21,11 +21,10 @@ ABSENT = -1  # the version of an assignment that is not there
 class GroupAssignmentRegistry:
     """``/consumers/<group>/kafka-zk/assignment``. What cannot be understood is logged and reads as None."""
 
-    def __init__(self, client: RegistryClient, group: str, observe: Observe = ignore, actor: str = "") -> None:
+    def __init__(self, client: RegistryClient, group: str, events: EventSource = SILENT) -> None:
         self._client = client
         self._path = znodes.assignment_path(group)
-        self._observe = observe
-        self._actor = actor
+        self._events = events
 
     async def read(self) -> tuple[GroupAssignment | None, int]:
         """The assignment and its version (None and ABSENT where there is none)."""
@@ -59,7 +58,7 @@ class GroupAssignmentRegistry:
         def changed(data: bytes | None, stat: ZnodeStat | None) -> None:
             on_change(*((None, ABSENT) if stat is None else self._decode(data, stat)))
 
-        return DataWatcher(self._client, self._path, changed, observe=self._observe, actor=self._actor)
+        return DataWatcher(self._client, self._path, changed, self._events)
 
     async def _write(self, data: bytes, expected_version: int) -> int:
         if expected_version != ABSENT:

@@ -9,16 +9,16 @@ else.
 """
 
 import threading
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import RegistryError, SessionLost
-from kafka_zk.registry.kazoo_client import KazooClientBase, monotonic_ms
+from kafka_zk.registry.kazoo_client import KazooClientBase
 from kafka_zk.registry.kazoo_common import PostedWatch
 from kafka_zk.registry.security import NO_SECURITY, Security
 from kafka_zk.registry.session import complete_when_connected
+from kafka_zk.system.clock import boottime_ms, monotonic_s
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class KazooBlockingClient(KazooClientBase):
         session_timeout_ms: int = 18_000,
         *,
         connection_timeout_ms: int | None = None,
-        clock_ms: Callable[[], float] = monotonic_ms,
+        clock_ms: Callable[[], float] = boottime_ms,
         security: Security = NO_SECURITY,
     ) -> None:
         super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms, security)
@@ -160,13 +160,13 @@ class KazooBlockingClient(KazooClientBase):
         return self._state is SessionState.CONNECTED
 
     def _work_until(self, condition: Callable[[], bool], limit_ms: float | None) -> None:
-        end = None if limit_ms is None else time.monotonic() + limit_ms / 1000
+        end = None if limit_ms is None else monotonic_s() + limit_ms / 1000
         while not condition():
             self._arrived.clear()
             if self._inbox:
                 self._inbox.popleft()()
                 continue
-            left = None if end is None else end - time.monotonic()
+            left = None if end is None else end - monotonic_s()
             if left is not None and left <= 0:
                 return
             self._arrived.wait(left)

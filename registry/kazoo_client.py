@@ -9,7 +9,6 @@ answered (a ``sync``, through the leader), so that the lease is held when the li
 fails with ConnectionLoss before SUSPENDED is announced, with SessionLost before LOST; then the next session is opened.
 """
 
-import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -43,12 +42,6 @@ from kafka_zk.registry.pulse import Pulse
 from kafka_zk.registry.security import Security
 from kafka_zk.registry.session import complete_when_connected, tell
 from kafka_zk.registry.tls import client_context
-
-
-def monotonic_ms() -> float:
-    """The clock of the lease: it goes on while the machine sleeps, where the system has such a clock."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return time.clock_gettime(clock) * 1000
 
 
 def _start_sync(kazoo: Any) -> Any:

@@ -16,10 +16,11 @@ from twisted.logger import Logger
 
 from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import NoNode, RegistryError, SessionLost
-from kafka_zk.registry.kazoo_client import KazooClientBase, monotonic_ms
+from kafka_zk.registry.kazoo_client import KazooClientBase
 from kafka_zk.registry.kazoo_common import KazooSession
 from kafka_zk.registry.pulse import Pulse
 from kafka_zk.registry.security import NO_SECURITY, Security
+from kafka_zk.system.clock import boottime_ms
 
 _log = Logger()
 
@@ -53,7 +54,7 @@ class KazooTwistedClient(KazooClientBase):
         session_timeout_ms: int = 18_000,
         *,
         connection_timeout_ms: int | None = None,
-        clock_ms: Callable[[], float] = monotonic_ms,
+        clock_ms: Callable[[], float] = boottime_ms,
         security: Security = NO_SECURITY,
     ) -> None:
         super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms, security)

@@ -28,7 +28,7 @@ from kafka_zk.registry.client import (
     ZnodeStat,
 )
 from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NoNode, RegistryError, SessionLost
-from kafka_zk.registry.events import Observe, WatchArmed, WatchFired, ignore, wall_clock_ms
+from kafka_zk.registry.events import SILENT, EventSource, WatchArmed, WatchFired
 from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
 from kafka_zk.registry.multis import settle
 from kafka_zk.registry.offsets import OffsetRegistry, StoredOffset, listed_partitions
@@ -94,11 +94,10 @@ class _Look(NamedTuple):
 class OwnerRegistry:
     """Who owns which partition of one group."""
 
-    def __init__(self, client: RegistryClient, group: str, observe: Observe = ignore, actor: str = "") -> None:
+    def __init__(self, client: RegistryClient, group: str, events: EventSource = SILENT) -> None:
         self._client = client
         self._group = group
-        self._observe = observe
-        self._actor = actor
+        self._events = events
         self._offsets = OffsetRegistry(client, group)
         self._topics = GroupTopicRegistry(client, group)
 
@@ -200,14 +199,14 @@ class OwnerRegistry:
 
     def _watcher(self, path: str, on_gone: Callable[[], None]) -> Watch:
         def fired(event: WatchedEvent) -> None:
-            self._observe(WatchFired(wall_clock_ms(), self._actor, event.type.value, 0, path, event.type))
+            self._events.emit(WatchFired, path, event.type, cause=event.type.value)
             if event.type is not EventType.NONE:
                 on_gone()
 
         return fired
 
     def _armed(self, path: str, stat: ZnodeStat) -> None:
-        self._observe(WatchArmed(wall_clock_ms(), self._actor, "the owner is waited for", stat.mzxid, path))
+        self._events.emit(WatchArmed, path, cause="the owner is waited for", zxid=stat.mzxid)
 
     # Claims
 

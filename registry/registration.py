@@ -8,11 +8,15 @@ its whole timeout again; whether that is why a connection broke cannot be told, 
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from kafka_zk.registry.client import Delete, Operation, RegistryClient, SessionState, ZnodeStat
+from twisted.internet.defer import Deferred
+
+from kafka_zk.registry.client import Delete, Operation, RegistryClient, SessionState, WatchedEvent, ZnodeStat
 from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, NodeExists, NoNode
-from kafka_zk.registry.session import Clock, Signal
+from kafka_zk.registry.session import fires_within
+from kafka_zk.system.clock import Timers
 
 GRACE_MS = 1000
 
@@ -31,7 +35,7 @@ class Holder(NamedTuple):
 
 async def outwait_ghost(
     client: RegistryClient,
-    clock: Clock,
+    clock: Timers,
     path: str,
     try_register: Callable[[], Awaitable[int | Holder]],
     refusal: Callable[[Holder], Exception],
@@ -59,13 +63,18 @@ async def outwait_ghost(
                     deadline_ms = now_ms + ghost_life_ms(client.session_timeout_ms)
                 if now_ms >= deadline_ms:
                     raise refusal(holder)
-                gone = Signal(clock)
-                if await client.exists(path, gone.set) is not None:
-                    await gone.wait(deadline_ms - now_ms)
+                gone: Deferred[None] = Deferred()
+                if await client.exists(path, partial(_fire, gone)) is not None:
+                    await fires_within(clock, gone, (deadline_ms - now_ms) / 1000)
             except ConnectionLoss:
                 await client.connected()
     finally:
         remove_listener()
+
+
+def _fire(gone: "Deferred[None]", _: WatchedEvent) -> None:
+    if not gone.called:
+        gone.callback(None)
 
 
 async def take(

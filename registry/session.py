@@ -1,25 +1,18 @@
-"""Waiting for a session and for the fire of a watch, as Deferreds."""
+"""Waiting for a session, and for anything but not for ever, as Deferreds."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.errors import ConnectionLoss, SessionLost
+from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
 
 _log = Logger()
-
-
-class Clock(Protocol):
-    """Time as a Twisted reactor (or ``task.Clock``) has it."""
-
-    def seconds(self) -> float: ...
-
-    def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any: ...
 
 
 class _Sessions(Protocol):
@@ -68,23 +61,26 @@ def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionStat
             _log.failure("a session listener failed: {listener}", listener=listener)
 
 
-class Signal:
-    """One thing to wait for, with a deadline: ``set`` ends the wait early; setting it twice does no harm."""
+async def fires_within(clock: Timers, waiting: "Deferred[Any]", delay_s: float) -> bool:
+    """Wait for it, at most so long. False: it did not fire in time, and is cancelled.
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._waiting: Deferred[None] = Deferred()
+    Raises: what it fails with.
+    """
+    is_over = False
 
-    def set(self, *_: object) -> None:
-        """Usable as a watch."""
-        if not self._waiting.called:
-            self._waiting.callback(None)
+    def expire() -> None:
+        nonlocal is_over
+        is_over = True
+        waiting.cancel()
 
-    async def wait(self, timeout_ms: float) -> None:
-        """Returns when set or after ``timeout_ms``, whichever comes first."""
-        timeout = self._clock.callLater(max(0.0, timeout_ms / 1000), self.set)
-        try:
-            await self._waiting
-        finally:
-            if timeout.active():
-                timeout.cancel()
+    timer = clock.callLater(max(0.0, delay_s), expire)
+    try:
+        await waiting
+    except CancelledError:
+        if is_over:
+            return False
+        raise  # the caller is cancelled
+    finally:
+        if timer.active():
+            timer.cancel()
+    return True

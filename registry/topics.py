@@ -9,7 +9,7 @@ from twisted.logger import Logger
 
 from kafka_zk.registry.client import Create, RegistryClient, SetData, ZnodeStat
 from kafka_zk.registry.errors import BadVersion, ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode
-from kafka_zk.registry.events import Observe, ignore
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.pipeline import create_with_parents, ensure_paths, found
 from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
@@ -24,10 +24,9 @@ _log = Logger()
 class TopicRegistry:
     """``/brokers/topics`` and, at creation, ``/config/topics``."""
 
-    def __init__(self, client: RegistryClient, observe: Observe = ignore, actor: str = "") -> None:
+    def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
-        self._observe = observe
-        self._actor = actor
+        self._events = events
 
     async def names(self) -> list[str]:
         """All topics, sorted."""
@@ -146,11 +145,11 @@ class TopicRegistry:
 
     def watch_names(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
         """Report all topics now and when one came or went."""
-        return ChildrenWatcher(self._client, znodes.TOPICS, on_change, observe=self._observe, actor=self._actor)
+        return ChildrenWatcher(self._client, znodes.TOPICS, on_change, self._events)
 
     def watch_deletions(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
         """Report the topics to delete now and at every change."""
-        return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, observe=self._observe, actor=self._actor)
+        return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, self._events)
 
     def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
         """Report a topic's assignment (None: it is gone) now and at every change; what cannot be read is skipped."""
@@ -159,7 +158,7 @@ class TopicRegistry:
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
         """As ``watch_assignment``, with the czxid of the topic's znode (0: it is gone), which tells topics of the same
         name apart."""
-        return AssignmentWatcher(self._client, name, on_change, self._observe, self._actor)
+        return AssignmentWatcher(self._client, name, on_change, self._events)
 
 
 class AssignmentWatcher:
@@ -170,12 +169,11 @@ class AssignmentWatcher:
         client: RegistryClient,
         name: str,
         on_change: Callable[[TopicAssignment | None, int], None],
-        observe: Observe,
-        actor: str,
+        events: EventSource,
     ) -> None:
         self._name = name
         self._on_change = on_change
-        self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, observe=observe, actor=actor)
+        self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, events)
 
     def close(self) -> None:
         """Report nothing from now on."""

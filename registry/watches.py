@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.registry.client import EventType, RegistryClient, SessionState, WatchedEvent, ZnodeStat
 from kafka_zk.registry.errors import ConnectionLoss, NoNode, SessionLost
-from kafka_zk.registry.events import Observe, Reread, WatchArmed, WatchFired, ignore, wall_clock_ms
+from kafka_zk.registry.events import SILENT, EventSource, Reread, WatchArmed, WatchFired
 
 _log = Logger()
 
@@ -42,16 +42,12 @@ class Rereader:
         client: RegistryClient,
         path: str,
         read: Callable[[Callable[[WatchedEvent], None]], Awaitable[tuple[Zxids, Callable[[], None]]]],
-        observe: Observe,
-        actor: str,
-        now_ms: Callable[[], int],
+        events: EventSource,
     ) -> None:
         self._client = client
         self._path = path
         self._read = read
-        self._observe = observe
-        self._actor = actor
-        self._now_ms = now_ms
+        self._events = events
         self._seen: Zxids | None = None  # None: nothing was read yet
         self._reading = False
         self._again: str | None = None  # the cause of one more read, due when the present one is done
@@ -71,7 +67,7 @@ class Rereader:
     def _fired(self, event: WatchedEvent) -> None:
         if self._closed:
             return
-        self._observe(WatchFired(self._now_ms(), self._actor, event.type.value, 0, self._path, event.type))
+        self._events.emit(WatchFired, self._path, event.type, cause=event.type.value)
         if event.type is not EventType.NONE:  # the new connection will read
             self._start(event.type.value)
 
@@ -103,8 +99,8 @@ class Rereader:
             return
         changed, self._seen = zxids != self._seen, zxids
         zxid = max(zxids, default=0)
-        self._observe(Reread(self._now_ms(), self._actor, cause, zxid, self._path, changed))
-        self._observe(WatchArmed(self._now_ms(), self._actor, cause, zxid, self._path))
+        self._events.emit(Reread, self._path, changed, cause=cause, zxid=zxid)
+        self._events.emit(WatchArmed, self._path, cause=cause, zxid=zxid)
         if changed:
             try:
                 report()
@@ -128,15 +124,12 @@ class ChildrenWatcher:
         client: RegistryClient,
         path: str,
         on_change: Callable[[list[str]], None],
-        *,
-        observe: Observe = ignore,
-        actor: str = "",
-        now_ms: Callable[[], int] = wall_clock_ms,
+        events: EventSource = SILENT,
     ) -> None:
         self._client = client
         self._path = path
         self._on_change = on_change
-        self._rereader = Rereader(client, path, self._read, observe, actor, now_ms)
+        self._rereader = Rereader(client, path, self._read, events)
 
     def close(self) -> None:
         """Report nothing from now on."""
@@ -161,15 +154,12 @@ class DataWatcher:
         client: RegistryClient,
         path: str,
         on_change: Callable[[bytes | None, ZnodeStat | None], None],
-        *,
-        observe: Observe = ignore,
-        actor: str = "",
-        now_ms: Callable[[], int] = wall_clock_ms,
+        events: EventSource = SILENT,
     ) -> None:
         self._client = client
         self._path = path
         self._on_change = on_change
-        self._rereader = Rereader(client, path, self._read, observe, actor, now_ms)
+        self._rereader = Rereader(client, path, self._read, events)
 
     def close(self) -> None:
         """Report nothing from now on."""

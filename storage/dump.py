@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from kafka_zk.storage import checkpoints
+from kafka_zk.storage import checkpoints, files
 from kafka_zk.storage.compression import Compression
 from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord, CorruptSnapshot, StorageError
 from kafka_zk.storage.filenames import LOG_SUFFIX, parse_offset_file
 from kafka_zk.storage.files import read_file
 from kafka_zk.storage.legacy_message_set import LegacyEntry, iter_entries
 from kafka_zk.storage.offset_index import parse_offset_index
-from kafka_zk.storage.producer_snapshot import decode_snapshot
+from kafka_zk.storage.producer_state import decode_snapshot
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     HEADER_SIZE,
@@ -72,14 +72,13 @@ def dump_log(path: str, *, records: bool = False) -> Iterator[Row]:
 
     A damaged header ends the walk with a ``problem`` row that says at which position and how many bytes are behind it.
     """
-    size_bytes = os.path.getsize(path)
+    size_bytes = files.size_bytes(path)
     position = 0
     next_offset = -1
-    with open(path, "rb") as file:
-        descriptor = file.fileno()
+    with files.opened(path) as descriptor:
         try:
             for span in iter_spans(descriptor, 0, size_bytes):
-                data = os.pread(descriptor, span.size_bytes, span.position)
+                data = files.pread(descriptor, span.size_bytes, span.position)
                 yield from _dump_batch(data, span, records)
                 if span.base_offset < next_offset:
                     yield _problem(span.position, f"offset {span.base_offset} after {next_offset - 1}")
@@ -198,12 +197,12 @@ def dump_offset_index(path: str, base_offset: int, log_path: str | None = None) 
 
 
 def _index_mismatch(log_path: str, offset: int, position: int) -> str | None:
-    with open(log_path, "rb") as file:
-        data = os.pread(file.fileno(), HEADER_SIZE, position)
+    with files.opened(log_path) as descriptor:
+        data = files.pread(descriptor, HEADER_SIZE, position)
         if len(data) < 17:
             return f"offset {offset} is indexed at position {position}, where the log has ended"
         try:
-            span = next(iter_spans(file.fileno(), position, os.path.getsize(log_path)), None)
+            span = next(iter_spans(descriptor, position, files.size_bytes(log_path)), None)
         except CorruptRecord as error:
             return f"offset {offset}: {error}"
         if span is None or span.last_offset != offset:
@@ -237,11 +236,11 @@ def dump_time_index(path: str, base_offset: int, log_path: str | None = None) ->
 
 def _newest_by_offset(log_path: str) -> Iterator[tuple[int, int]]:
     """(last offset, max timestamp) of every magic-2 batch of a log file."""
-    size_bytes = os.path.getsize(log_path)
-    with open(log_path, "rb") as file, suppress(CorruptRecord):  # the dump of the log itself says where and why
-        for span in iter_spans(file.fileno(), 0, size_bytes):
+    size_bytes = files.size_bytes(log_path)
+    with files.opened(log_path) as descriptor, suppress(CorruptRecord):  # the dump of the log itself says where and why
+        for span in iter_spans(descriptor, 0, size_bytes):
             if span.magic == 2:
-                header = read_header(os.pread(file.fileno(), HEADER_SIZE, span.position))
+                header = read_header(files.pread(descriptor, HEADER_SIZE, span.position))
                 yield span.last_offset, header.max_timestamp
 
 

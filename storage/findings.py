@@ -3,9 +3,10 @@
 No file is discarded, moved or removed against its word without a finding. Tests: tests/storage/test_findings.py.
 """
 
-import os
 from collections.abc import Callable
 from typing import NamedTuple
+
+from kafka_zk.storage.files import is_taken, rename
 
 DAMAGED_SUFFIX = ".damaged"
 
@@ -32,7 +33,7 @@ def discard(path: str, error: Exception | str, meaning: str) -> Finding:
     Raises: OSError.
     """
     kept_as = free_path(path, DAMAGED_SUFFIX)
-    os.rename(path, kept_as)
+    rename(path, kept_as)
     problem = str(error).removeprefix(f"{path}: ") if isinstance(error, Exception) else error
     return Finding(path, f"is damaged ({problem})", meaning, kept_as)
 
@@ -40,7 +41,7 @@ def discard(path: str, error: Exception | str, meaning: str) -> Finding:
 def free_path(path: str, suffix: str) -> str:
     """``<path><suffix>``, or with a number if that exists. Never a name that a partition's directory could have."""
     found, number = path + suffix, 1
-    while os.path.lexists(found):
+    while is_taken(found):
         number += 1
         found = f"{path}.{number}{suffix}"
     return found

@@ -1,21 +1,25 @@
-"""The log of one partition: what may be appended to it, and reading it back.
+"""The log of one partition: what may be appended to it, reading it back, and the offsets that bound it.
 
-Built on ``local_log``, where the files are. Offsets, all "first offset that is not …": ``log_start_offset`` (deleted),
-``recovery_point`` (not yet fsynced), ``log_end_offset`` (written).
-Source: UnifiedLog.scala@3.9. Tests: tests/storage/test_log.py.
+Everything is synchronous and single-threaded: one owner (the reactor thread) calls every method. What may block in C –
+fsync, unlink – can be split off: ``prepare_flush`` gives work for another thread, deletions are collected in
+``segments.pending_removals``. An ``OSError`` from any method means that the log directory is lost, not that the call
+was wrong.
+Source: UnifiedLog.scala@3.9. Tests: tests/storage/test_log.py, tests/storage/test_log_files.py.
 """
 
+from collections.abc import Callable
+from pathlib import Path
 from struct import Struct
+from typing import NamedTuple
 
-from kafka_zk.storage import follower_append, producer_replay
-from kafka_zk.storage.errors import OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
-from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.findings import Observe, ignore
+from kafka_zk.storage.errors import InvalidRecord, OffsetOutOfRange, RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT
+from kafka_zk.storage.files import sync_path
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
-from kafka_zk.storage.local_log import LocalLog
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_reader import LogRead
+from kafka_zk.storage.log_segments import LogRead, LogSegments
 from kafka_zk.storage.log_validator import NotConformed, needs_records, refuse_header, stamp_append_time
+from kafka_zk.storage.partition_metadata import write_topic_id
 from kafka_zk.storage.producer_state import ProducerState
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
@@ -24,57 +28,135 @@ from kafka_zk.storage.record_batch import (
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
+    check_crc,
+    iter_batches,
 )
+from kafka_zk.storage.recovery_work import ReplayWork, Steps, run_here
+from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from kafka_zk.storage.timestamp_search import Search, search_here
-from kafka_zk.storage.types import LogAppendInfo, TimestampOffset, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition
 
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _LEADER_EPOCH_POSITION = 12
+_LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
-class Log(LocalLog):
-    """One partition's log. Built by ``log_loader``; ``local_log`` says what holds for threads and errors."""
+class LoadedOffsets(NamedTuple):
+    """Where a log begins and ends, and up to where it is durable. Source: LoadedLogOffsets.scala@3.9."""
 
-    __slots__ = ("_needs_records",)
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+class Log:
+    """One partition's log: its segments, its leader epochs, its producers, and the offsets that bound them.
+
+    Built by ``log_loader``. ``log_start_offset``, ``recovery_point`` and ``log_end_offset`` are the first offsets that
+    are not deleted, not fsynced and not written; ``high_watermark`` and ``last_stable_offset`` those that consumers may
+    not read. While ``commits_appends`` the high watermark is the log's end; so it begins, until its replica tells it
+    otherwise.
+    """
+
+    __slots__ = (
+        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
+        "_truncation_count", "_unflushed_count", "commits_appends", "config", "leader_epochs", "log_end_offset",
+        "log_start_offset", "producers", "recovery_point", "segments", "topic_id", "topic_partition",
+    )  # fmt: skip
 
     def __init__(
         self,
         topic_partition: TopicPartition,
-        directory: str,
         config: LogConfig,
-        pool: FilePool,
-        *,
-        segments: list[Segment],
-        log_start_offset: int,
-        log_end_offset: int,
-        recovery_point: int,
+        segments: LogSegments,
+        offsets: LoadedOffsets,
         leader_epochs: LeaderEpochCache,
         producers: ProducerState,
         topic_id: str | None,
-        observe: Observe = ignore,
     ) -> None:
-        super().__init__(
-            topic_partition,
-            directory,
-            config,
-            pool,
-            segments=segments,
-            log_start_offset=log_start_offset,
-            log_end_offset=log_end_offset,
-            recovery_point=recovery_point,
-            leader_epochs=leader_epochs,
-            producers=producers,
-            topic_id=topic_id,
-            observe=observe,
-        )
+        self.topic_partition = topic_partition
+        self.config = config
+        self.segments = segments
+        self.log_start_offset, self.log_end_offset, self.recovery_point = offsets
+        self.leader_epochs = leader_epochs
+        self.producers = producers
+        self.topic_id = topic_id
+        self._high_watermark: int | None = None  # None: the log end offset
+        self.commits_appends = True
         self._needs_records = needs_records(config)
+        self._truncation_count = 0
+        self._unflushed_count = self.log_end_offset - self.recovery_point
+        self._oldest_unflushed_ms = segments.active.created_ms if self._unflushed_count else -1
+        self._last_append_ms = -1
+        self._on_dirty: Callable[[TopicPartition], None] | None = None
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+
+    @property
+    def directory(self) -> Path:
+        """The partition's directory; its name changes on deletion."""
+        return Path(self.segments.directory)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all ``.log`` files."""
+        return self.segments.size_bytes
 
     def update_config(self, config: LogConfig) -> None:
         """Follow a change of the topic's configuration; it holds from the next append on."""
-        super().update_config(config)
+        self.config = config
         self._needs_records = needs_records(config)
+        active = self.segments.active
+        active.index_interval_bytes = config.index_interval_bytes
+        active.max_index_bytes = config.segment_index_bytes
+
+    def set_topic_id(self, topic_id: str) -> None:
+        """Give the log of an old topic its id."""
+        write_topic_id(self.segments.directory, topic_id)
+        self.topic_id = topic_id
+
+    # -- what is visible ----------------------------------------------------------------------------------------
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that is not committed: consumers read up to it, and nothing from it on is deleted."""
+        mark = self._high_watermark
+        return self.log_end_offset if mark is None else mark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The high watermark, or where the first transaction begins that had not ended before it (KIP-98)."""
+        mark = self._high_watermark
+        if mark is None:
+            mark = self.log_end_offset
+        if not self.producers.has_unstable_offset:
+            return mark
+        unstable = self.producers.first_unstable_offset(mark)
+        return mark if unstable is None else min(mark, unstable)
+
+    def readable_end(self, isolation: FetchIsolation) -> int:
+        """The first offset that a reader may not see."""
+        if isolation is _TXN_COMMITTED:
+            return self.last_stable_offset
+        mark = self._high_watermark
+        return self.log_end_offset if mark is None or isolation is _LOG_END else mark
+
+    def follow_log_end(self) -> None:
+        """This replica alone is in sync: what it has appended, and what it appends from now on, is committed."""
+        self._high_watermark = None
+        self.commits_appends = True
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Set the high watermark as a follower is told it by its leader, or as a leader's in-sync replicas have it.
+
+        Appends do not move it from now on. Returns what it is: never beyond the log's end or before its start.
+        """
+        mark = self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
+        self.commits_appends = False
+        return mark
 
     # -- append -------------------------------------------------------------------------------------------------
 
@@ -149,10 +231,26 @@ class Log(LocalLog):
 
         Raises: InvalidRecord if offsets do not ascend from the log end offset, CorruptRecord for a bad CRC or magic.
         """
-        return follower_append.append(self, batches, now_ms)
+        view = memoryview(batches)
+        spans = list(iter_batches(view))
+        expected = self.log_end_offset
+        for position, header in spans:  # all are checked before the first is written
+            check_crc(view, position, header)
+            if header.base_offset < expected or header.last_offset_delta < 0:
+                raise InvalidRecord(
+                    f"{self.topic_partition}: the leader sent offset {header.base_offset}, {expected} was expected"
+                )
+            expected = header.next_offset
+        if not spans:
+            return LogAppendInfo(-1, -1, -1, self.log_start_offset, 0)
+        for position, header in spans:
+            self._write_given(view[position : position + header.size_bytes], header, now_ms)
+        last_position, last_header = spans[-1]
+        size_bytes = last_position + last_header.size_bytes
+        return LogAppendInfo(spans[0][1].base_offset, last_header.last_offset, -1, self.log_start_offset, size_bytes)
 
-    def write_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
-        """Append one checked batch that carries its offsets and epoch (follower, recovery of a copy)."""
+    def _write_given(self, batch: memoryview, header: BatchHeader, now_ms: int) -> None:
+        """Append one checked batch that carries its offsets and epoch."""
         if header.partition_leader_epoch != self.leader_epochs.written_epoch:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         self._write(batch, len(batch), header.base_offset, header.last_offset, header.max_timestamp, now_ms)
@@ -169,15 +267,16 @@ class Log(LocalLog):
         now_ms: int,
     ) -> None:
         """Roll if need be, write, move the log end offset, note that there is something to flush."""
-        segment = self._active
+        segment = self.segments.active
         config = self.config
         if (
             segment.size_bytes + size_bytes > config.segment_bytes
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
             or segment.index_is_full
-            or self.is_roll_due(segment, max_timestamp_ms, now_ms)
+            or self._is_roll_due(segment, max_timestamp_ms, now_ms)
         ):
-            segment = self.roll(now_ms, base_offset)
+            self.roll(now_ms, base_offset)
+            segment = self.segments.active
         segment.append(batch, size_bytes, last_offset, max_timestamp_ms)
         self.log_end_offset = last_offset + 1
         self._unflushed_count += last_offset - base_offset + 1
@@ -191,21 +290,42 @@ class Log(LocalLog):
         self, batch: bytearray | memoryview | bytes, header: BatchHeader, base_offset: int, max_timestamp_ms: int
     ) -> None:
         if header.attributes & CONTROL_FLAG:
-            producer_replay.apply_marker(self.producers, batch, header)
+            self.producers.first_unstable_offset(min(base_offset, self.high_watermark))  # forgets what ended
+            self.producers.apply_marker(batch, header, base_offset)
         else:
             self.producers.update(header, base_offset, max_timestamp_ms)
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> None:
+        """Close the active segment and begin one at the log end offset (or the given one); an empty one is reused."""
+        offset = self.log_end_offset if base_offset is None else base_offset
+        active = self.segments.active
+        if active.size_bytes or active.base_offset != offset:
+            self.producers.write_snapshot(self.segments.directory, offset)
+            self.segments.roll(offset, self.config, now_ms)
+
+    def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
+        """Whether the segment is older than ``segment.ms``, by the records' clock or, without one, by ours."""
+        if not segment.size_bytes:
+            return False
+        first_ms = segment.first_timestamp_ms
+        waited_ms = timestamp_ms - first_ms if first_ms >= 0 else now_ms - segment.created_ms
+        return waited_ms > self.config.segment_ms - segment.roll_jitter_ms
 
     # -- read ---------------------------------------------------------------------------------------------------
 
     def read(
-        self, fetch_offset: int, max_bytes: int, *, upper_bound_offset: int | None = None, min_one_batch: bool = True
+        self,
+        fetch_offset: int,
+        max_bytes: int,
+        *,
+        isolation: FetchIsolation = FetchIsolation.LOG_END,
+        min_one_batch: bool = True,
     ) -> LogRead:
         """Find the bytes from the batch that holds ``fetch_offset`` on; nothing is read but headers.
 
         Args:
             max_bytes: the slice is at most this big, whole batches only.
-            upper_bound_offset: no batch that reaches this offset is included (high watermark, last stable offset);
-                None stands for the log end offset.
+            isolation: no batch that reaches ``readable_end(isolation)`` is included.
             min_one_batch: if even the first batch is bigger than ``max_bytes``, return it alone.
         Returns: one slice of one segment, or None for the slice if there is nothing (yet) to read.
         Raises: OffsetOutOfRange before the log start offset or after the log end offset; CorruptRecord.
@@ -215,10 +335,10 @@ class Log(LocalLog):
             raise OffsetOutOfRange(
                 f"{self.topic_partition}: offset {fetch_offset} is outside [{self.log_start_offset}, {end_offset}]"
             )
-        upper = end_offset if upper_bound_offset is None or upper_bound_offset > end_offset else upper_bound_offset
+        upper = self.readable_end(isolation)
         if fetch_offset >= upper:
             return LogRead(None, fetch_offset, False)
-        return self.reader.read(fetch_offset, max_bytes, upper, end_offset, min_one_batch)
+        return self.segments.read(fetch_offset, max_bytes, upper, end_offset, min_one_batch)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record, from the log start offset on, whose timestamp is at least ``timestamp_ms``."""
@@ -226,7 +346,7 @@ class Log(LocalLog):
 
     def timestamp_search(self, timestamp_ms: int) -> Search:
         """As ``offset_for_timestamp``, for an owner that must not be kept."""
-        return self.reader.offset_for_timestamp(timestamp_ms, self.log_start_offset)
+        return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """The first record that has the largest timestamp, None without any (KIP-734)."""
@@ -234,11 +354,191 @@ class Log(LocalLog):
 
     def max_timestamp_search(self) -> Search:
         """As ``max_timestamp_offset``, for an owner that must not be kept."""
-        return self.reader.max_timestamp_offset()
+        return self.segments.max_timestamp_offset()
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
         """(epoch, end offset) for OffsetForLeaderEpoch; (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    # -- flush --------------------------------------------------------------------------------------------------
+
+    def flush_target(self, now_ms: int) -> int | None:
+        """Up to which offset a flush is due, None if none is.
+
+        All of the log if ``flush.messages`` or ``flush.ms`` asks for it, the closed segments after a roll.
+        """
+        if self._oldest_unflushed_ms < 0:
+            return None
+        config = self.config
+        if self._unflushed_count >= config.flush_messages or now_ms - self._oldest_unflushed_ms >= config.flush_ms:
+            return self.log_end_offset
+        rolled_at = self.segments.active.base_offset
+        return rolled_at if self.recovery_point < rolled_at else None
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether a flush is due: ask after an append to a topic with ``flush.messages``, else now and then."""
+        return self.flush_target(now_ms) is not None
+
+    def on_dirty(self, callback: Callable[[TopicPartition], None] | None) -> None:
+        """Call back when the first record after a flush is appended; at once if there is one already."""
+        self._on_dirty = callback
+        if callback is not None and self._oldest_unflushed_ms >= 0:
+            callback(self.topic_partition)
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Make everything before ``up_to`` (None: all) durable and move the recovery point."""
+        work, done = self.prepare_flush(up_to)
+        try:
+            work()
+        finally:
+            done()
+
+    def prepare_flush(self, up_to: int | None = None) -> tuple[Callable[[], None], Callable[[], None]]:
+        """A flush in two halves, for an owner that must not block.
+
+        Returns: (work, done). ``work`` only fsyncs pinned descriptors and may run in any thread; it raises OSError.
+        ``done`` must be called by the owner afterwards, whether ``work`` failed or not: it unpins, and it moves the
+        recovery point if ``work`` succeeded.
+        """
+        offset = self.log_end_offset if up_to is None else up_to
+        flush = self.segments.prepare_flush(self.recovery_point, offset)
+        truncation_count, appended_ms = self._truncation_count, self._last_append_ms
+
+        def done() -> None:
+            flush.release()
+            if flush.is_done and self._truncation_count == truncation_count:
+                self._mark_flushed(offset, appended_ms)
+
+        return flush.run, done
+
+    def _mark_flushed(self, offset: int, appended_ms: int) -> None:
+        """Everything before ``offset`` is durable; what follows it was appended at ``appended_ms`` or later."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+        self._unflushed_count = self.log_end_offset - self.recovery_point
+        if not self._unflushed_count:
+            self._oldest_unflushed_ms = -1
+        elif offset > self.segments.active.base_offset:
+            self._oldest_unflushed_ms = appended_ms
+
+    # -- truncation ---------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
+        """Drop every batch that reaches ``offset`` or beyond, and leader epochs without a record in any case.
+
+        Returns: whether a batch went.
+        Raises: OffsetOutOfRange for a negative offset.
+        """
+        self._refuse_negative(offset)
+        if offset >= self.log_end_offset:
+            # A leader that wrote nothing has its epoch begin at the log's end, where the next leader's may begin.
+            self.leader_epochs.truncate_from_end(self.log_end_offset)
+            return False
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return True
+        self._complete_truncation(self.segments.truncate_to(offset, now_ms + self.config.file_delete_delay_ms))
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Drop everything; the log is empty and begins at ``offset``.
+
+        Raises: OffsetOutOfRange for a negative offset.
+        """
+        self._refuse_negative(offset)
+        self.segments.replace_all(offset, self.config, now_ms)
+        self.log_start_offset = offset
+        self.leader_epochs.clear()
+        self._complete_truncation(offset)
+
+    def _refuse_negative(self, offset: int) -> None:
+        if offset < 0:
+            raise OffsetOutOfRange(f"{self.topic_partition} cannot be truncated to offset {offset}")
+
+    def _complete_truncation(self, end_offset: int) -> None:
+        """Bring everything that hangs on the log end offset back to ``end_offset``."""
+        self._truncation_count += 1
+        self.log_end_offset = end_offset
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        if self._high_watermark is not None:
+            self.update_high_watermark(self._high_watermark)
+        self.leader_epochs.truncate_from_end(end_offset)
+        run_here(self.reload_producers_steps())
+
+    def reload_producers_steps(self) -> Steps[None]:
+        """Read the newest snapshot that still holds and replay what follows it; that may be done elsewhere."""
+        segments = self.segments
+        start_offset = self.producers.load_snapshot(segments.directory, self.log_start_offset, self.log_end_offset)
+        if start_offset >= self.log_end_offset:
+            return
+        following = segments[segments.slot_of(start_offset) :]
+        producers = yield ReplayWork(
+            segments.directory,
+            tuple((segment.base_offset, segment.size_bytes) for segment in following),
+            start_offset,
+            self.log_end_offset,
+            list(self.producers.producers.values()),
+            sum(segment.size_bytes for segment in following),
+        )
+        if producers is None:
+            self.producers.replay(following, start_offset, self.log_end_offset)
+        else:
+            self.producers.load(producers, self.producers.snapshot_offset)
+
+    # -- retention ----------------------------------------------------------------------------------------------
+
+    def increment_log_start_offset(self, offset: int) -> bool:
+        """Move the log start offset forward (DeleteRecords, or the leader's); returns whether it moved.
+
+        Raises: OffsetOutOfRange beyond the high watermark, and for a negative offset.
+        """
+        if not 0 <= offset <= self.high_watermark:
+            raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} is not within [0, {self.high_watermark}]")
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.leader_epochs.truncate_from_start(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Remove segments by age, size and log start offset; returns how many.
+
+        Only segments wholly below the high watermark go. The files are renamed at once and unlinked after
+        ``file.delete.delay.ms`` (``LogSegments.remove_due``). If the active segment goes too, a new one begins at the
+        log end offset, so that no offset is ever given twice.
+        """
+        segments = self.segments
+        count = count_deletable(
+            segments[:], self.config, self.log_start_offset, self.log_end_offset, self.high_watermark, now_ms
+        )
+        if not count:
+            return 0
+        if count == len(segments):
+            self.roll(now_ms)
+        first_kept = segments[count].base_offset
+        if self.recovery_point < first_kept:
+            self.flush(first_kept)  # a power loss may bring them back: with a hole at the end the kept ones would go
+        if self.recovery_point <= first_kept:
+            sync_path(segments.directory)  # once the others are gone, its name is all that tells the next offset
+        segments.drop(segments[:count], now_ms + self.config.file_delete_delay_ms)
+        self.increment_log_start_offset(min(segments[0].base_offset, self.log_end_offset))
+        return count
+
+    # -- end ----------------------------------------------------------------------------------------------------
+
+    def close(self, sync: Callable[[str], None] = sync_path) -> None:
+        """Write a producer snapshot and the indexes, durably, and close the files. Call ``flush`` before.
+
+        ``sync`` makes the file at a path durable, now or later.
+        """
+        if self.log_end_offset > self.log_start_offset or self.producers.producers:
+            self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
+        self.segments.close(sync)
+
+    def rename_to_delete(self, directory: str) -> None:
+        """Give the partition's directory its name for deletion; slices in use read on."""
+        self.segments.rename_to_delete(directory)
+        self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
 
 
 def _too_large(size_bytes: int, config: LogConfig) -> RecordTooLarge:

@@ -1,15 +1,19 @@
-"""One entry of ``log.dirs``: its lock, its ``meta.properties``, its checkpoints, the marker of a clean shutdown.
+"""One entry of ``log.dirs``: its logs and what is left of deleted ones, its lock, ``meta.properties``, checkpoints, and
+the marker of a clean shutdown.
 
-Tests: tests/storage/test_log_manager.py.
+Many files are made durable at the same time when logs are closed, since a journaling file system takes the fsyncs of
+many threads in one commit. Measured with 6,000 small new files on ext4: 6.0 s one after the other, 1.1 s with 4
+threads, 0.4 s with 16 or more. Tests: tests/storage/test_log_manager.py, tests/storage/test_many_logs.py.
 """
 
-import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import NamedTuple
 
-from kafka_zk.storage import checkpoints
+from kafka_zk.storage import checkpoints, files
 from kafka_zk.storage.errors import CorruptCheckpoint, LogDirLocked
 from kafka_zk.storage.filenames import (
     CLEAN_SHUTDOWN,
@@ -17,13 +21,21 @@ from kafka_zk.storage.filenames import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
+    deleted_dir,
     is_deleted_dir,
     parse_partition_dir,
 )
 from kafka_zk.storage.files import remove_file, sync_path, write_atomically
 from kafka_zk.storage.findings import Finding, Observe, discard, ignore
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.meta_properties import check_meta_properties
 from kafka_zk.storage.types import TopicPartition
+
+SYNC_THREAD_COUNT = 16
+LOGS_AT_ONCE = 128
+"""Bounds how many files a flush holds open, the pool's bound counts, too; and how long one step takes."""
+
+WAIT_S = 0.05
 
 _MEANINGS = {
     RECOVERY_POINT_CHECKPOINT: "unless the last stop was clean, every log here is checked from its first record on",
@@ -36,17 +48,27 @@ _MEANINGS = {
 _locked_here: set[str] = set()  # POSIX locks do not keep two holders in one process apart
 
 
+class _DeletedLog(NamedTuple):
+    """The directory of a partition that is gone; ``log`` is None if an earlier run deleted it."""
+
+    due_ms: int
+    path: str
+    log: Log | None
+
+
 class LogDir:
-    """A log directory that this process holds the lock of, from ``open`` to ``close``.
+    """A log directory that this process holds the lock of, from ``open`` to ``close``, and the ``logs`` in it."""
 
-    ``log_count``: how many logs its owner has in it.
-    """
-
-    __slots__ = ("_had_recovery_points", "_lock", "_prepared_count", "_write_lock", "_written", "log_count", "path")
+    __slots__ = (
+        "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points", "_lock", "_prepared_count", "_write_lock",
+        "_written", "logs", "path",
+    )  # fmt: skip
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
-        self.log_count = 0
+        self.logs: dict[TopicPartition, Log] = {}
+        self._deleted: list[_DeletedLog] = []
+        self._checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self._lock = -1
         self._had_recovery_points = False
         self._write_lock = threading.Lock()
@@ -58,19 +80,16 @@ class LogDir:
 
         Raises: LogDirLocked, InconsistentLogDir; OSError if the directory cannot be used at all.
         """
-        os.makedirs(self.path, exist_ok=True)
-        identity = os.path.realpath(self.path)
+        files.make_directory(self.path)
+        identity = files.real_path(self.path)
         if identity in _locked_here:
             raise LogDirLocked(f"{self.path} is in use by this very process")
-        descriptor = os.open(f"{self.path}/{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise LogDirLocked(f"{self.path} is in use by another process") from None
+        descriptor = files.open_locked(f"{self.path}/{LOCK}")
+        if descriptor is None:
+            raise LogDirLocked(f"{self.path} is in use by another process")
         self._lock = descriptor
         _locked_here.add(identity)
-        self._had_recovery_points = os.path.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
+        self._had_recovery_points = files.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
         try:
             check_meta_properties(self.path, broker_id, cluster_id)
         except BaseException:
@@ -78,26 +97,61 @@ class LogDir:
             raise
 
     def close(self) -> None:
-        """Give the lock back. The file stays: removing it would let two processes lock different files."""
+        """Give the lock back. The file stays: removing it would let two processes lock different files.
+
+        The logs are left as they are: see ``close_logs_steps`` and ``abandon``.
+        """
         if self._lock >= 0:
-            os.close(self._lock)
+            files.close(self._lock)
             self._lock = -1
-            _locked_here.discard(os.path.realpath(self.path))
+            _locked_here.discard(files.real_path(self.path))
+
+    def abandon(self) -> list[TopicPartition]:
+        """The directory failed: close every file and write nothing; returns the partitions that had a log here."""
+        lost = sorted(self.logs)
+        for log in (*self.logs.values(), *(deleted.log for deleted in self._deleted if deleted.log is not None)):
+            log.segments.close_files()
+        self.logs.clear()
+        self._deleted.clear()
+        self.close()
+        return lost
 
     # -- contents -----------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[tuple[TopicPartition, str]]:
         """(partition, directory) of every log that lies here."""
         found = []
-        for entry in os.scandir(self.path):
-            topic_partition = parse_partition_dir(entry.name)
-            if topic_partition is not None and entry.is_dir():
-                found.append((topic_partition, entry.path))
+        for name, is_directory in files.list_directory(self.path):
+            topic_partition = parse_partition_dir(name)
+            if topic_partition is not None and is_directory:
+                found.append((topic_partition, f"{self.path}/{name}"))
         return sorted(found)
 
-    def deleted_dirs(self) -> list[str]:
-        """Directories of partitions whose deletion has begun."""
-        return [entry.path for entry in os.scandir(self.path) if is_deleted_dir(entry.name) and entry.is_dir()]
+    def resume_deletions(self, now_ms: int) -> None:
+        """What an earlier run began to delete is due at once."""
+        found = files.list_directory(self.path)
+        names = [name for name, is_directory in found if is_directory and is_deleted_dir(name)]
+        self._deleted += [_DeletedLog(now_ms, f"{self.path}/{name}", None) for name in names]
+
+    def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
+        """Rename the directory of a log and forget the log; ``take_deletions`` tells when its delay is over.
+
+        Raises: OSError.
+        """
+        log = self.logs[topic_partition]
+        path = f"{self.path}/{deleted_dir(topic_partition)}"
+        log.rename_to_delete(path)
+        del self.logs[topic_partition]
+        self._deleted.append(_DeletedLog(now_ms + log.config.file_delete_delay_ms, path, log))
+
+    def take_deletions(self, now_ms: int) -> list[str]:
+        """The directories, with their files closed, that are to be removed now (``remove_trees``)."""
+        due = [deleted for deleted in self._deleted if deleted.due_ms <= now_ms]
+        self._deleted = [deleted for deleted in self._deleted if deleted.due_ms > now_ms]
+        for deleted in due:
+            if deleted.log is not None:
+                deleted.log.segments.close_files()
+        return [deleted.path for deleted in due]
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -105,9 +159,9 @@ class LogDir:
         """Put directories out of the way that have a name which is a file's here: nothing could be written then."""
         for name, meaning in _MEANINGS.items():
             path = f"{self.path}/{name}"
-            if os.path.isdir(path):
+            if files.is_directory(path):
                 observe(discard(path, "it is a directory", meaning))
-            if os.path.isdir(path + ".tmp"):
+            if files.is_directory(path + ".tmp"):
                 observe(discard(path + ".tmp", "it is a directory", f"{name} could not be written"))
 
     def read_recovery_points(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
@@ -115,7 +169,7 @@ class LogDir:
 
     def read_log_start_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         path = f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}"
-        if self._had_recovery_points and not os.path.exists(path):
+        if self._had_recovery_points and not files.exists(path):
             observe(Finding(path, "is missing", _MEANINGS[LOG_START_OFFSET_CHECKPOINT]))  # it is written before those
         return self._read(LOG_START_OFFSET_CHECKPOINT, observe)
 
@@ -131,17 +185,40 @@ class LogDir:
             observe(discard(path, error, _MEANINGS[name]))
             return {}
 
-    def prepare_recovery_points(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
-        return self._prepare(RECOVERY_POINT_CHECKPOINT, offsets)
+    # Each ``prepare`` gives the work of writing what the logs say now, durably; any thread may do it.
 
-    def prepare_log_start_offsets(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
-        return self._prepare(LOG_START_OFFSET_CHECKPOINT, offsets)
+    def prepare_checkpoint(self) -> Callable[[], None]:
+        """Log start offsets and recovery points."""
+        works = (
+            self.prepare_log_start_offsets(),
+            self._prepare(RECOVERY_POINT_CHECKPOINT, {tp: log.recovery_point for tp, log in self.logs.items()}),
+        )
 
-    def prepare_high_watermarks(self, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
+        def work() -> None:
+            for each in works:
+                each()
+
+        return work
+
+    def prepare_log_start_offsets(self) -> Callable[[], None]:
+        """Those that say more than the first segment."""
+        moved = {
+            tp: log.log_start_offset
+            for tp, log in self.logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        return self._prepare(LOG_START_OFFSET_CHECKPOINT, moved)
+
+    def prepare_high_watermarks(self) -> Callable[[], None] | None:
+        """None if none has moved since the last time."""
+        offsets = {tp: log.high_watermark for tp, log in self.logs.items()}
+        if offsets == self._checkpointed_high_watermarks:
+            return None
+        self._checkpointed_high_watermarks = offsets
         return self._prepare(REPLICATION_CHECKPOINT, offsets)
 
     def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
-        """The work of replacing a checkpoint, durably. It may be done in any thread.
+        """The work of replacing a checkpoint.
 
         Nothing is written when something newer has been: what was prepared later, or, after ``close``, what the owner
         wrote at its end. Either way the file then says at least what was to be written. Raises: OSError.
@@ -160,7 +237,22 @@ class LogDir:
     # -- clean shutdown -----------------------------------------------------------------------------------------
 
     def had_clean_shutdown(self) -> bool:
-        return os.path.isfile(f"{self.path}/{CLEAN_SHUTDOWN}")
+        found = files.status(f"{self.path}/{CLEAN_SHUTDOWN}")
+        return found is not None and not found.is_directory
+
+    def shut_down_steps(self, broker_epoch: int) -> Iterator[None]:
+        """Close every log, write what the next start needs, and give the lock back; some logs in each step.
+
+        Raises: OSError; the next start recovers then.
+        """
+        yield from close_logs_steps(list(self.logs.values()))
+        self.prepare_checkpoint()()
+        write_high_watermarks = self.prepare_high_watermarks()
+        if write_high_watermarks is not None:
+            write_high_watermarks()
+        self.write_clean_shutdown(broker_epoch)
+        self.close()
+        self.logs.clear()
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
         """Leave the marker that spares the next start a recovery (KIP-966 puts the broker epoch into it)."""
@@ -172,3 +264,47 @@ class LogDir:
         if self.had_clean_shutdown():
             remove_file(f"{self.path}/{CLEAN_SHUTDOWN}")
             sync_path(self.path)
+
+
+def close_logs_steps(logs: Sequence[Log]) -> Iterator[None]:
+    """Flush every log and close it, so that the next start needs no recovery; some of them in each step.
+
+    Raises: OSError; then nothing may be said of any of the logs.
+    """
+    at_once = min([LOGS_AT_ONCE, *(log.segments.pool.max_open_files for log in logs[:1])])
+    with ThreadPoolExecutor(SYNC_THREAD_COUNT, "log-closing") as pool:
+        for first in range(0, len(logs), at_once):
+            part = logs[first : first + at_once]
+            yield from _flush([log for log in part if log.recovery_point < log.log_end_offset], pool)
+            written: list[str] = []
+            for log in part:
+                log.close(written.append)
+            yield from _run([lambda path=path: sync_path(path) for path in written], pool)  # type: ignore[misc]
+            yield
+
+
+def _flush(logs: Iterable[Log], pool: ThreadPoolExecutor) -> Iterator[None]:
+    flushes = [log.prepare_flush() for log in logs]
+    try:
+        yield from _run([work for work, _ in flushes], pool)
+    finally:
+        for _, done in flushes:
+            done()
+
+
+def _run(works: Iterable[Callable[[], None]], pool: ThreadPoolExecutor) -> Iterator[None]:
+    """All of them, also when one fails: nobody closes a file that another thread still syncs.
+
+    A step waits for a slow disk for WAIT_S at most.
+    """
+    pending = [pool.submit(work) for work in works]
+    while wait(pending, WAIT_S).not_done:
+        yield
+    for one in pending:
+        one.result()
+
+
+def remove_trees(paths: Iterable[str]) -> None:
+    """May run in any thread. Raises: OSError."""
+    for path in paths:
+        files.remove_tree(path)

@@ -1,35 +1,55 @@
 """Opening the log of a partition's directory: create, load after a clean shutdown, recover after any other.
 
-Source: LogLoader.scala@3.9. Tests: tests/storage/test_recovery.py.
+What a crash left half done among the files is finished first, and strangers go aside.
+Source: LogLoader.scala@3.9. Tests: tests/storage/test_recovery.py, tests/storage/test_findings.py.
 """
 
-import os
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from kafka_zk.storage import producer_snapshot
+from kafka_zk.storage import files
 from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord
 from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
-from kafka_zk.storage.files import sync_file, sync_path
-from kafka_zk.storage.findings import Finding, Observe, discard, ignore
-from kafka_zk.storage.index_check import index_problem
+from kafka_zk.storage.filenames import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_SUFFIX,
+    MOVED_ASIDE_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_file,
+    parse_offset_file,
+)
+from kafka_zk.storage.files import remove_file, sync_file, sync_path
+from kafka_zk.storage.findings import Finding, Observe, discard, free_path, ignore
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
-from kafka_zk.storage.log import Log
+from kafka_zk.storage.log import LoadedOffsets, Log
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_files import move_aside, segment_offsets
+from kafka_zk.storage.log_segments import LogSegments
 from kafka_zk.storage.partition_metadata import read_topic_id, write_topic_id
-from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.producer_state import ProducerState, snapshot_offsets
 from kafka_zk.storage.record_batch import HEADER_SIZE
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import ScanWork, Steps, run_here
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
-from kafka_zk.storage.truncation import reload_producers_steps
 from kafka_zk.storage.types import TopicPartition
 
 Scanner = Callable[[str, str, str, int, int, int], SegmentScan]
+
+_TEMPORARY_SUFFIX = ".tmp"
+_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+_SEGMENT_SUFFIXES = (LOG_SUFFIX, *_INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
+_FILE_SUFFIXES = (
+    *_SEGMENT_SUFFIXES, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA,
+)  # fmt: skip
 
 
 class Dropped(NamedTuple):
@@ -54,23 +74,18 @@ def create_log(
     observe: Observe = ignore,
 ) -> Log:
     """Make a partition's directory with an empty first segment."""
-    os.makedirs(directory, exist_ok=True)
+    files.make_directory(directory)
     if topic_id is not None:
         write_topic_id(directory, topic_id)
     first = open_segment(directory, 0, config, pool, now_ms, size_bytes=None)
     return Log(
         topic_partition,
-        directory,
         config,
-        pool,
-        segments=[first],
-        log_start_offset=0,
-        log_end_offset=0,
-        recovery_point=0,
-        leader_epochs=LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
-        producers=ProducerState(),
-        topic_id=topic_id,
-        observe=observe,
+        LogSegments(directory, pool, [first]),
+        LoadedOffsets(0, 0, 0),
+        LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
+        ProducerState(observe),
+        topic_id,
     )
 
 
@@ -128,7 +143,7 @@ def load_log_steps(
     """
     segments = [
         open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes)
-        for base_offset, size_bytes in segment_offsets(directory, observe)
+        for base_offset, size_bytes in _segment_offsets(directory, observe)
     ]
     if segments and recovery_point > segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
         problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
@@ -143,7 +158,7 @@ def load_log_steps(
         problem = "is damaged at its end, which was durable"
         observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log goes on at offset {end_offset}"))
     if segments and end_offset < log_start_offset:  # segment files were taken away, or the checkpoint is wrong
-        observe(move_aside(directory, segments, log_start_offset, end_offset))
+        observe(_move_aside(directory, segments, log_start_offset, end_offset))
         segments.clear()
         epochs.clear()
     if not segments:
@@ -155,23 +170,92 @@ def load_log_steps(
     epochs.truncate_from_start(start_offset)
     log = Log(
         topic_partition,
-        directory,
         config,
-        pool,
-        segments=segments,
-        log_start_offset=start_offset,
-        log_end_offset=end_offset,
-        recovery_point=end_offset if clean_shutdown else min(recovery_point, end_offset),
-        leader_epochs=epochs,
-        producers=ProducerState(),
-        topic_id=_load_topic_id(directory, observe),
-        observe=observe,
+        LogSegments(directory, pool, segments),
+        LoadedOffsets(start_offset, end_offset, end_offset if clean_shutdown else min(recovery_point, end_offset)),
+        epochs,
+        ProducerState(observe),
+        _load_topic_id(directory, observe),
     )
-    if not clean_shutdown or producer_snapshot.list_offsets(directory):
-        yield from reload_producers_steps(log)  # without any snapshot a clean log had no idempotent producers
+    if not clean_shutdown or snapshot_offsets(directory):
+        yield from log.reload_producers_steps()  # without any snapshot a clean log had no idempotent producers
     for segment in segments:
         segment.rest()
     return log, dropped
+
+
+def _segment_offsets(directory: str, observe: Observe) -> list[tuple[int, int]]:
+    """(base offset, size in bytes) of all segments, ascending. Indexes without a segment are removed."""
+    names = _finish_interrupted(directory, _file_names(directory, observe))
+    bases = sorted(found[0] for name in names if (found := parse_offset_file(name)) and found[1] == LOG_SUFFIX)
+    known = set(bases)
+    for name in names:
+        found = parse_offset_file(name)
+        if found and found[1] in _INDEX_SUFFIXES and found[0] not in known:
+            path = f"{directory}/{name}"
+            remove_file(path)
+            observe(Finding(path, "is the index of a segment that is not there", "it is removed"))
+    return [(base, files.size_bytes(f"{directory}/{offset_file(base, LOG_SUFFIX)}")) for base in bases]
+
+
+def _file_names(directory: str, observe: Observe) -> list[str]:
+    """All files; a directory that has a name for a file would be in the way of that."""
+    names = []
+    for entry in files.list_directory(directory):
+        if not entry.is_directory:
+            names.append(entry.name)
+        elif entry.name.endswith(_FILE_SUFFIXES):
+            path = f"{directory}/{entry.name}"
+            observe(discard(path, "it is a directory", "it is taken for a file that is not there"))
+    return names
+
+
+def _finish_interrupted(directory: str, names: list[str]) -> list[str]:
+    """Remove ``.deleted`` and ``.cleaned`` files, put ``.swap`` files in their place; returns the names that remain.
+
+    A ``.swap`` file at or after the lowest ``.cleaned`` one belongs to a split that did not finish and goes as well.
+    """
+    cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
+    lowest = min(cleaned, default=None)
+    remaining = []
+    for name in names:
+        path = f"{directory}/{name}"
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
+            remove_file(path)
+        elif name.endswith(SWAP_SUFFIX) and (found := parse_offset_file(name)):
+            if lowest is not None and found[0] >= lowest:
+                remove_file(path)
+                continue
+            files.rename(path, path.removesuffix(SWAP_SUFFIX))
+            remaining.append(name.removesuffix(SWAP_SUFFIX))
+        else:
+            remaining.append(name)
+    return remaining
+
+
+def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: int, end_offset: int) -> Finding:
+    """Put a log's segments and all that belongs to them into a folder beside where they lay, durably.
+
+    Kafka deletes them where the log start offset lies beyond the log's end. But it is one number against all records.
+    """
+    target = free_path(f"{directory}/{offset_file(log_start_offset, '')}", MOVED_ASIDE_SUFFIX)
+    files.make_directory(target)
+    for segment in segments:
+        segment.release_file()
+    for name, _ in files.list_directory(directory):
+        found = parse_offset_file(name)
+        if found and found[1] in _SEGMENT_SUFFIXES:
+            files.rename(f"{directory}/{name}", f"{target}/{name}")
+    sync_path(target)
+    sync_path(directory)
+    count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
+    return Finding(
+        directory,
+        f"ends at offset {end_offset}, but its log start offset is {log_start_offset}",
+        f"the log begins there, so that no offset is given twice, and is empty; {count}, the first of them from "
+        f"{segments[0].base_offset} on, are moved aside",
+        target,
+    )
 
 
 def _load_topic_id(directory: str, observe: Observe) -> str | None:
@@ -252,10 +336,10 @@ class _Recovery(NamedTuple):
         return None, end_offset
 
     def _has_no_index(self, segment: Segment, is_final: bool) -> bool:
-        found = index_problem(segment, is_final)
+        found = segment.index_problem(is_final)
         if found is not None:
             self.observe(Finding(*found, "it is made anew from the records"))
-        return found is not None or not os.path.exists(segment.offset_index.path)
+        return found is not None or not files.exists(segment.offset_index.path)
 
     def _drop_behind(self, index: int, size_bytes: int, result: SegmentScan, reason: str) -> Dropped:
         """A scan has cut the segment at ``index``, which had ``size_bytes``: what follows it goes, too."""
@@ -324,7 +408,7 @@ def rescan(
     )
     result = (yield work) or scan(*work[:6])
     if result.valid_bytes < segment.size_bytes:
-        os.ftruncate(segment.fileno(), result.valid_bytes)
+        files.truncate(segment.fileno(), result.valid_bytes)
         sync_file(segment.fileno())  # once another segment follows, nobody looks at this end again
         segment.size_bytes = result.valid_bytes
     entries = array("Q")

@@ -11,21 +11,26 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 
-from kafka_zk.storage.deleted_dirs import DeletedDirs, remove_trees
 from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
 from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import deleted_dir, partition_dir
+from kafka_zk.storage.filenames import partition_dir
 from kafka_zk.storage.findings import Observe, ignore
 from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_closing import close_logs_steps
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import LogDir
+from kafka_zk.storage.log_dir import LogDir, remove_trees
 from kafka_zk.storage.log_loader import Scanner, create_log
-from kafka_zk.storage.log_opening import OpenedLog, Opening, open_directory
-from kafka_zk.storage.log_start import HELPER_POLL_S, LogStart, StartProgress, StartReport, refuse_second_homes
+from kafka_zk.storage.log_start import (
+    HELPER_POLL_S,
+    LogStart,
+    OpenedLog,
+    Opening,
+    StartProgress,
+    StartReport,
+    open_directory,
+    refuse_second_homes,
+)
 from kafka_zk.storage.producer_state import DEFAULT_EXPIRATION_MS
 from kafka_zk.storage.recovery import scan_segment
 from kafka_zk.storage.types import TopicPartition
@@ -76,12 +81,10 @@ class LogManager:
         self._recovery_helper_count = recovery_helper_count
         self._on_directory_failure = on_directory_failure
         self._observe = observe
-        self._high_watermarks: dict[TopicPartition, int] = {}
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._dirty: set[TopicPartition] = set()
         self._flushing: set[Log] = set()
-        self._deleted = DeletedDirs()
         self._start: LogStart | None = None
         self._is_started = False
 
@@ -144,7 +147,12 @@ class LogManager:
             self._recovery_helper_count,
             self._observe,
         )
-        openings = {log_dir: open_directory(log_dir, partitions, how) for log_dir, partitions in found.items()}
+        openings = {}
+        for log_dir, partitions in found.items():
+            try:
+                openings[log_dir] = open_directory(log_dir, partitions, how)
+            except OSError as error:
+                failed(log_dir, error)
         start = self._start = LogStart(openings, self._opened, self._directory_opened, failed)
         yield from start.steps()
         self._start = None
@@ -161,7 +169,6 @@ class LogManager:
                 log_dir.open(self._broker_id, self._cluster_id)
                 log_dir.clear_directories(self._observe)
                 found[log_dir] = log_dir.partitions()
-                self._high_watermarks.update(log_dir.read_high_watermarks(self._observe))
             except OSError as error:
                 log_dir.close()
                 offline[log_dir.path] = str(error)
@@ -179,8 +186,7 @@ class LogManager:
 
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
-        for path in log_dir.deleted_dirs():
-            self._deleted.add(self._clock_ms(), log_dir, path)
+        log_dir.resume_deletions(self._clock_ms())
         log_dir.remove_clean_shutdown()
 
     def _close_dirs(self) -> None:
@@ -190,7 +196,7 @@ class LogManager:
     def _add(self, topic_partition: TopicPartition, log: Log, log_dir: LogDir) -> None:
         self._logs[topic_partition] = log
         self._dir_of[topic_partition] = log_dir
-        log_dir.log_count += 1
+        log_dir.logs[topic_partition] = log
         log.on_dirty(self._dirty.add)
 
     # -- look up, create, delete --------------------------------------------------------------------------------
@@ -228,7 +234,7 @@ class LogManager:
             return log
         if not self._live_dirs:
             raise OSError("every log directory is offline")
-        log_dir = min(self._live_dirs, key=attrgetter("log_count"))
+        log_dir = min(self._live_dirs, key=lambda each: len(each.logs))
         directory = f"{log_dir.path}/{partition_dir(topic_partition)}"
         config = config or self.default_config
         try:
@@ -249,25 +255,24 @@ class LogManager:
             return
         log_dir = self._dir_of[topic_partition]
         try:
-            path = log.rename_to_delete(f"{log_dir.path}/{deleted_dir(topic_partition)}")
+            log_dir.delete(topic_partition, self._clock_ms())
         except OSError as error:
             self._take_offline(log_dir, error)
             raise
         del self._logs[topic_partition], self._dir_of[topic_partition]
-        log_dir.log_count -= 1
         self._dirty.discard(topic_partition)
         log.on_dirty(None)
-        self._deleted.add(self._clock_ms() + log.config.file_delete_delay_ms, log_dir, path, log)
 
     def delete_due(self, now_ms: int) -> int:
         """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""
         count = 0
-        for log_dir, paths in self._deleted.take_due(now_ms).items():
-            count += len(paths)
-            self._run_on(log_dir, partial(remove_trees, paths))
+        for log_dir in list(self._live_dirs):
+            if paths := log_dir.take_deletions(now_ms):
+                count += len(paths)
+                self._run_on(log_dir, partial(remove_trees, paths))
         for log in self.all_logs():
             try:
-                count += log.remove_due(now_ms) if log.pending_removals else 0
+                count += log.segments.remove_due(now_ms) if log.segments.pending_removals else 0
             except OSError as error:
                 self.fail_directory(log, error)
         return count
@@ -323,24 +328,14 @@ class LogManager:
     def checkpoint(self) -> None:
         """Write the recovery points and the log start offsets of all directories, through ``run_blocking``."""
         for log_dir in list(self._live_dirs):
-            self._run_on(log_dir, self._checkpoint_of(log_dir))
+            self._run_on(log_dir, log_dir.prepare_checkpoint())
 
-    def _checkpoint_of(self, log_dir: LogDir) -> Callable[[], None]:
-        """The work of writing one directory's checkpoints, with the values of now."""
-        recovery_points = {tp: log.recovery_point for tp, log in self._logs.items() if self._dir_of[tp] is log_dir}
-        works = (self._start_offsets_of(log_dir), log_dir.prepare_recovery_points(recovery_points))
-
-        def work() -> None:
-            for each in works:
-                each()
-
-        return work
-
-    def _start_offsets_of(self, log_dir: LogDir) -> Callable[[], None]:
-        logs = [(tp, log) for tp, log in self._logs.items() if self._dir_of[tp] is log_dir]
-        return log_dir.prepare_log_start_offsets(
-            {tp: log.log_start_offset for tp, log in logs if log.log_start_offset > log.segments[0].base_offset}
-        )
+    def checkpoint_high_watermarks(self) -> None:
+        """Write ``replication-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
+        for log_dir in list(self._live_dirs):
+            work = log_dir.prepare_high_watermarks()
+            if work is not None:
+                self._run_on(log_dir, work)
 
     def prepare_start_offsets(
         self, topic_partitions: Iterable[TopicPartition]
@@ -350,7 +345,7 @@ class LogManager:
         owner calls.
         """
         log_dirs = {self._dir_of[tp]: None for tp in topic_partitions if tp in self._dir_of}
-        return [(self._start_offsets_of(log_dir), partial(self._take_offline, log_dir)) for log_dir in log_dirs]
+        return [(log_dir.prepare_log_start_offsets(), partial(self._take_offline, log_dir)) for log_dir in log_dirs]
 
     def _run_on(self, log_dir: LogDir, work: Callable[[], None]) -> None:
         def done(error: OSError | None) -> None:
@@ -358,16 +353,6 @@ class LogManager:
                 self._take_offline(log_dir, error)
 
         self._run_blocking(work, done)
-
-    def read_high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks that the last run left, as the start found them."""
-        return dict(self._high_watermarks)
-
-    def write_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write ``replication-offset-checkpoint`` of all directories, through ``run_blocking``."""
-        for log_dir in list(self._live_dirs):
-            own = {tp: offset for tp, offset in offsets.items() if self._dir_of.get(tp) is log_dir}
-            self._run_on(log_dir, log_dir.prepare_high_watermarks(own))
 
     def fail_directory(self, log: Log, error: OSError) -> None:
         """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""
@@ -381,24 +366,19 @@ class LogManager:
         if log_dir not in self._live_dirs:
             return
         self._live_dirs.remove(log_dir)
-        lost = sorted(tp for tp, owner in self._dir_of.items() if owner is log_dir)
+        lost = log_dir.abandon()
         for topic_partition in lost:
-            gone = self._logs.pop(topic_partition)
-            del self._dir_of[topic_partition]
+            del self._logs[topic_partition], self._dir_of[topic_partition]
             self._dirty.discard(topic_partition)
-            gone.close_files()
-        log_dir.close()
         if self._on_directory_failure is not None and self._is_started:
             self._on_directory_failure(Path(log_dir.path), error, lost)
 
-    def shutdown(self, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None) -> None:
+    def shutdown(self, broker_epoch: int = -1) -> None:
         """``shutdown_steps``, all of them here and now."""
-        for _ in self.shutdown_steps(broker_epoch, high_watermarks):
+        for _ in self.shutdown_steps(broker_epoch):
             pass
 
-    def shutdown_steps(
-        self, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int] | None = None
-    ) -> Iterator[None]:
+    def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[None]:
         """Flush and close every log, write the checkpoints and the marker that spares the next start a recovery.
 
         From the first step on nothing else may be asked of this object. A directory that fails is left without the
@@ -410,23 +390,10 @@ class LogManager:
             self._close_dirs()
         for log_dir in list(self._live_dirs if self._is_started else ()):
             try:
-                yield from self._shut_down_dir_steps(log_dir, broker_epoch, high_watermarks)
+                yield from log_dir.shut_down_steps(broker_epoch)
             except OSError as error:
                 self._take_offline(log_dir, error)
         self._live_dirs = []
         self._logs = {}
         self._dir_of = {}
         self._dirty.clear()
-
-    def _shut_down_dir_steps(
-        self, log_dir: LogDir, broker_epoch: int, high_watermarks: Mapping[TopicPartition, int] | None
-    ) -> Iterator[None]:
-        logs = [log for topic_partition, log in self._logs.items() if self._dir_of[topic_partition] is log_dir]
-        yield from close_logs_steps(logs)
-        self._checkpoint_of(log_dir)()
-        if high_watermarks is not None:
-            log_dir.prepare_high_watermarks(
-                {tp: offset for tp, offset in high_watermarks.items() if self._dir_of.get(tp) is log_dir}
-            )()
-        log_dir.write_clean_shutdown(broker_epoch)
-        log_dir.close()

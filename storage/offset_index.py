@@ -9,13 +9,13 @@ because after a crash the index of everything not yet flushed is rebuilt anyway.
 Source: OffsetIndex.java, AbstractIndex.java@3.9. Tests: tests/storage/test_offset_index.py.
 """
 
-import os
 import sys
 from array import array
 from bisect import bisect_right
 from contextlib import suppress
 
-from kafka_zk.storage.files import read_file, remove_file, write_all
+from kafka_zk.storage import files
+from kafka_zk.storage.files import read_file, remove_file
 
 ENTRY_SIZE = 8
 _POSITION_MASK = 0xFFFFFFFF
@@ -47,11 +47,11 @@ def serialize_offset_index(entries: "array[int]") -> bytes:
 
 def _read_edges(path: str) -> "array[int]":
     """The first and the last entry of a file, which is read whole only if its end is padded with zeros."""
-    with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
-        end = os.fstat(file.fileno()).st_size // ENTRY_SIZE * ENTRY_SIZE
-        last = os.pread(file.fileno(), ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
+    with suppress(FileNotFoundError), files.opened(path) as descriptor:
+        end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
+        last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
         if any(last):
-            return parse_offset_index(os.pread(file.fileno(), ENTRY_SIZE, 0) + last)
+            return parse_offset_index(files.pread(descriptor, ENTRY_SIZE, 0) + last)
         return parse_offset_index(read_file(path) or b"")
     return array("Q")
 
@@ -149,11 +149,7 @@ class OffsetIndex:
         data = serialize_offset_index(self.entries)
         if data != read_file(self.path):  # as it is, with most partitions of a broker that crashed
             self.is_changed = True
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
-                write_all(descriptor, data)
-            finally:
-                os.close(descriptor)
+            files.write_file(self.path, data)
         self._written_count = len(self.entries)
 
     def write_out(self) -> bool:
@@ -161,13 +157,8 @@ class OffsetIndex:
         if self._entries is None or len(self._entries) == self._written_count:
             return False
         self.is_changed = True
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.ftruncate(descriptor, self._written_count * ENTRY_SIZE)  # a zero-padded tail may follow
-            os.lseek(descriptor, 0, os.SEEK_END)
-            write_all(descriptor, serialize_offset_index(self._entries[self._written_count :]))
-        finally:
-            os.close(descriptor)
+        new = serialize_offset_index(self._entries[self._written_count :])
+        files.write_end(self.path, self._written_count * ENTRY_SIZE, new)  # a zero-padded tail may have been there
         self._written_count = len(self._entries)
         return True
 

@@ -41,6 +41,9 @@ from kafka_zk.storage.varint import encode_varint, read_varint
 Buffer = bytes | bytearray | memoryview
 
 _HEADER = Struct(">qiibIhiqqqhii")
+_CRC = Struct(">I")
+_PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
+_PRODUCER_POSITION = 43
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12  # base_offset and batch_length: what batch_length does not count
 CRC_POSITION = 17
@@ -381,12 +384,19 @@ def assemble_batch(
         batch, 0, base_offset, len(batch) - LOG_OVERHEAD, partition_leader_epoch, 2, 0, attributes,
         record_count - 1, base_timestamp, max_timestamp, *producer, record_count,
     )  # fmt: skip
-    with memoryview(batch) as view:
-        _CRC.pack_into(batch, CRC_POSITION, crc32c(view[CRC_START:]))
+    _set_crc(batch)
     return batch
 
 
-_CRC = Struct(">I")
+def set_producer(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Give a whole batch another producer identity, in place."""
+    _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
+    _set_crc(batch)
+
+
+def _set_crc(batch: bytearray) -> None:
+    with memoryview(batch) as view:
+        _CRC.pack_into(batch, CRC_POSITION, crc32c(view[CRC_START:]))
 
 
 def encode_record(

@@ -7,8 +7,6 @@ on at the next batch that it can find, and where there is none the log goes on i
 Pure but for reading the file, so it may run in a helper process. Tests: tests/storage/test_recovery.py.
 """
 
-import mmap
-import os
 from array import array
 from collections.abc import Callable
 from struct import Struct
@@ -16,6 +14,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
+from kafka_zk.storage import files
 from kafka_zk.storage.files import read_file
 from kafka_zk.storage.offset_index import parse_offset_index
 from kafka_zk.storage.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MIN_BATCH_LENGTH
@@ -100,18 +99,14 @@ def scan_segment(
 
     Source: LogSegment.recover@3.9, but for the start at the recovery point.
     """
-    size_bytes = os.path.getsize(log_path)
+    size_bytes = files.size_bytes(log_path)
     builder = _IndexBuilder(base_offset, interval_bytes)
     if not size_bytes:
         return SegmentScan(0, base_offset, b"", b"", NO_TIMESTAMP, base_offset, (), None)
-    with open(log_path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        view = memoryview(data)
-        try:
-            start, expected = _resume(view, builder, index_path, time_index_path, recovery_point)
-            report(start)
-            return _scan(view, start, expected, builder, recovery_point, report)
-        finally:
-            view.release()
+    with files.mapped(log_path) as view:
+        start, expected = _resume(view, builder, index_path, time_index_path, recovery_point)
+        report(start)
+        return _scan(view, start, expected, builder, recovery_point, report)
 
 
 def _resume(

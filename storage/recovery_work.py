@@ -8,7 +8,6 @@ nobody; whoever owns the log applies the result. Tests: tests/storage/test_recov
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeVar
 
-from kafka_zk.storage import producer_replay
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.producer_state import ProducerEntry, ProducerState
@@ -43,7 +42,7 @@ class ScanWork(NamedTuple):
 
 
 class ReplayWork(NamedTuple):
-    """``producer_replay.replay`` of a log; the result is the list of producers. Scans are counted, replays are not."""
+    """``ProducerState.replay`` of a log; the result is the list of producers. Scans are counted, replays are not."""
 
     directory: str
     segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)
@@ -61,7 +60,7 @@ class ReplayWork(NamedTuple):
         ]
         state = ProducerState()
         state.load(self.producers, -1)
-        producer_replay.replay(state, segments, self.start_offset, self.end_offset)
+        state.replay(segments, self.start_offset, self.end_offset)
         for segment in segments:
             segment.rest()
         return list(state.producers.values())

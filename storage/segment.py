@@ -2,14 +2,14 @@
 
 The file is opened on first use and may be closed by the ``FilePool`` whenever no slice pins it. Appends go straight to
 the page cache; the indexes collect their entries in memory (see ``offset_index``).
-Source: LogSegment.java@3.9. Tests: tests/storage/test_local_log.py.
+Source: LogSegment.java@3.9. Tests: tests/storage/test_log_files.py.
 """
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from kafka_zk.storage import files
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import (
@@ -95,7 +95,7 @@ class Segment:
     def fileno(self) -> int:
         """The open descriptor. Good until the next call into storage, unless a slice pins it."""
         if self._descriptor < 0:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            self._descriptor = files.open_to_append(self.path)
             self._pool.opened(self)
         self.recently_used = True
         return self._descriptor
@@ -127,7 +127,7 @@ class Segment:
 
     def close_file(self) -> None:
         """Close the descriptor and forget the index's entries; both come back on use. Called by the pool."""
-        os.close(self._descriptor)
+        files.close(self._descriptor)
         self._descriptor = -1
         if not self._is_abandoned:
             self.offset_index.unload()
@@ -146,7 +146,7 @@ class Segment:
         self._close_on_unpin = self._pins > 0
         if self._descriptor >= 0 and not self._pins:
             self._pool.closed(self)
-            os.close(self._descriptor)
+            files.close(self._descriptor)
             self._descriptor = -1
 
     def append(
@@ -159,7 +159,7 @@ class Segment:
         descriptor = self._descriptor if self._descriptor >= 0 else self.fileno()
         self.recently_used = True
         position = self.size_bytes
-        if os.write(descriptor, batches) != size_bytes:
+        if files.write(descriptor, batches) != size_bytes:
             self._write_again(descriptor, batches, position)
         self.size_bytes = position + size_bytes
         known_ms = self._max_timestamp_ms
@@ -179,10 +179,10 @@ class Segment:
     def _write_again(self, descriptor: int, batches: bytes | bytearray | memoryview, position: int) -> None:
         """After a short write: start over at ``position``, and leave nothing half written behind."""
         try:
-            os.ftruncate(descriptor, position)
+            files.truncate(descriptor, position)
             write_all(descriptor, batches)
         except OSError:
-            os.ftruncate(descriptor, position)
+            files.truncate(descriptor, position)
             raise
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
@@ -208,7 +208,7 @@ class Segment:
         """Cut the file at a batch boundary and the indexes with it; returns how many bytes went."""
         dropped = self.size_bytes - position
         first_dropped = self.header_at(position).base_offset if dropped >= HEADER_SIZE else None
-        os.ftruncate(self.fileno(), position)
+        files.truncate(self.fileno(), position)
         self.size_bytes = position
         self.offset_index.truncate_to_position(position)
         if first_dropped is not None:
@@ -220,7 +220,7 @@ class Segment:
 
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch that starts at ``position``; raises CorruptRecord beyond the end."""
-        return read_header(os.pread(self.fileno(), HEADER_SIZE, position))
+        return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
 
     def read(self, position: int, size_bytes: int) -> bytes:
         return read_range(self.fileno(), position, size_bytes)
@@ -310,6 +310,33 @@ class Segment:
         except CorruptRecord:
             return True
 
+    def index_problem(self, is_final: bool) -> tuple[str, str] | None:
+        """(path of the index, what is wrong with it) of a segment that holds records; None if both indexes will do.
+
+        Looked at where damage shows: the first and the last entry. Entries in between are compared with the batch that
+        they name when a lookup uses them (``find``). An offset index that lost its end only makes lookups slow. A time
+        index that lost it would hide records from lookups and let retention take them, so it must reach as far as the
+        segment's last records; what lies further back is not looked at.
+
+        Args:
+            is_final: the segment was closed, so its time index has an entry for its newest record.
+        """
+        if not self.size_bytes:
+            return None
+        for index in (self.offset_index, self.time_index):
+            if not files.exists(index.path):
+                return index.path, "is missing"
+        for offset, position in self.offset_index.edges():
+            if not self.is_indexed_batch(position, offset):
+                return self.offset_index.path, f"names position {position} for offset {offset}, which does not fit"
+        timestamp_ms, offset = self.time_index.last_entry
+        if not self.is_indexed_timestamp(timestamp_ms, offset):
+            return self.time_index.path, f"names offset {offset} for timestamp {timestamp_ms}, which does not fit"
+        newest_ms = self.newest_timestamp_at_end_ms() if is_final else -1
+        if newest_ms > timestamp_ms:
+            return self.time_index.path, f"ends with timestamp {timestamp_ms}, before the records' {newest_ms}"
+        return None
+
     def next_offset(self) -> int:
         """The offset after the last whole batch; the base offset of an empty segment.
 
@@ -380,7 +407,14 @@ class Segment:
     def largest_timestamp_ms(self) -> int:
         """What retention compares with: the largest timestamp, or the file's modification time without one."""
         timestamp_ms = self.max_timestamp_ms
-        return timestamp_ms if timestamp_ms >= 0 else int(os.stat(self.path).st_mtime * 1000)
+        return timestamp_ms if timestamp_ms >= 0 else self.modified_ms()
+
+    def modified_ms(self) -> int:
+        """When the file was last written to. Raises: FileNotFoundError."""
+        found = files.status(self.path)
+        if found is None:
+            raise FileNotFoundError(2, "No such file", self.path)
+        return found.modified_ms
 
     def move_to(self, directory: str) -> None:
         """The partition's directory got another name."""
@@ -396,8 +430,8 @@ class Segment:
         """Rename the files to ``.deleted``; open slices go on reading."""
         for suffix in _SUFFIXES:
             path = self._path(suffix)
-            if os.path.exists(path):
-                os.rename(path, path + DELETED_SUFFIX)
+            if files.exists(path):
+                files.rename(path, path + DELETED_SUFFIX)
         self._suffix = DELETED_SUFFIX
         self._is_abandoned = True
 
@@ -426,8 +460,7 @@ def open_segment(
     )
     if size_bytes is None:
         for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            os.close(os.open(f"{directory}/{offset_file(base_offset, suffix)}", flags, 0o644))
+            files.write_file(f"{directory}/{offset_file(base_offset, suffix)}")
     return segment
 
 

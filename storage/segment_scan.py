@@ -4,11 +4,11 @@ Works on a descriptor and a byte range. Understands magic 2 and the old message 
 offset in front, since a log folder may be older than its broker. Tests: tests/storage/test_log.py.
 """
 
-import os
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
+from kafka_zk.storage import files
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.record_batch import HEADER_SIZE, LOG_OVERHEAD
 
@@ -31,13 +31,13 @@ class BatchSpan(NamedTuple):
 
 def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
     """Read up to ``size_bytes``, fewer only at the end of the file."""
-    data = os.pread(descriptor, size_bytes, position)
+    data = files.pread(descriptor, size_bytes, position)
     if len(data) == size_bytes or not data:
         return data
     parts = [data]
     got = len(data)
     while got < size_bytes:
-        data = os.pread(descriptor, size_bytes - got, position + got)
+        data = files.pread(descriptor, size_bytes - got, position + got)
         if not data:
             break
         parts.append(data)

@@ -6,12 +6,12 @@ the end. Lookups are rare (ListOffsets), so nothing but the unwritten tail and t
 Source: TimeIndex.java@3.9. Tests: tests/storage/test_time_index.py.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from struct import Struct
 
-from kafka_zk.storage.files import read_file, remove_file, write_all
+from kafka_zk.storage import files
+from kafka_zk.storage.files import read_file, remove_file
 
 _ENTRY = Struct(">qi")
 ENTRY_SIZE = 12
@@ -35,9 +35,9 @@ def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
 
 def _read_end(path: str) -> tuple[int, bytes]:
     """How many valid entries a file has, and the last one. It is read whole only if its end is padded with zeros."""
-    with suppress(FileNotFoundError), open(path, "rb", buffering=0) as file:
-        end = os.fstat(file.fileno()).st_size // ENTRY_SIZE * ENTRY_SIZE
-        last = os.pread(file.fileno(), ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
+    with suppress(FileNotFoundError), files.opened(path) as descriptor:
+        end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
+        last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
         if last == _ZERO:
             data = valid_time_index(read_file(path) or b"")
             end, last = len(data), data[-ENTRY_SIZE:]
@@ -118,11 +118,7 @@ class TimeIndex:
         """Write the file anew with rebuilt entries."""
         if data != read_file(self.path):  # as it is, with most partitions of a broker that crashed
             self.is_changed = True
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
-                write_all(descriptor, data)
-            finally:
-                os.close(descriptor)
+            files.write_file(self.path, data)
         self._tail = b""
         self._written_count = -1
         self._last = (NO_TIMESTAMP, self.base_offset)
@@ -132,13 +128,7 @@ class TimeIndex:
         if not self._tail:
             return False
         self.is_changed = True
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.ftruncate(descriptor, self._written_count * ENTRY_SIZE)
-            os.lseek(descriptor, 0, os.SEEK_END)
-            write_all(descriptor, self._tail)
-        finally:
-            os.close(descriptor)
+        files.write_end(self.path, self._written_count * ENTRY_SIZE, self._tail)
         self._written_count += len(self._tail) // ENTRY_SIZE
         self._tail = b""
         return True

@@ -1,5 +1,6 @@
 """Small value types that every package may use. This and ``errors`` are all that ``registry`` imports from storage."""
 
+import enum
 from typing import NamedTuple
 
 
@@ -11,6 +12,14 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class FetchIsolation(enum.Enum):
+    """Up to where a reader may read. Source: FetchIsolation.java@3.9."""
+
+    LOG_END = "log end"
+    HIGH_WATERMARK = "high watermark"
+    TXN_COMMITTED = "last stable offset"
 
 
 class LogAppendInfo(NamedTuple):

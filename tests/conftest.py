@@ -13,6 +13,9 @@ from importlib.metadata import entry_points
 
 import pytest
 from hypothesis import HealthCheck, settings
+from twisted.logger import globalLogPublisher
+
+from kafka_zk.broker.logs import to_logging
 
 # How fast a busy machine makes up examples says nothing about what is tested.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,6 +45,7 @@ def _let_children_hear_sighup() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _let_children_hear_sighup()
+    globalLogPublisher.addObserver(to_logging)  # so that caplog has what our modules log
     fast = "not integration" in config.option.markexpr
     if config.option.rounds is None:
         config.option.rounds = FAST_ROUNDS if fast else DEFAULT_ROUNDS

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,62 @@ def test_a_package_imports_nothing(path: Path) -> None:
     assert not imports
 
 
+OUTSIDE_FILES = [path for path in modules("storage") if path.name not in ("files.py", "helper_process.py")]
+"""All of storage but the one way to files, and what starts processes."""
+FILE_MODULES = {"fcntl", "glob", "io", "mmap", "shutil", "stat", "tempfile"}
+PURE_OF_OS = {"PathLike", "fspath", "path"}
+PURE_OF_PATHS = {"abspath", "basename", "dirname", "join", "split"}
+METHODS_OF_PATHS = {
+    "chmod", "exists", "glob", "hardlink_to", "is_dir", "is_file", "iterdir", "lstat", "mkdir", "read_bytes",
+    "read_text", "rename", "resolve", "rglob", "rmdir", "stat", "symlink_to", "touch", "unlink", "write_bytes",
+    "write_text",
+}  # fmt: skip
+
+
+def file_accesses(tree: ast.AST) -> Iterator[str]:
+    """What reaches for files in another way than by ``storage.files``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in FILE_MODULES)
+        elif isinstance(node, ast.ImportFrom) and (node.module in FILE_MODULES or node.module in ("os", "os.path")):
+            yield node.module
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield "open()"
+        elif isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            pure = {"os": PURE_OF_OS, "os.path": PURE_OF_PATHS}.get(owner)
+            if (pure is not None and node.attr not in pure) or (owner != "files" and node.attr in METHODS_OF_PATHS):
+                yield f"{owner}.{node.attr}"
+
+
+@pytest.mark.parametrize("path", OUTSIDE_FILES, ids=name_of)
+def test_storage_reaches_files_in_one_way(path: Path) -> None:
+    """So that a test or a simulator can put a file system of its own in place: see ``storage/files.py``."""
+    assert not list(file_accesses(ast.parse(path.read_text())))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import shutil", "from os import rename", "open(path)", "os.open(path, 0)", "os.path.exists(path)",
+     "Path(path).read_bytes()", "self.directory.unlink()"],
+)  # fmt: skip
+def test_another_way_to_files_is_seen(text: str) -> None:
+    assert list(file_accesses(ast.parse(text)))
+
+
+def test_storage_imports_in_no_circle() -> None:
+    """Nor for the sake of a type."""
+    sources = {path.stem: ast.parse(path.read_text()) for path in modules("storage")}
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for name, tree in sources.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "kafka_zk.storage":
+                sorter.add(name, *(alias.name for alias in node.names))
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kafka_zk.storage."):
+                sorter.add(name, (node.module or "").removeprefix("kafka_zk.storage."))
+    sorter.prepare()  # raises CycleError
+
+
 @pytest.mark.parametrize("path", modules("tests"), ids=name_of)
 def test_a_test_module_is_readable(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= TEST_MODULE_LINES
@@ -76,3 +133,65 @@ def test_unit_tests_do_not_sleep(path: Path) -> None:
         return
     text = path.read_text()
     assert "time.sleep(" not in text or "pytest.mark.integration" in text
+
+
+# fmt: off
+DOORS = {
+    "time": {
+        "time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "clock_gettime", "sleep",
+    },
+    "uuid": {"uuid1", "uuid4"},
+    "os": {"urandom"},
+    "random": {
+        "SystemRandom", "choice", "getrandbits", "randint", "random", "randrange", "sample", "shuffle", "uniform",
+    },
+    "secrets": {"token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"},
+    "twisted.internet.threads": {"deferToThread", "deferToThreadPool", "callMultipleInThread"},
+    "concurrent.futures": {"ThreadPoolExecutor", "ProcessPoolExecutor"},
+}
+# fmt: on
+"""What only ``kafka_zk/system`` calls, so that a simulated world can have its own: time, randomness, other threads."""
+OUTSIDE = {"system", "cli", "demo", "embedded", "lesson", "testing"}
+"""The doors themselves, and programs around a cluster."""
+
+
+def door_calls(tree: ast.AST) -> Iterator[str]:
+    """``time.monotonic`` for each such name that a module imports or reads from a module that it has imported."""
+    modules = {alias.asname or alias.name: alias.name for node in ast.walk(tree) if isinstance(node, ast.Import)
+               for alias in node.names if alias.name in DOORS}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in DOORS:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names if alias.name in DOORS[node.module])
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            module = modules[node.value.id]
+            if node.attr in DOORS[module]:
+                yield f"{module}.{node.attr}"
+
+
+@pytest.mark.parametrize("path", modules("registry", "rebalance", "kafka_zk"), ids=name_of)
+def test_time_randomness_and_threads_have_one_door(path: Path) -> None:
+    if not OUTSIDE & set(path.relative_to(ROOT).parts):
+        assert not list(door_calls(ast.parse(path.read_text())))
+
+
+def test_the_doors_are_found_however_they_are_imported() -> None:
+    imports = "import time\nimport random as r\nfrom os import urandom\nfrom time import gmtime"
+    text = f"{imports}\ntime.monotonic()\nr.choice(x)"
+    assert sorted(door_calls(ast.parse(text))) == ["os.urandom", "random.choice", "time.monotonic"]
+
+
+
+LOGGING = {
+    "kafka_zk/broker/logs.py",
+    "kafka_zk/broker/log_file.py",
+    "registry/kazoo_common.py",
+    "spark_jobs/session.py",
+}
+"""Where lines are written, and where a library (kazoo, py4j) logs with Python's ``logging``."""
+
+
+def test_one_logger_type() -> None:
+    """Twisted's: ``broker/logs.py`` makes lines of what it says, with fields."""
+    importing = {name_of(path) for path in modules(*PACKAGES)
+                 if re.search(r"^ *(import logging|from logging )", path.read_text(), re.MULTILINE)}  # fmt: skip
+    assert importing <= LOGGING

@@ -6,17 +6,15 @@ Stop: the reverse; the ZooKeeper session ends last, so that nobody takes the bro
 Source: KafkaServer.startup and shutdown@3.9.
 """
 
-import logging
-import random
 import resource
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.threads import deferToThreadPool
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
 
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
@@ -40,6 +38,7 @@ from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
 from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.events import EventSource, Observe, harmless, ignore, observe_session
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.topics import TopicRegistry
@@ -54,9 +53,12 @@ from kafka_zk.storage.errors import InconsistentLogDir
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.meta_properties import read_meta_properties
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock, SystemClock
+from kafka_zk.system.randomness import SYSTEM_RANDOM
+from kafka_zk.system.threads import ReactorThreads, RunInThread
 from kafka_zk.transaction.producer_ids import ProducerIdManager
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
 DELETION_INTERVAL_MS = 5_000
@@ -72,6 +74,9 @@ class Broker:
         client: a started ZooKeeper client; the broker closes it at the end.
         on_fatal: told in one sentence why the broker cannot go on (no log directory left, its id was taken).
         stats: counts requests, if somebody wants to know.
+        observe: called with every event of ``registry.events``, ``controller.events`` and ``replica.events``; what it
+            raises is logged.
+        clock, random, run_in_thread: the machine's, and the reactor's threads, unless a simulated world has others.
     """
 
     def __init__(
@@ -81,18 +86,25 @@ class Broker:
         client: RegistryClient,
         on_fatal: Callable[[str], None],
         stats: RequestStats | None = None,
+        observe: Observe = ignore,
+        *,
+        clock: Clock | None = None,
+        random: Random = SYSTEM_RANDOM,
+        run_in_thread: RunInThread | None = None,
     ) -> None:
         self._reactor = reactor
+        self._clock: Clock = clock or SystemClock(reactor)
+        self._random = random
+        self._run_in_thread: RunInThread = run_in_thread or ReactorThreads(reactor)
+        self._observe = observe
         self._config = config
         self._client = client
         self._on_fatal = on_fatal
         self._stats = stats
-        self._brokers = BrokerRegistry(client, reactor)
-        self._configs = ConfigRegistry(client)
+        self._brokers = BrokerRegistry(client, self._clock)
         self._dynamic_config = DynamicBrokerConfig(config.properties)
         self._listeners: list[Listener] = []
         self._periodic: list[Periodic] = []
-        self._checkpointed: dict[TopicPartition, int] = {}
         self._config_watcher: ConfigChangeWatcher | None = None
         self._sessions: list[int] = []
         self._stopping = False
@@ -108,13 +120,16 @@ class Broker:
             StartAbandoned if it was stopped meanwhile.
         """
         cluster, self.broker_id = await until_answered(self._client, self._identify)
+        events = EventSource(f"broker-{self.broker_id}", harmless(self._observe), self._clock.wall_ms)
+        observe_session(self._client, events)
+        self._configs = ConfigRegistry(self._client, events)
         config = self._config = await read_broker_config(self._configs, self._dynamic_config, self.broker_id)
         self._logs = LogManager(
             config.log_directories,
             config.topic_defaults,
             broker_id=self.broker_id,
             cluster_id=cluster,
-            clock_ms=_now_ms,
+            clock_ms=self._clock.wall_ms,
             run_blocking=self._run_blocking,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
             recovery_helper_count=config.num_recovery_threads_per_data_dir,
@@ -122,7 +137,7 @@ class Broker:
             observe=tell_finding,
         )
         await self._open_logs()
-        self._build_services(cluster)
+        self._build_services(cluster, events)
         self._bind()
         await self._register()
         if self._stopping:
@@ -133,12 +148,13 @@ class Broker:
         await self._controller.start()
         self._config_watcher = self._configs.watch_changes(self._config_changed)
         self._start_periodic_work()
-        logger.info("started", extra={"broker_id": self.broker_id, "epoch": self.broker_epoch})
+        _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
 
     async def _identify(self) -> tuple[str, int]:
         """The ids of the cluster and of this broker; both are made if they have to be."""
         await paths.ensure_persistent_paths(self._client)
-        return await cluster_id.get_or_create(self._client), await self._find_broker_id()
+        proposed = cluster_id.random_id(self._random)
+        return await cluster_id.get_or_create(self._client, proposed), await self._find_broker_id()
 
     async def _find_broker_id(self) -> int:
         """The configured id, else the one the log directories belong to, else a new one from ZooKeeper."""
@@ -161,51 +177,54 @@ class Broker:
 
     async def _open_logs(self) -> None:
         configs = await usable_configs(self._configs, self._config.topic_defaults)
-        await open_logs(self._reactor, self._logs, configs, lambda: self._stopping)
+        await open_logs(self._clock, self._logs, configs, lambda: self._stopping)
 
-    def _build_services(self, cluster: str) -> None:
+    def _build_services(self, cluster: str, events: EventSource) -> None:
         config = self._config
         self._memory = MemoryPool(config.queued_max_request_bytes)
-        fetch_purgatory = Purgatory(self._reactor)
+        fetch_purgatory = Purgatory(self._clock)
         metadata = MetadataCache()
-        batch_helpers = BatchHelpers(self._reactor, self._run_in_thread)
+        batch_helpers = BatchHelpers(self._clock, self._run_in_thread)
         replicas = ReplicaManager(
             self.broker_id,
             self._logs,
-            self._reactor,
+            self._clock,
             fetch_purgatory,
             self._run_in_thread,
             batch_helpers,
             metadata,
+            events,
         )
         self._controller = Controller(
             self.broker_id,
             self._client,
-            self._reactor,
+            self._clock,
             ControllerConfig(
                 config.inter_broker_listener,
                 config.delete_topic_enable,
                 config.topic_defaults.unclean_leader_election_enable,
             ),
             self._connect,
+            self._observe,
             known_epoch=lambda: replicas.controller_epoch,
+            random=self._random,
         )
         self.services = Services(
             broker_id=self.broker_id,
             cluster_id=cluster,
             config=config,
-            clock=self._reactor,
+            clock=self._clock,
             authorizer=AllowAll(),
             metadata=metadata,
             replicas=replicas,
             fetch_purgatory=fetch_purgatory,
             fetch_sessions=FetchSessions(
                 config.max_incremental_fetch_session_cache_slots,
-                lambda: random.randrange(1, 2**31),
+                lambda: self._random.randrange(1, 2**31),
                 self._memory,
                 metadata.knows,
             ),
-            metadata_purgatory=Purgatory(self._reactor),
+            metadata_purgatory=Purgatory(self._clock),
             controller=self._controller,
             topics=TopicRegistry(self._client),
             configs=self._configs,
@@ -214,6 +233,7 @@ class Broker:
             dynamic_config=self._dynamic_config,
             group_offsets=lambda group: OffsetRegistry(self._client, group),
             batch_helpers=batch_helpers,
+            random=self._random,
         )
 
     async def _allocate_producer_ids(self) -> range:
@@ -245,7 +265,7 @@ class Broker:
                     inter_broker=self._is_between_brokers(wanted.name),
                 ),
                 ConnectionSettings(
-                    clock=self._reactor,
+                    clock=self._clock,
                     listener_name=wanted.name,
                     dispatch=dispatch,
                     security_protocol=wanted.security_protocol,
@@ -274,7 +294,8 @@ class Broker:
             )
             for wanted in self._config.advertised_listener_list
         )
-        return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=_now_ms())
+        now_ms = self._clock.wall_ms()
+        return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=now_ms)
 
     async def _register(self) -> None:
         self.broker_epoch = await self._brokers.register(self._info(), self._sessions)
@@ -291,7 +312,7 @@ class Broker:
             await self._register()
             await self._controller.session_renewed()
             self._config_changed("brokers", DEFAULT_ENTITY)  # a change may have been announced that could not be read
-            logger.warning("registered again with a new session", extra={"epoch": self.broker_epoch})
+            _log.warn("registered again with a new session", epoch=self.broker_epoch)
         except RegistryError as error:
             if not self._stopping and self._client.state is SessionState.CONNECTED:
                 self._on_fatal(f"broker {self.broker_id} cannot register again: {error}")
@@ -318,39 +339,28 @@ class Broker:
         work: list[tuple[int, Callable[[], object]]] = [
             (
                 config.log_retention_check_interval_ms,
-                lambda: in_slices(self._reactor, self._logs.cleanup_steps(_now_ms())),
+                lambda: in_slices(self._clock, self._logs.cleanup_steps(self._clock.wall_ms())),
             ),
             (
                 min(config.log_retention_check_interval_ms, DELETION_INTERVAL_MS),
-                lambda: self._logs.delete_due(_now_ms()),
+                lambda: self._logs.delete_due(self._clock.wall_ms()),
             ),
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
-            (HIGH_WATERMARK_CHECKPOINT_MS, self._checkpoint_high_watermarks),
+            (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
-            (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(_now_ms())),
+            (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
-        self._periodic = [Periodic(self._reactor, interval_ms, task) for interval_ms, task in work]
-
-    def _checkpoint_high_watermarks(self) -> None:
-        """Unless nothing was appended since the last time."""
-        offsets = self._high_watermarks()
-        if offsets != self._checkpointed:
-            self._checkpointed = offsets
-            self._logs.write_high_watermarks(offsets)
-
-    def _high_watermarks(self) -> dict[TopicPartition, int]:
-        partitions = self.services.replicas.partitions
-        return {tp: partition.high_watermark for tp, partition in partitions.items() if partition.log is not None}
+        self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
 
     async def _purge_changes(self) -> None:
         """Notes of configuration changes that every broker has seen by now."""
         try:
-            await self._configs.purge_changes(_now_ms())
+            await self._configs.purge_changes(self._clock.wall_ms())
         except RegistryError as error:
-            logger.info("old configuration changes stay for now: %s", error)
+            _log.info("old configuration changes stay for now: {error}", error=error)
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
-        logger.error("log directory %s failed: %s", directory, error)
+        _log.error("log directory {directory} failed: {error}", directory=directory, error=error)
         self.services.replicas.directory_failed(lost)
         if not self._logs.live_directories:
             self._on_fatal(f"all log directories of broker {self.broker_id} failed, the last: {directory}: {error}")
@@ -362,11 +372,7 @@ class Broker:
         try:
             await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
-            logger.warning("the controller was not told of the failed log directory: %s", told)
-
-    def _run_in_thread(self, work: Callable[[], None]) -> "Deferred[None]":
-        finished: Deferred[None] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), work)
-        return finished
+            _log.warn("the controller was not told of the failed log directory: {error}", error=told)
 
     def _run_blocking(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         ensureDeferred(self._finish(self._run_in_thread(work), done))
@@ -398,15 +404,14 @@ class Broker:
         finally:
             await self._client.close()
         if self.broker_epoch >= 0:
-            logger.info("stopped", extra={"broker_id": self.broker_id})
+            _log.info("stopped", broker_id=self.broker_id)
 
     async def _close_logs(self) -> None:
         """In slices, or the session would be lost over thousands of logs. What is still being answered has no log to
         append to meanwhile."""
-        high_watermarks = self._high_watermarks() if self.broker_epoch >= 0 else None
         if hasattr(self, "services"):
             self.services.replicas.partitions.clear()
-        await in_slices(self._reactor, self._logs.shutdown_steps(self.broker_epoch, high_watermarks))
+        await in_slices(self._clock, self._logs.shutdown_steps(self.broker_epoch))
 
     async def _stop_serving(self) -> None:
         if self._config_watcher is not None:
@@ -417,10 +422,6 @@ class Broker:
         self.services.batch_helpers.close()
         for listener in self._listeners:
             await listener.stop()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _advertised_host(host: str) -> str:

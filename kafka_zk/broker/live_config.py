@@ -4,7 +4,8 @@ A notification only names an entity; its present configuration is read and appli
 no harm. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
 """
 
-import logging
+
+from twisted.logger import Logger
 
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
@@ -15,7 +16,7 @@ from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 
 async def read_broker_config(configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int) -> KafkaConfig:
@@ -43,7 +44,12 @@ class LiveConfig:
             elif entity_type == "brokers" and entity_name in (DEFAULT_ENTITY, str(self._services.broker_id)):
                 await self._reload_broker()
         except RegistryError as error:
-            logger.warning("cannot read the configuration of %s %s: %s", entity_type, entity_name, error)
+            _log.warn(
+                "cannot read the configuration of {entity_type} {entity_name}: {error}",
+                entity_type=entity_type,
+                entity_name=entity_name,
+                error=error,
+            )
 
     async def _reload_topics(self, topics: list[str]) -> None:
         replicas = self._services.replicas
@@ -63,4 +69,4 @@ class LiveConfig:
         if new_defaults:
             services.replicas.set_topic_defaults(config.topic_defaults)
             await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))
-        logger.info("the broker's configuration changed")
+        _log.info("the broker's configuration changed")

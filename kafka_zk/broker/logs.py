@@ -1,7 +1,7 @@
 """Structured logs of a process: one line per event on stderr, as text with ``key=value`` or as JSON.
 
-Both of Python's ``logging`` and ``twisted.logger`` end here, so a line looks the same whichever a module uses. Fields
-given to a logger call (``extra={"topic": …}``, or keyword arguments with Twisted) become the line's fields.
+Our modules log with ``twisted.logger``, libraries with Python's ``logging`` also; both end here. The keyword arguments
+of a call (``_log.info("registered", broker_id=0)``) become the line's fields.
 
     2026-11-21T06:18:29.123Z INFO kafka_zk.broker.broker: registered broker_id=0 epoch=42
     {"time": "2026-11-21T06:18:29.123Z", "level": "info", "logger": "kafka_zk.broker.broker", "message": …}
@@ -16,11 +16,24 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, TextIO, cast
 
+from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogBeginner
+
 from kafka_zk.broker.log_file import LogFile, LogFileHandler
 
 CHATTY = ("kazoo", "registry.kazoo", "log_legacy", "twisted.internet")
 """Loggers of libraries that tell every connection; their warnings are logged."""
 
+_LEVELS = {
+    LogLevel.debug: logging.DEBUG,
+    LogLevel.info: logging.INFO,
+    LogLevel.warn: logging.WARNING,
+    LogLevel.error: logging.ERROR,
+    LogLevel.critical: logging.CRITICAL,
+}
+_TWISTED_KEYS = frozenset(
+    {"log_failure", "log_format", "log_level", "log_logger", "log_namespace", "log_source", "log_system", "log_time"}
+    | {"isError", "log_flattened", "log_io", "log_legacy", "log_text", "log_trace"}
+)
 _RECORD_ATTRIBUTES = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _PLAIN = re.compile(r"[^\s=\"]+")
 
@@ -40,38 +53,26 @@ def configure(
     root.setLevel(level.upper())
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
-    _redirect_twisted()
+    globalLogBeginner.beginLoggingTo([cast(ILogObserver, to_logging)], discardBuffer=False, redirectStandardIO=False)
 
 
-def _redirect_twisted() -> None:
-    from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogBeginner
-
-    levels = {
-        LogLevel.debug: logging.DEBUG,
-        LogLevel.info: logging.INFO,
-        LogLevel.warn: logging.WARNING,
-        LogLevel.error: logging.ERROR,
-        LogLevel.critical: logging.CRITICAL,
-    }
-
-    def observe(event: Any) -> None:
-        logger = logging.getLogger(event.get("log_namespace") or "twisted")
-        level = levels.get(event.get("log_level"), logging.INFO)
-        if not logger.isEnabledFor(level):
-            return
-        failure = event.get("log_failure")
-        exc_info = (failure.type, failure.value, failure.getTracebackObject()) if failure else None
-        template = event.get("log_format") or ""
-        # What the message says already is not said twice; the JSON line has all fields.
-        fields = {key: value for key, value in event.items() if not key.startswith("log_") and key != "isError"}
-        said = frozenset(key for key in fields if f"{{{key}" in template)
-        record = logger.makeRecord(logger.name, level, "", 0, formatEvent(event), (), exc_info)
-        record.created = event.get("log_time", record.created)
-        record.__dict__["fields"] = fields
-        record.__dict__["said"] = said
-        logger.handle(record)
-
-    globalLogBeginner.beginLoggingTo([cast(ILogObserver, observe)], discardBuffer=False, redirectStandardIO=False)
+def to_logging(event: Mapping[str, Any]) -> None:
+    """An observer for ``twisted.logger`` that hands each event to Python's ``logging``, under its module's name."""
+    logger = logging.getLogger(event.get("log_namespace") or "twisted")
+    level = _LEVELS.get(event.get("log_level"), logging.INFO)
+    if not logger.isEnabledFor(level):
+        return
+    failure = event.get("log_failure")
+    exc_info = (failure.type, failure.value, failure.getTracebackObject()) if failure else None
+    template = event.get("log_format") or ""
+    # What the message says already is not said twice; the JSON line has all fields.
+    fields = {key: value for key, value in event.items() if key not in _TWISTED_KEYS}
+    said = frozenset(key for key in fields if f"{{{key}" in template)
+    record = logger.makeRecord(logger.name, level, "", 0, formatEvent(dict(event)), (), exc_info)
+    record.created = event.get("log_time", record.created)
+    record.__dict__["fields"] = fields
+    record.__dict__["said"] = said
+    logger.handle(record)
 
 
 class TextFormatter(logging.Formatter):

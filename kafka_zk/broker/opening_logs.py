@@ -3,21 +3,21 @@
 After a crash this may take minutes. The broker is not registered yet, but its session exists and must not end.
 """
 
-import logging
-import time
 from collections.abc import Callable, Mapping
+
+from twisted.logger import Logger
 
 from kafka_zk.network.slices import after
 from kafka_zk.registry.config import ConfigRegistry
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.storage.findings import Finding
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_start import HELPER_POLL_S, StartProgress, StartReport
+from kafka_zk.system.clock import Timers
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 SLICE_S = 0.02
 PROGRESS_INTERVAL_S = 2.0
@@ -35,18 +35,17 @@ async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[s
         try:
             LogConfig.from_properties(properties, defaults)
         except InvalidConfig as error:
-            logger.error("%s is not allowed: %s", entity_path("topics", topic), error)
+            _log.error("{path} is not allowed: {error}", path=entity_path("topics", topic), error=error)
         else:
             usable[topic] = properties
     return usable
 
 
 async def open_logs(
-    clock: Clock,
+    clock: Timers,
     logs: LogManager,
     topic_configs: Mapping[str, Mapping[str, str]],
     is_stopping: Callable[[], bool],
-    monotonic: Callable[[], float] = time.monotonic,
 ) -> StartReport:
     """Start the log manager; progress and findings go to the log.
 
@@ -56,16 +55,16 @@ async def open_logs(
     Raises: StartAbandoned; and as ``LogManager.start_steps``.
     """
     steps = logs.start_steps(topic_configs)
-    begun_s = told_s = monotonic()
+    begun_s = told_s = clock.seconds()
     slice_end_s = begun_s + SLICE_S
     while True:
         try:
             progress = next(steps)
         except StopIteration as stop:
             report: StartReport = stop.value
-            _tell_findings(report, monotonic() - begun_s)
+            _tell_findings(report, clock.seconds() - begun_s)
             return report
-        now_s = monotonic()
+        now_s = clock.seconds()
         if now_s - told_s >= PROGRESS_INTERVAL_S:
             told_s = now_s
             _tell_progress(progress)
@@ -73,52 +72,48 @@ async def open_logs(
             await after(clock, HELPER_POLL_S if progress.is_waiting else 0)
             if is_stopping():
                 raise StartAbandoned
-            slice_end_s = monotonic() + SLICE_S
+            slice_end_s = clock.seconds() + SLICE_S
 
 
 def tell_finding(finding: Finding) -> None:
     """What storage could not take as it was: one WARN each."""
     kept = {} if finding.kept_as is None else {"kept_as": finding.kept_as}
-    logger.warning("%s %s: %s", finding.path, finding.problem, finding.meaning, extra=kept)
+    _log.warn(
+        "{path} {problem}: {meaning}", path=finding.path, problem=finding.problem, meaning=finding.meaning, **kept
+    )
 
 
 def _tell_progress(progress: StartProgress) -> None:
-    logger.info(
+    _log.info(
         "opening logs",
-        extra={
-            "opened": progress.log_count,
-            "count": progress.total_log_count,
-            "scanned_bytes": progress.scanned_bytes,
-            "bytes_to_scan": progress.bytes_to_scan,
-        },
+        opened=progress.log_count,
+        count=progress.total_log_count,
+        scanned_bytes=progress.scanned_bytes,
+        bytes_to_scan=progress.bytes_to_scan,
     )
 
 
 def _tell_findings(report: StartReport, seconds: float) -> None:
     for lost in report.dropped:
-        logger.warning(
-            "recovery dropped the end of a log: %s",
-            lost.reason,
-            extra={
-                "topic": lost.topic_partition.topic,
-                "partition": lost.topic_partition.partition,
-                "file": lost.path,
-                "position": lost.position,
-                "bytes_dropped": lost.bytes_dropped,
-                "segments_dropped": len(lost.segments_dropped),
-                "log_end_offset": lost.log_end_offset,
-            },
+        _log.warn(
+            "recovery dropped the end of a log: {reason}",
+            reason=lost.reason,
+            topic=lost.topic_partition.topic,
+            partition=lost.topic_partition.partition,
+            file=lost.path,
+            position=lost.position,
+            bytes_dropped=lost.bytes_dropped,
+            segments_dropped=len(lost.segments_dropped),
+            log_end_offset=lost.log_end_offset,
         )
         for path in lost.segments_dropped:
-            logger.warning("%s is deleted: it lies behind the end that recovery found", path)
+            _log.warn("{path} is deleted: it lies behind the end that recovery found", path=path)
     for directory, reason in report.offline_directories.items():
-        logger.error("log directory %s cannot be used: %s", directory, reason)
-    logger.info(
+        _log.error("log directory {directory} cannot be used: {reason}", directory=directory, reason=reason)
+    _log.info(
         "logs opened",
-        extra={
-            "count": report.log_count,
-            "recovered": report.recovered_count,
-            "scanned_bytes": report.scanned_bytes,
-            "seconds": round(seconds, 3),
-        },
+        count=report.log_count,
+        recovered=report.recovered_count,
+        scanned_bytes=report.scanned_bytes,
+        seconds=round(seconds, 3),
     )

@@ -1,7 +1,6 @@
 """The process around a broker: reactor, signals, exit code."""
 
 import gc
-import logging
 import resource
 import signal
 import sys
@@ -10,6 +9,7 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
+from twisted.logger import Logger, LogLevel
 
 from kafka_zk.broker.broker import Broker
 from kafka_zk.broker.opening_logs import StartAbandoned
@@ -24,7 +24,7 @@ from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.znodes.cluster_id import CLUSTER_ID
 from kafka_zk.storage.errors import StorageError
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 SWITCH_INTERVAL_S = 0.0001
 """A busy thread (kazoo's, the pool's) gives the GIL back this soon; every system call of the reactor gives it away."""
@@ -97,19 +97,19 @@ class _Process:
 
                 host, port = self._metrics_address
                 endpoint.listen(self._reactor, self._broker, client, stats, port, host, self._watchdog)
-                logger.info("metrics are served", extra={"host": host or "all interfaces", "port": port})
+                _log.info("metrics are served", host=host or "all interfaces", port=port)
         except (RegistryError, StorageError, OSError, CannotListenError) as error:
             if not self._stopping:  # else it is what the stop made of the start
                 self._fatal(_sentence(error))
         except StartAbandoned:
             pass  # by a stop, which goes its own way
         except Exception:
-            logger.exception("the broker cannot start")
+            _log.failure("the broker cannot start", level=LogLevel.error)
             self._fatal("the broker cannot start because of a bug; see the traceback above")
 
     def _fatal(self, reason: str) -> None:
         """Say it in one sentence, stop what runs, leave with exit code 1."""
-        logger.error("%s", reason)
+        _log.error("{reason}", reason=reason)
         self.exit_code = 1
         self._stop()
 
@@ -123,7 +123,7 @@ class _Process:
             if self._broker is not None:
                 await self._broker.stop()
         except Exception:
-            logger.exception("the shutdown was not clean")
+            _log.failure("the shutdown was not clean", level=LogLevel.error)
             self.exit_code = 1
         finally:
             self._reactor.stop()

@@ -5,6 +5,8 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from kafka_zk.registry.session import fires_within
+
 T = TypeVar("T")
 
 Reactor = Any
@@ -42,23 +44,9 @@ class Signal:
         self._waiting.append(waiting)
         return waiting
 
-    async def wait_until(self, deadline_s: float, error: Exception) -> None:
-        """Wait for the next ``fire()``, at most until the reactor's clock shows ``deadline_s``.
-
-        Raises: ``error`` when it did not happen by then.
-        """
-        waiting = self.wait()
-        delay_s = max(0.0, deadline_s - self._reactor.seconds())
-        timer = self._reactor.callLater(delay_s, self._expire, waiting, error)
-        try:
-            await waiting
-        finally:
-            if timer.active():
-                timer.cancel()
-
-    def _expire(self, waiting: "Deferred[None]", error: Exception) -> None:
-        self._forget(waiting)
-        waiting.errback(error)
+    async def wait_until(self, deadline_s: float) -> bool:
+        """Wait for the next ``fire()``, at most until the reactor's clock shows ``deadline_s``; whether it came."""
+        return await fires_within(self._reactor, self.wait(), deadline_s - self._reactor.seconds())
 
     def _forget(self, waiting: "Deferred[None]") -> None:
         if waiting in self._waiting:

@@ -9,8 +9,9 @@ that only tune a JVM broker (thread counts, the cleaner's buffers) are kept and 
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 """
 
-import logging
 from collections.abc import Mapping
+
+from twisted.logger import Logger
 
 from kafka_zk.config import values as config_values
 from kafka_zk.config.broker_key import Update
@@ -20,7 +21,7 @@ from kafka_zk.config.values import BadValue
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.config_table import Value
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 _REFUSED_PREFIXES = ("ssl.", "sasl.", "listener.name.")
 
@@ -50,7 +51,7 @@ class DynamicBrokerConfig:
         try:
             return self._build(self.default, self.own)
         except (InvalidBrokerConfig, ApiError) as error:
-            logger.error("the dynamic configuration of the broker is ignored as a whole: %s", error)
+            _log.error("the dynamic configuration of the broker is ignored as a whole: {error}", error=error)
             self.default, self.own = {}, {}
             return self._build({}, {})
 
@@ -62,8 +63,10 @@ class DynamicBrokerConfig:
                 _check_keys([key])
                 parse(key, value)
             except (BadValue, ApiError) as error:
-                logger.error(
-                    "a dynamic configuration of %s is ignored: %s", "the broker" if per_broker else "all brokers", error
+                _log.error(
+                    "a dynamic configuration of {whom} is ignored: {error}",
+                    whom="the broker" if per_broker else "all brokers",
+                    error=error,
                 )
             else:
                 usable[key] = value

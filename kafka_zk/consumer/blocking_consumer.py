@@ -1,12 +1,9 @@
 """The consumer for plain threads: ``ZookeeperConsumer`` run in the process's reactor thread, with iterators."""
 
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
-
-from twisted.internet.threads import deferToThreadPool
 
 from kafka_zk.client.errors import ClientClosed, KafkaError
 from kafka_zk.client.reactor_thread import ReactorThread, reactor_thread
@@ -16,11 +13,24 @@ from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
 from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
-from kafka_zk.rebalance.events import Observe, ignore
+from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import monotonic_s
+from kafka_zk.system.threads import ReactorThreads
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class OtherThread:
+    """A user in a thread of their own; their listener is called in one of the reactor's pool."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._run = ReactorThreads(reactor)
+        self.call_reactor = reactor.callFromThread
+
+    def call(self, method: Callable[..., Any], *arguments: Any) -> Awaitable[None]:
+        return self._run(lambda: method(*arguments))
 
 
 class BlockingStream:
@@ -54,12 +64,12 @@ class BlockingStream:
         """As ``Stream.poll``; the records are delivered to this thread."""
         handout = self._stream.handout
         handout.done()
-        deadline_s = time.monotonic() + timeout_ms / 1000
+        deadline_s = monotonic_s() + timeout_ms / 1000
         left_ms = timeout_ms
         while self._thread.call(self._stream.wait, left_ms):
             if records := handout.rest():
                 return records
-            left_ms = max(0, int((deadline_s - time.monotonic()) * 1000))  # they were taken away meanwhile
+            left_ms = max(0, int((deadline_s - monotonic_s()) * 1000))  # they were taken away meanwhile
         return []
 
 
@@ -88,20 +98,12 @@ class BlockingZookeeperConsumer:
         **options: Any,
     ) -> None:
         self._thread = thread = reactor_thread()
-
-        def call_listener(method: Callable[..., Any], *arguments: Any) -> Awaitable[None]:
-            called: Awaitable[None] = deferToThreadPool(
-                thread.reactor, thread.reactor.getThreadPool(), method, *arguments
-            )
-            return called
-
         self._consumer = ZookeeperConsumer(
             thread.reactor,
             config,
             listener=listener,
             observe=observe,
-            call_listener=call_listener,
-            call_from_user=thread.reactor.callFromThread,
+            user_thread=OtherThread(thread.reactor),
             **options,
         )
         self.config = self._consumer.config

@@ -82,8 +82,8 @@ class Reader:
         deadline_s = self._reactor.seconds() + self.config.default_api_timeout_ms / 1000
         while (found := self._state.position(tp)) is None:
             self._fetcher.pump()
-            timeout = broker_error(ErrorCode.REQUEST_TIMED_OUT, f"looking up the position of {tp}")
-            await self._fetcher.arrived.wait_until(deadline_s, timeout)
+            if not await self._fetcher.arrived.wait_until(deadline_s):
+                raise broker_error(ErrorCode.REQUEST_TIMED_OUT, f"looking up the position of {tp}")
             self._check_open()
         return found
 
@@ -100,9 +100,7 @@ class Reader:
         await self._start()
         self._fetcher.pump()
         while not self._state.has_records:
-            try:
-                await self._fetcher.arrived.wait_until(deadline_s, _Nothing())
-            except _Nothing:
+            if not await self._fetcher.arrived.wait_until(deadline_s):
                 return []
             self._check_open()
         records = self._state.take()
@@ -181,10 +179,6 @@ class Reader:
     async def _list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         self._check_open()
         return await self._fetcher.list_offsets(wanted)
-
-
-class _Nothing(Exception):
-    """Nothing came in time; never seen outside ``poll``."""
 
 
 def _partition_counts(partitions: Iterable[TopicPartition]) -> dict[str, int]:

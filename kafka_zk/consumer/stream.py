@@ -10,6 +10,7 @@ from kafka_zk.consumer.errors import RecordDeserializationError
 from kafka_zk.consumer.fetch_state import FetchState
 from kafka_zk.consumer.fetcher import Fetcher
 from kafka_zk.consumer.handout import Handout
+from kafka_zk.consumer.membership import Membership
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.serialization.serdes import Deserializer
 from kafka_zk.storage.types import TopicPartition
@@ -22,10 +23,7 @@ class Stream:
     """Hands out the records of ``partitions``, which the group's delivery fills; on the reactor's thread.
 
     Args:
-        check: raises when there is nothing more to wait for (closed, failed).
-        may_act: whether a record may be handed out now; asked in the user's thread too.
-        held_back: called when there are records that may not be handed out.
-        asked: fired when the user, for whom the delivery waits, has requested more.
+        asked: called when the user, for whom the delivery waits, has requested more.
     """
 
     def __init__(
@@ -35,25 +33,20 @@ class Stream:
         fetcher: Fetcher,
         state: FetchState,
         deserializers: tuple[Deserializer | None, Deserializer | None],
-        *,
-        check: Callable[[], None],
-        may_act: Callable[[], bool],
-        held_back: Callable[[], None],
+        membership: Membership,
         asked: Callable[[], None],
     ) -> None:
         self.number = number
         self.partitions: set[TopicPartition] = set()
         self.awaited = True
         """Whether a partition's release waits for the user of this stream."""
-        self.handout = Handout(may_act, asked)
+        self.handout = Handout(membership.may_act, asked)
         self._reactor = reactor
         self._arrived: Signal = fetcher.arrived
         self._pump = fetcher.pump
         self._state = state
         self._deserializers = deserializers
-        self._check = check
-        self._may_act = may_act
-        self._held_back = held_back
+        self._membership = membership
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
@@ -65,7 +58,7 @@ class Stream:
         self.handout.done()
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
         while True:
-            self._check()
+            self._membership.check()
             self._load()
             if records := self.handout.rest():
                 self._pump()
@@ -84,9 +77,9 @@ class Stream:
         """Wait until ``handout.next`` has something to hand out; False if nothing came in time. Raises as ``poll``."""
         deadline_s = self._reactor.seconds() + (_LONG_MS if timeout_ms is None else timeout_ms) / 1000
         while True:
-            self._check()
+            self._membership.check()
             self._load()
-            if self.handout.has_waiting and self._may_act():
+            if self.handout.has_waiting and self._membership.may_act():
                 self._pump()
                 return True
             if self._reactor.seconds() >= deadline_s and timeout_ms is not None:
@@ -95,18 +88,17 @@ class Stream:
 
     def _load(self) -> None:
         """Move fetched records to the hand-out; raises what stands in their place."""
-        while not self.handout.has_waiting and self._state.has_records_of(self.partitions) and self._may_act():
+        while not self.handout.has_waiting and self._state.has_records_of(self.partitions):
+            if not self._membership.may_act():
+                return
             self.handout.load(self._deserialized(self._state.take(self.partitions)))
 
     async def _wait_until(self, deadline_s: float) -> None:
         if self.handout.has_waiting or self._state.has_records_of(self.partitions):
             # There are records that must not be handed out: the lease may be held again any moment.
-            self._held_back()
+            self._membership.held_back()
             deadline_s = min(deadline_s, self._reactor.seconds() + _LEASE_RECHECK_S)
-        try:
-            await self._arrived.wait_until(deadline_s, _Nothing())
-        except _Nothing:
-            return
+        await self._arrived.wait_until(deadline_s)
 
     def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         key_deserializer, value_deserializer = self._deserializers
@@ -133,7 +125,3 @@ class Stream:
                 ConsumerRecord(topic, partition, offset, timestamp_ms, key, value, headers, epoch, appended)
             )
         return done
-
-
-class _Nothing(Exception):
-    """Nothing came in time; never seen outside."""

@@ -38,6 +38,7 @@ class GroupCommits:
         self._turn = DeferredLock()
         self._starts_wait = False  # for their turn
         self._timer: Any = None
+        delivery.on_starts_due = self.commit_starts
 
     def start(self) -> None:
         """Commit by the clock from now on, if the configuration says so."""

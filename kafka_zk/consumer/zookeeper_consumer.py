@@ -4,39 +4,43 @@ It joins the group with a registration in ZooKeeper; which partitions are its ow
 ``rebalance.driver``; brokers are found in ZooKeeper's registry.
 """
 
-import os
 import socket
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.connections import Connect
-from kafka_zk.client.errors import ClientClosed, KafkaError, NoBrokersAvailable
+from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
 from kafka_zk.client.waiting import Reactor, run
+from kafka_zk.consumer.membership import Membership
 from kafka_zk.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
+from kafka_zk.consumer.user_side import ReactorUser, UserSide, UserThread
 from kafka_zk.consumer.zookeeper_commits import GroupCommits
 from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
-from kafka_zk.consumer.zookeeper_delivery import CallListener, GroupDelivery
+from kafka_zk.consumer.zookeeper_delivery import GroupDelivery
 from kafka_zk.network.client import connect
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.rebalance.events import Observe, ignore
 from kafka_zk.rebalance.topic_filter import normalized, topic_filter
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.session import fires_within
 from kafka_zk.registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST, ConsumerRegistration
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock, SystemClock
+from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 _log = Logger()
+_ON_THE_REACTOR = ReactorUser()
 
 
 class ZookeeperConsumer:
@@ -67,22 +71,23 @@ class ZookeeperConsumer:
         *,
         listener: RebalanceListener | None = None,
         observe: Observe = ignore,
-        call_listener: CallListener = lambda method, *arguments: method(*arguments),
-        call_from_user: Callable[[Callable[[], None]], None] = lambda function: function(),
+        user_thread: UserThread = _ON_THE_REACTOR,
         open_client: "Callable[[], Awaitable[RegistryClient]] | None" = None,
         make_driver: Callable[..., GroupDriver] = GroupDriver,
         connect: Connect = connect,
+        clock: Clock | None = None,
+        random: Random = SYSTEM_RANDOM,
         **options: Any,
     ) -> None:
         if config is not None and options:
             raise TypeError("give either a config or options, not both")
         self._reactor = reactor
+        self._clock: Clock = clock or SystemClock(reactor)
         self.config = ZookeeperConsumerConfig.from_properties(options) if config is None else config
-        self.consumer_id = _consumer_id(self.config)
-        self._listener = listener
+        self.consumer_id = _consumer_id(self.config, self._clock.wall_ms(), random)
+        self._user = UserSide(self.consumer_id, listener, user_thread)
+        self._membership = Membership()
         self._observe = observe
-        self._call_listener = call_listener
-        self._call_from_user = call_from_user
         self._open_client = open_client or self._open_kazoo
         self._make_driver = make_driver
         self._cluster = Cluster(reactor, self.config.reader, find_brokers=self._find_brokers, connect=connect)
@@ -92,8 +97,6 @@ class ZookeeperConsumer:
         self._delivery: GroupDelivery | None = None
         self._commits: GroupCommits | None = None
         self._started = False
-        self._failure: Exception | None = None
-        self._closed = False
         self._left = False
 
     # --- joining ---
@@ -127,7 +130,7 @@ class ZookeeperConsumer:
         self._registration = ConsumerRegistration(
             dict.fromkeys(names, streams),
             pattern,
-            int(time.time() * 1000),
+            self._clock.wall_ms(),
             self.config.strategies,
             self.config.group_instance_id,
             self.config.session_timeout_ms if static else None,
@@ -140,7 +143,7 @@ class ZookeeperConsumer:
         DuplicateConsumerId when another live member has the name (as every call from then on); KafkaError without a
         subscription or after ``close``.
         """
-        self._check()
+        self._membership.check()
         if self._registration is None:
             raise KafkaError("subscribe to something first")
         if self._started:
@@ -153,26 +156,18 @@ class ZookeeperConsumer:
             raise
         if self._left:  # meanwhile
             await client.close()
-            self._check()
+            self._membership.check()
         self._delivery = delivery = GroupDelivery(
             self._reactor,
             self.config,
             self._cluster,
             max(self._registration.subscription.values()),
-            may_act=lambda: self._driver is not None and self._driver.may_act(),
-            held_back=lambda: driver.held_back(),
-            check=self._check,
-            on_start=lambda: commits.commit_starts(),
-            on_resume=lambda: commits.commit_starts(),
-            on_failed=self._failed,
-            listener=self._listener,
-            call_listener=self._call_listener,
-            call_from_user=self._call_from_user,
-            consumer_id=self.consumer_id,
+            self._membership,
+            self._user,
         )
         self._driver = driver = self._make_driver(
             client,
-            self._reactor,
+            self._clock,
             self.config.group_id,
             self.consumer_id,
             self._registration,
@@ -180,6 +175,7 @@ class ZookeeperConsumer:
             self.config.group,
             self._observe,
         )
+        self._membership.begin(driver)
         self._commits = commits = GroupCommits(self._reactor, self.config, delivery, driver.commit)
         delivery.fetcher.start()
         if self._registration.pattern == STATIC:  # else the topics are known when partitions of them are claimed
@@ -188,9 +184,9 @@ class ZookeeperConsumer:
             await driver.start()
         except BaseException as error:
             await self._close_connections()
-            self._check()
+            self._membership.check()
             if isinstance(error, Exception):
-                self._failed(error)
+                self._membership.failure = error
             raise
         commits.start()
 
@@ -265,7 +261,7 @@ class ZookeeperConsumer:
 
     async def leave(self) -> None:
         """The second half of ``close``: users of streams that are awaited are given time to come back."""
-        self._closed = True
+        self._membership.closed = True
         if self._left:
             return
         self._left = True
@@ -274,10 +270,14 @@ class ZookeeperConsumer:
         if self._delivery is not None:
             self._delivery.wake()
         try:
-            if self._driver is not None and self._client is not None and self._failure is None:
+            if self._driver is not None and self._client is not None and self._membership.failure is None:
                 # Without ZooKeeper nothing can be given back; after this time it is taken from us anyway.
                 patience_ms = self.config.backoff_ms + self._client.session_timeout_ms
-                await _within(self._reactor, patience_ms / 1000, self._driver.leave())
+                if not await fires_within(self._reactor, run(self._driver.leave()), patience_ms / 1000):
+                    _log.warn(
+                        "the group was not left in an orderly way: ZooKeeper did not answer for {seconds} s",
+                        seconds=patience_ms / 1000,
+                    )
         finally:
             await self._close_connections()
 
@@ -293,15 +293,6 @@ class ZookeeperConsumer:
         await self.close()
 
     # --- inside ---
-
-    def _check(self) -> None:
-        if self._closed:
-            raise ClientClosed("the consumer was closed")
-        if self._failure is not None:
-            raise self._failure
-
-    def _failed(self, error: Exception) -> None:
-        self._failure = error
 
     def _joined(self) -> tuple[GroupDelivery, GroupCommits]:
         if self._delivery is None or self._commits is None:
@@ -343,23 +334,10 @@ class ZookeeperConsumer:
             await self._client.close()
 
 
-async def _within(reactor: Reactor, seconds: float, coroutine: Coroutine[Any, Any, None]) -> None:
-    """Wait for it, but not for ever."""
-    work = run(coroutine)
-    timer = reactor.callLater(seconds, work.cancel)
-    try:
-        await work
-    except CancelledError:
-        _log.warn("the group was not left in an orderly way: ZooKeeper did not answer for {seconds} s", seconds=seconds)
-    finally:
-        if timer.active():
-            timer.cancel()
-
-
-def _consumer_id(config: ZookeeperConsumerConfig) -> str:
+def _consumer_id(config: ZookeeperConsumerConfig, now_ms: int, random: Random) -> str:
     """The member's name, as Kafka's old consumer makes it."""
     if config.group_instance_id is not None:
         return f"{config.group_id}_{config.group_instance_id}"
     if config.consumer_id is not None:
         return f"{config.group_id}_{config.consumer_id}"
-    return f"{config.group_id}_{socket.gethostname()}-{int(time.time() * 1000)}-{os.urandom(4).hex()}"
+    return f"{config.group_id}_{socket.gethostname()}-{now_ms}-{random.getrandbits(32):08x}"

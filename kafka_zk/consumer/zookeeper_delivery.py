@@ -6,10 +6,8 @@ of the streams. Tests: tests/kafka_zk/consumer/test_zookeeper_delivery.py, test_
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.errors import KafkaError
@@ -17,18 +15,14 @@ from kafka_zk.client.waiting import Reactor, Signal, run
 from kafka_zk.consumer.errors import NoOffsetForPartition
 from kafka_zk.consumer.fetch_state import FetchState
 from kafka_zk.consumer.fetcher import Fetcher
-from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.consumer.membership import Membership
 from kafka_zk.consumer.starts import RESETS
 from kafka_zk.consumer.starts import Start as FetchStart
 from kafka_zk.consumer.stream import Stream
+from kafka_zk.consumer.user_side import UserSide
 from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.rebalance.delivery import Start
 from kafka_zk.storage.types import TopicPartition
-
-_log = Logger()
-
-CallListener = Callable[..., Awaitable[None] | None]
-"""Calls a listener's method with its arguments: directly, or in another thread."""
 
 
 class _Claim:
@@ -51,15 +45,7 @@ class _Claim:
 class GroupDelivery:
     """The partitions that this consumer owns.
 
-    Args:
-        may_act: the driver's word on whether records may be handed out; any thread.
-        held_back: told that records wait which may not be handed out.
-        check: raises when the consumer is closed or has failed.
-        on_start: called when ``auto.offset.reset`` chose a start: ``starts_due`` has it.
-        on_resume: called when the connection to ZooKeeper is good again.
-        on_failed: called when this member cannot go on.
-        call_listener: how the listener's methods are called.
-        call_from_user: how a user's thread calls something on the reactor's.
+    ``on_starts_due`` is called when ``starts_due`` has something to commit.
     """
 
     def __init__(
@@ -68,31 +54,17 @@ class GroupDelivery:
         config: ZookeeperConsumerConfig,
         cluster: Cluster,
         stream_count: int,
-        *,
-        may_act: Callable[[], bool],
-        held_back: Callable[[], None],
-        check: Callable[[], None],
-        on_start: Callable[[], None],
-        on_resume: Callable[[], None],
-        on_failed: Callable[[Exception], None],
-        listener: RebalanceListener | None = None,
-        call_listener: CallListener = lambda method, *arguments: method(*arguments),
-        call_from_user: Callable[[Callable[[], None]], None] = lambda function: function(),
-        consumer_id: str = "",
+        membership: Membership,
+        user: UserSide,
     ) -> None:
+        self.on_starts_due: Callable[[], None] = lambda: None
         self._reactor = reactor
         self._config = config
         self._cluster = cluster
-        self._driver_may_act = may_act
-        self._listener = listener
-        self._call_listener = call_listener
-        self._consumer_id = consumer_id
-        self._on_start = on_start
-        self._on_resume = on_resume
-        self._on_failed = on_failed
-        self._suspended = False
+        self._membership = membership
+        self._user = user
         self._claims: dict[TopicPartition, _Claim] = {}
-        self._asked = Signal(reactor)
+        self._asked = asked = Signal(reactor)
         self.state = FetchState(config.reader, config.ahead_bytes)
         self.fetcher = Fetcher(reactor, config.reader, cluster, self.state, self._start_found)
         self.streams = [
@@ -102,10 +74,8 @@ class GroupDelivery:
                 self.fetcher,
                 self.state,
                 config.deserializers,
-                check=check,
-                may_act=self._may_act,
-                held_back=held_back,
-                asked=lambda: call_from_user(self._asked.fire),
+                membership,
+                asked=lambda: user.call_reactor(asked.fire),
             )
             for number in range(stream_count)
         ]
@@ -118,10 +88,10 @@ class GroupDelivery:
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
         claims = {tp: _Claim(self.streams[start.thread], start.offset) for tp, start in starts.items()}
         self._claims.update(claims)
-        if self._listener is None:
-            self._fetch(claims)
+        if self._user.has_listener:
+            run(self._tell_and_fetch(claims))
         else:
-            run(self._tell_and_fetch(claims, self._listener))
+            self._fetch(claims)
 
     def stop(self, partitions: frozenset[TopicPartition]) -> "Awaitable[Mapping[TopicPartition, int | None]]":
         deadline_s = self._reactor.seconds() + self._config.backoff_ms / 1000
@@ -142,22 +112,21 @@ class GroupDelivery:
         self._asked.fire()
 
     def suspend(self) -> None:
-        self._suspended = True
+        self._membership.suspended = True
 
     def resume(self) -> None:
-        self._suspended = False
-        self._on_resume()
+        self._membership.suspended = False
+        self.on_starts_due()
         self.fetcher.arrived.fire()
 
     def failed(self, error: Exception) -> None:
-        self._on_failed(error)
+        self._membership.failure = error
         self.wake()
 
     # --- the way in ---
 
-    async def _tell_and_fetch(self, claims: Mapping[TopicPartition, _Claim], listener: RebalanceListener) -> None:
-        streams = {tp: claim.stream.number for tp, claim in claims.items()}
-        await self._told(listener.before_starting_fetchers, self._consumer_id, streams)
+    async def _tell_and_fetch(self, claims: Mapping[TopicPartition, _Claim]) -> None:
+        await self._user.before_starting({tp: claim.stream.number for tp, claim in claims.items()})
         self._fetch(claims)
 
     def _fetch(self, claims: Mapping[TopicPartition, _Claim]) -> None:
@@ -182,14 +151,12 @@ class GroupDelivery:
         self, partitions: frozenset[TopicPartition], claims: Mapping[TopicPartition, _Claim], deadline_s: float
     ) -> dict[TopicPartition, int | None]:
         told: Deferred[None] | None = None
-        if self._listener is not None and claims:
-            told = run(self._told(self._listener.before_releasing_partitions, sorted(claims)))
+        if self._user.has_listener and claims:
+            told = run(self._user.before_releasing(claims))
             told.addBoth(lambda _: self._asked.fire())
         while (told is not None and not told.called) or self._awaited(claims):
-            try:
-                await self._asked.wait_until(deadline_s, _Overdue())
-            except _Overdue:
-                break
+            if not await self._asked.wait_until(deadline_s):
+                break  # whoever holds records of them did not come back in time
         left = {tp: claim for tp, claim in claims.items() if self._claims.get(tp) is claim}
         offsets = {tp: self._offset_to_release(tp, claim) for tp, claim in left.items()}
         self._forget(frozenset(left))
@@ -218,14 +185,6 @@ class GroupDelivery:
             stream.partitions -= partitions
         for tp in partitions:
             self._claims.pop(tp, None)
-
-    async def _told(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> None:
-        try:
-            answer = self._call_listener(method, *arguments)
-            if answer is not None:
-                await answer
-        except Exception:
-            _log.failure("the rebalance listener failed")
 
     # --- for the consumer ---
 
@@ -310,9 +269,6 @@ class GroupDelivery:
 
     # --- inside ---
 
-    def _may_act(self) -> bool:
-        return not self._suspended and self._driver_may_act()
-
     def _start_found(self, tp: TopicPartition, offset: int) -> None:
         claim = self._claims.get(tp)
         if claim is None:
@@ -324,7 +280,7 @@ class GroupDelivery:
         claim.start = offset
         if not overtaken:
             claim.floor, claim.found = -1, offset
-            self._on_start()
+            self.on_starts_due()
 
     def _owned(self, tp: TopicPartition) -> _Claim:
         claim = self._claims.get(tp)
@@ -351,7 +307,3 @@ class GroupDelivery:
     @staticmethod
     def _merged(parts: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
         return {tp: offset for part in parts for tp, offset in part.items()}
-
-
-class _Overdue(Exception):
-    """The user of a stream did not come back in time; never seen outside."""

@@ -6,10 +6,12 @@ it, so nothing of an old reign can leak into a new one.
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
-import logging
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
+from random import Random
 from typing import Any, Protocol
+
+from twisted.logger import Logger
 
 from kafka_zk.controller import partition_state, replica_state
 from kafka_zk.controller.broker_changes import BrokerChanges
@@ -19,7 +21,7 @@ from kafka_zk.controller.context import Context
 from kafka_zk.controller.control_requests import Answer, ControlRequest, LeaderAndIsrRequest, StopReplicaRequest
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import Send, SendUpdateMetadata
-from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.request_batch import RequestBatch
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import ReplicaState
@@ -30,17 +32,16 @@ from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.controller import ControllerRegistry, Elected
 from kafka_zk.registry.errors import InvalidZnode, RegistryError
-from kafka_zk.registry.events import RegistryEvent
 from kafka_zk.registry.features import read_features, write_operation
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.znodes import isr
 from kafka_zk.registry.znodes.feature import ENABLED, FinalizedFeatures
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Timers
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 RETRY_INTERVAL_S = 10
 """How often partitions without a leader, which could have one, are tried again."""
@@ -67,14 +68,13 @@ class ActiveController:
         broker_id: int,
         elected: Elected,
         client: RegistryClient,
-        clock: Clock,
+        clock: Timers,
         registry: ControllerRegistry,
         config: ControllerConfig,
         connect: Connect,
         put: Put,
-        reporter: Reporter,
-        observe: Callable[[RegistryEvent], None],
-        actor: str,
+        reporter: ControllerReporter,
+        random: Random,
     ) -> None:
         self.context = Context(elected.epoch, elected.epoch_zk_version)
         self.store = ControllerStore(client, clock, registry, elected.epoch_zk_version)
@@ -83,16 +83,15 @@ class ActiveController:
         self._retry = Periodic(clock, RETRY_INTERVAL_S * 1000, self._retry_due)
         self._put = put
         self._reporter = reporter
-        self._observe = observe
-        self._actor = actor
+        self._source = source = reporter.source
         self._batch = RequestBatch(self.context, broker_id, config.listener_name)
         self._changes = StateChanges(
             self.context, self.store, self._send, reporter, config.unclean_leader_election_enable
         )
         self._deletions = Deletions(self.context, self.store, self._changes, reporter, config.delete_topic_enable)
-        self._topics = TopicChanges(self.context, self.store, self._changes, reporter)
+        self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random)
         self._brokers = BrokerChanges(self.context, self.store, self._changes, self._deletions, self.channels, reporter)
-        self._topic_registry = TopicRegistry(client, observe, actor)
+        self._topic_registry = TopicRegistry(client, source)
         self._watchers: list[Watcher] = []
         self._assignment_watchers: dict[str, Watcher] = {}
 
@@ -135,7 +134,7 @@ class ActiveController:
         try:
             present = await self.store.repeated(lambda: read_features(self._client))
         except InvalidZnode as error:
-            logger.error("left as it is: %s", error)
+            _log.error("left as it is: {error}", error=error)
             return
         kept = present[0].features if present is not None and present[0].status == ENABLED else {}
         operation = write_operation(present, FinalizedFeatures(kept))
@@ -153,7 +152,7 @@ class ActiveController:
     def _watch(self) -> None:
         """Before anything is read, so that no change is missed; the events wait until the failover is done."""
         topics, client = self._topic_registry, self._client
-        brokers = BrokerRegistry(client, None, self._observe, self._actor)
+        brokers = BrokerRegistry(client, None, self._source)
         self._watchers = [
             brokers.watch(lambda _: self._put("broker change", self._brokers.changed, once=True)),
             topics.watch_names(lambda _: self._put("topic change", self._names_changed, once=True)),
@@ -162,8 +161,7 @@ class ActiveController:
                 client,
                 isr.LOG_DIR_EVENTS,
                 lambda names: self._put("log dir event", self._brokers.log_dir_events, once=True) if names else None,
-                observe=self._observe,
-                actor=self._actor,
+                self._source,
             ),
         ]
 

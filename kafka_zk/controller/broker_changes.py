@@ -9,7 +9,7 @@ from kafka_zk.controller.control_requests import Answer
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import SendStopReplica, SendUpdateMetadata
 from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
@@ -30,7 +30,7 @@ class BrokerChanges:
         changes: StateChanges,
         deletions: Deletions,
         channels: Channels,
-        reporter: Reporter,
+        reporter: ControllerReporter,
     ) -> None:
         self._context = context
         self._store = store

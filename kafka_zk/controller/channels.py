@@ -15,8 +15,8 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.znodes.brokers import BrokerInfo
+from kafka_zk.system.clock import Timers
 
 RETRY_BACKOFF_S = 0.1
 
@@ -49,7 +49,7 @@ class BrokerChannel:
     """The queue for one broker (for one registration of it)."""
 
     def __init__(
-        self, info: BrokerInfo, clock: Clock, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure
+        self, info: BrokerInfo, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure
     ) -> None:
         self.info = info
         self._clock = clock
@@ -151,7 +151,7 @@ class BrokerChannel:
 class Channels:
     """The channels to all registered brokers."""
 
-    def __init__(self, clock: Clock, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure) -> None:
+    def __init__(self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure) -> None:
         self._clock = clock
         self._connect = connect
         self._on_answer = on_answer

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from kafka_zk.controller import events, topic_deletion
 from kafka_zk.controller.context import Context, Replica
 from kafka_zk.controller.effects import SendUpdateMetadata
-from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
@@ -18,7 +18,12 @@ class Deletions:
     """Call ``run`` after everything that may let a deletion go on; it does what can be done now."""
 
     def __init__(
-        self, context: Context, store: ControllerStore, changes: StateChanges, reporter: Reporter, enabled: bool
+        self,
+        context: Context,
+        store: ControllerStore,
+        changes: StateChanges,
+        reporter: ControllerReporter,
+        enabled: bool,
     ) -> None:
         self._context = context
         self._store = store

@@ -4,13 +4,12 @@ Every event has the wall-clock time in ms since the epoch, the actor (such as ``
 and the zxid of the change behind it (0 where there is none or it is not known).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_zk.controller.context import LeadershipInfo, Replica
 from kafka_zk.controller.effects import Refused
 from kafka_zk.controller.states import PartitionState, ReplicaState
-from kafka_zk.registry.events import Event, RegistryEvent
+from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
 
 
@@ -108,10 +107,3 @@ class RequestFailed(ControllerEvent):
 
     broker_id: int
     api: str
-
-
-Observe = Callable[[ControllerEvent | RegistryEvent], None]
-
-
-def ignore(event: ControllerEvent | RegistryEvent) -> None:
-    """The observer that does not look."""

@@ -15,33 +15,35 @@ write is refused because another controller was elected, the reign ends at once 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests/kafka_zk/controller/test_loop.py.
 """
 
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger, LogLevel
 
 from kafka_zk.controller import events
 from kafka_zk.controller.active import ActiveController, Work
 from kafka_zk.controller.channels import Connect
 from kafka_zk.controller.config import ControllerConfig
 from kafka_zk.controller.context import Context
-from kafka_zk.controller.events import Observe, ignore
-from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.controller import ControllerRegistry, ControllerWatcher, Elected
 from kafka_zk.registry.errors import ConnectionLoss, ControllerMoved, InvalidZnode, RegistryError, SessionLost
-from kafka_zk.registry.session import Clock
+from kafka_zk.registry.events import EventSource, Observe, harmless, ignore
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 __all__ = ["Controller", "ControllerConfig"]
 
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 ELECTION_BACKOFF_S = 1.0
 """After a failed failover, so that a cluster in which none succeeds does not spin."""
@@ -63,6 +65,7 @@ class Controller:
     Args:
         client: its session must hold the broker's registration.
         connect: opens a connection to a broker (``KafkaConnection``), negotiated versions included.
+        observe: called with every event of ``controller.events`` and ``registry.events``; what it raises is logged.
         known_epoch: the greatest controller epoch that this broker has heard of.
     """
 
@@ -75,6 +78,7 @@ class Controller:
         connect: Connect,
         observe: Observe = ignore,
         known_epoch: Callable[[], int] = lambda: 0,
+        random: Random = SYSTEM_RANDOM,
     ) -> None:
         self.broker_id = broker_id
         self.controller_id = -1
@@ -83,11 +87,12 @@ class Controller:
         self._clock = clock
         self._config = config
         self._connect = connect
-        self._observe = observe
         self._known_epoch = known_epoch
+        self._random = random
         self._actor = f"controller-{broker_id}"
-        self._reporter = Reporter(self._actor, observe)
-        self._registry = ControllerRegistry(client, observe, self._actor)
+        source = EventSource(self._actor, harmless(observe), clock.wall_ms)
+        self._reporter = ControllerReporter(source)
+        self._registry = ControllerRegistry(client, source, clock.wall_ms)
         self._reign: ActiveController | None = None
         self._queue: deque[_Event] = deque()
         self._waiting_once: set[tuple[str, ActiveController | None]] = set()
@@ -219,9 +224,11 @@ class Controller:
                     self._end_reign(str(moved))
                 self._put_election()
             except SessionLost as lost:
-                logger.warning("[%s] %s was given up: %s", self._actor, event.name, lost)
+                _log.warn("[{actor}] {event} was given up: {error}", actor=self._actor, event=event.name, error=lost)
             except Exception:
-                logger.exception("[%s] %s failed", self._actor, event.name)
+                _log.failure(
+                    "[{actor}] {event} failed", level=LogLevel.error, actor=self._actor, event=event.name
+                )
         working, self._working = self._working, None
         if working is not None:
             working.callback(None)
@@ -261,7 +268,7 @@ class Controller:
             await self._stand()
         except InvalidZnode as error:
             if str(error) != self._election_fault:
-                logger.error("[%s] no controller can be elected: %s", self._actor, error)
+                _log.error("[{actor}] no controller can be elected: {error}", actor=self._actor, error=error)
             self._election_fault = str(error)
             self._clock.callLater(ELECTION_BACKOFF_S, self._put_election)
             await self._answer(lambda: self._client.exists(CONTROLLER_EPOCH, self._epoch_changed))
@@ -295,7 +302,7 @@ class Controller:
         except (ControllerMoved, SessionLost):
             raise
         except Exception:
-            logger.exception("[%s] the failover failed, resigning", self._actor)
+            _log.failure("[{actor}] the failover failed, resigning", level=LogLevel.error, actor=self._actor)
             self._end_reign("the failover failed")
             self._resting = True
             self._clock.callLater(ELECTION_BACKOFF_S, self._rested)
@@ -318,8 +325,7 @@ class Controller:
             self._connect,
             put,
             self._reporter,
-            self._observe,
-            self._actor,
+            self._random,
         )
         return reign
 
@@ -356,7 +362,7 @@ class Controller:
         try:
             await self._registry.resign(epoch_zk_version)
         except RegistryError as error:
-            logger.info("[%s] %s was not deleted: %s", self._actor, CONTROLLER, error)
+            _log.info("[{actor}] {path} was not deleted: {error}", actor=self._actor, path=CONTROLLER, error=error)
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask again after a connection loss, in the same session. Raises SessionLost."""

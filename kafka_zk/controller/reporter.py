@@ -1,33 +1,33 @@
 """Tells observers and the log what the controller did, many partitions in one line."""
 
-import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from twisted.logger import Logger
 
 from kafka_zk.controller import events
 from kafka_zk.controller.context import LeadershipInfo, Replica
 from kafka_zk.controller.control_requests import Answer, ControlRequest
 from kafka_zk.controller.effects import Refused
-from kafka_zk.controller.events import ControllerEvent, Observe
+from kafka_zk.controller.events import ControllerEvent
 from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.registry.events import wall_clock_ms
+from kafka_zk.registry.events import EventSource
 from kafka_zk.storage.types import TopicPartition
 
-logger = logging.getLogger("kafka_zk.controller")
+_log = Logger("kafka_zk.controller")
 
 NAMED_COUNT = 5
 """So many partitions are named in a line of the log, the others are counted."""
 
 
-class Reporter:
+class ControllerReporter:
     """One per controller; ``cause`` is the event that is being processed."""
 
-    def __init__(self, actor: str, observe: Observe, now_ms: Callable[[], int] = wall_clock_ms) -> None:
-        self._actor = actor
-        self._observe = observe
-        self._now_ms = now_ms
+    def __init__(self, source: EventSource) -> None:
+        self.source = source
+        self._actor = source.actor
         self._known_errors: dict[tuple[int, str, TopicPartition | None], int] = {}
         self._unreachable: set[int] = set()
         self._refused: dict[tuple[TopicPartition, str], str] = {}  # partition and target -> the reason that was told
@@ -35,10 +35,10 @@ class Reporter:
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
         """Tell the observer; ``fields`` are those that ``kind`` has beyond its base."""
-        self._observe(kind(self._now_ms(), self._actor, self.cause if cause is None else cause, zxid, *fields))
+        self.source.emit(kind, *fields, cause=self.cause if cause is None else cause, zxid=zxid)
 
     def info(self, text: str, *arguments: object) -> None:
-        logger.info(f"[{self._actor}] {text}", *arguments)
+        _log.info("[{actor}] {text}", actor=self._actor, text=text % arguments)
 
     def partitions_moved(self, partitions: Collection[TopicPartition], state: PartitionState) -> None:
         for tp in partitions:
@@ -63,12 +63,12 @@ class Reporter:
         if new:
             self._refused.update({(entry.partition, target): entry.reason for entry in new})
             self.event(events.ChangesRefused, tuple(new))
-            logger.warning(
-                "[%s] cannot go to %s: %s, because %s",
-                self._actor,
-                target,
-                _named([entry.partition for entry in new]),
-                new[0].reason,
+            _log.warn(
+                "[{actor}] cannot go to {target}: {partitions}, because {reason}",
+                actor=self._actor,
+                target=target,
+                partitions=_named([entry.partition for entry in new]),
+                reason=new[0].reason,
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
@@ -86,14 +86,26 @@ class Reporter:
         named = ", ".join(f"{tp or 'request'}: {_error_name(code)}" for tp, code in new_errors[:NAMED_COUNT])
         text = f"{len(new_errors)} errors: {named}"
         self.event(events.RequestFailed, broker_id, api, cause=text)
-        logger.error("[%s] broker %d answered %s with %s", self._actor, broker_id, api, text)
+        _log.error(
+            "[{actor}] broker {broker_id} answered {api} with {errors}",
+            actor=self._actor,
+            broker_id=broker_id,
+            api=api,
+            errors=text,
+        )
 
     def not_sent(self, broker_id: int, request: ControlRequest, error: Exception) -> None:
         """A request did not get through and is repeated; logged once until one does."""
         self.event(events.RequestFailed, broker_id, request.api_key.name, cause=repr(error))
         if broker_id not in self._unreachable:
             self._unreachable.add(broker_id)
-            logger.warning("[%s] %s does not reach broker %d: %r", self._actor, request.api_key.name, broker_id, error)
+            _log.warn(
+                "[{actor}] {api} does not reach broker {broker_id}: {error!r}",
+                actor=self._actor,
+                api=request.api_key.name,
+                broker_id=broker_id,
+                error=error,
+            )
 
     def _is_new_error(self, where: tuple[int, str, TopicPartition | None], code: int) -> bool:
         if code == ErrorCode.NONE:

@@ -13,7 +13,7 @@ from kafka_zk.controller.context import Context, LeadershipInfo, Replica
 from kafka_zk.controller.control_requests import by_topic
 from kafka_zk.controller.effects import CreateState, Refused, Send, SendLeaderAndIsr, WriteState
 from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore
 from kafka_zk.registry.client import Create, Operation, SetData, ZnodeStat
@@ -37,7 +37,7 @@ class StateChanges:
         context: Context,
         store: ControllerStore,
         send: Callable[[Iterable[Send]], None],
-        reporter: Reporter,
+        reporter: ControllerReporter,
         unclean_by_default: bool,
     ) -> None:
         self._context = context

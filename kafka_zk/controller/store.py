@@ -6,12 +6,12 @@ repeated. So a caller sees only a result, an expected refusal (NodeExists, NoNod
 reign is over: ControllerMoved or SessionLost is raised.
 """
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from kafka_zk.controller.context import LeadershipInfo, LiveBroker
 from kafka_zk.protocol.topic_names import is_legal_name
@@ -31,16 +31,16 @@ from kafka_zk.registry.errors import (
 )
 from kafka_zk.registry.faults import ZnodeFaults
 from kafka_zk.registry.pipeline import found
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.znodes import admin, config, isr, topics
 from kafka_zk.registry.znodes.config import EntityConfig
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
 Result = str | ZnodeStat | None
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 PIPELINE_WIDTH = 500
 """How many reads are under way at once: enough to be fast, few enough to keep heartbeats and watches flowing, and the
@@ -61,7 +61,7 @@ class ControllerStore:
     """ZooKeeper as the active controller uses it. ``close`` ends it: whatever waits or comes raises ControllerMoved."""
 
     def __init__(
-        self, client: RegistryClient, clock: Clock, registry: ControllerRegistry, epoch_zk_version: int
+        self, client: RegistryClient, clock: Timers, registry: ControllerRegistry, epoch_zk_version: int
     ) -> None:
         self._client = client
         self._clock = clock
@@ -69,7 +69,7 @@ class ControllerStore:
         self._epoch_zk_version = epoch_zk_version
         self._session_id = client.session_id
         self._waiting: list[Deferred[None]] = []
-        self._faults = ZnodeFaults(lambda fault: logger.error("ignored: %s", fault))
+        self._faults = ZnodeFaults(lambda fault: _log.error("ignored: {fault}", fault=fault))
         self._closed = False
         self._remove_listener = client.add_session_listener(self._session_changed)
 

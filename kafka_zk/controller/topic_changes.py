@@ -4,11 +4,12 @@ The znodes are the truth and watches only hints: each event reads again and comp
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from random import Random
 
 from kafka_zk.controller.context import Context, ReplicaAssignment, assignments_of
 from kafka_zk.controller.control_requests import whole_topics
 from kafka_zk.controller.partition_state import ElectionStrategy
-from kafka_zk.controller.reporter import Reporter
+from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
 from kafka_zk.controller.store import ControllerStore, StoredTopic
@@ -23,11 +24,19 @@ from kafka_zk.storage.types import TopicPartition
 class TopicChanges:
     """Keeps the context's topics equal to ZooKeeper's and makes new partitions."""
 
-    def __init__(self, context: Context, store: ControllerStore, changes: StateChanges, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        context: Context,
+        store: ControllerStore,
+        changes: StateChanges,
+        reporter: ControllerReporter,
+        random: Random,
+    ) -> None:
         self._context = context
         self._store = store
         self._changes = changes
         self._reporter = reporter
+        self._random = random
 
     async def load(self) -> None:
         """At failover: all topics, their assignments, ids and leadership."""
@@ -108,7 +117,7 @@ class TopicChanges:
         return again
 
     def _with_id(self, topic: str, assignment: TopicAssignment) -> TopicAssignment:
-        topic_id = self._context.topic_ids.get(topic) or uuids.to_text(uuids.random_topic_id())
+        topic_id = self._context.topic_ids.get(topic) or uuids.to_text(uuids.random_topic_id(self._random))
         return TopicAssignment(assignment.partitions, topic_id, assignment.adding, assignment.removing)
 
     async def _adopt(self, stored: Mapping[str, StoredTopic]) -> list[TopicPartition]:

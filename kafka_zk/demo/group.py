@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafka_zk.demo.errors import DemoFailed
 from kafka_zk.embedded.process import ChildProcess, python_command
-from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
@@ -96,7 +96,7 @@ class DemoGroup:
             self._show(int(time.time() * 1000))
         self._show(None)
 
-    def _seen(self, event: GroupEvent) -> None:
+    def _seen(self, event: Event) -> None:
         if isinstance(event, OwnersSeen):
             self._owners |= dict.fromkeys(event.offsets, consumer_of(event.owner))
         elif isinstance(event, OwnersGone):

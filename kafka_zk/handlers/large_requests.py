@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
 LARGE_BODY_BYTES = 16 * 1024
 """Larger requests are decoded in turns; a smaller one has no more elements than a turn has time for."""
@@ -19,7 +19,7 @@ _RESERVE_AT_ONCE_BYTES = 64 * 1024
 T = TypeVar("T")
 
 
-async def coded_in_turns(clock: Clock, context: RequestContext, steps: Generator[int, None, T]) -> T:
+async def coded_in_turns(clock: Timers, context: RequestContext, steps: Generator[int, None, T]) -> T:
     """What ``steps`` return; they yield the bytes of memory that they need, or have used.
 
     Raises: ProtocolError; ClientGone if the connection ends meanwhile.

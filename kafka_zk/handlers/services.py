@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from random import Random
 from typing import Protocol
 
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
@@ -9,7 +10,6 @@ from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
@@ -17,6 +17,8 @@ from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.security.authorizer import Authorizer
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+from kafka_zk.system.randomness import SYSTEM_RANDOM
 from kafka_zk.transaction.producer_ids import ProducerIdManager
 
 
@@ -58,4 +60,5 @@ class Services:
     dynamic_config: DynamicBrokerConfig
     group_offsets: Callable[[str], OffsetRegistry]
     batch_helpers: BatchHelpers
+    random: Random = SYSTEM_RANDOM
     refused_joins: dict[tuple[str, str | None, str], None] = field(default_factory=dict)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from kafka_zk.registry.events import wall_clock_ms
+from kafka_zk.system.clock import wall_ms
 
 
 class LessonClock:
@@ -14,7 +14,7 @@ class LessonClock:
         now_ms: the wall clock, in ms.
     """
 
-    def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._holders = 0

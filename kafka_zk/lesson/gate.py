@@ -16,7 +16,7 @@ from kafka_zk.client.waiting import run
 from kafka_zk.lesson.clock import LessonClock
 from kafka_zk.registry.client import EventType, Operation, RegistryClient, Watch, WatchedEvent, ZnodeStat
 from kafka_zk.registry.counted_client import CountedClient
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
 
@@ -108,7 +108,7 @@ class GatedClient(CountedClient):
         clock: the reactor on which the client runs.
     """
 
-    def __init__(self, client: RegistryClient, member: str, gate: Gate, clock: Clock) -> None:
+    def __init__(self, client: RegistryClient, member: str, gate: Gate, clock: Timers) -> None:
         super().__init__(client)
         self._member = member
         self._gate = gate

@@ -9,8 +9,8 @@ from kafka_zk.client.reactor_thread import ReactorThread
 from kafka_zk.client.waiting import run
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.lesson.gate import Gate, GatedClient
-from kafka_zk.rebalance.events import GroupEvent
 from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.trace_file import Traced
@@ -99,6 +99,6 @@ class LessonMember:
         except ClientClosed:
             return
 
-    def _observe(self, event: GroupEvent) -> None:
+    def _observe(self, event: Event) -> None:
         in_lesson = replace(event, time_ms=self._gate.clock.lesson_ms(event.time_ms))
         self.events.append(Traced(in_lesson, self._counted.request_count if self._counted is not None else None))

@@ -3,8 +3,8 @@
 Source: ZkAdminManager.createTopics, AdminZkClient.scala, Topic.java@3.9.
 """
 
-import random
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import NamedTuple
 
 from kafka_zk.config import values as config_values
@@ -82,7 +82,7 @@ def check_properties(properties: Mapping[str, str | None], defaults: LogConfig) 
 
 
 def _replicas(
-    partition_count: int, replication_factor: int, config: KafkaConfig, metadata: MetadataCache
+    partition_count: int, replication_factor: int, config: KafkaConfig, metadata: MetadataCache, random: Random
 ) -> dict[int, list[int]]:
     partition_count = config.num_partitions if partition_count == -1 else partition_count
     replication_factor = config.default_replication_factor if replication_factor == -1 else replication_factor
@@ -125,6 +125,7 @@ def plan(
     properties: Mapping[str, str | None],
     config: KafkaConfig,
     metadata: MetadataCache,
+    random: Random,
 ) -> NewTopic:
     """Check everything about a new topic. -1 as a count means the broker's default. Raises ApiError."""
     topic_names.check_name(name)
@@ -139,12 +140,12 @@ def plan(
         _check_assignment(assignments, metadata)
         replicas = {partition: list(brokers) for partition, brokers in sorted(assignments.items())}
     else:
-        replicas = _replicas(partition_count, replication_factor, config, metadata)
+        replicas = _replicas(partition_count, replication_factor, config, metadata, random)
     if len(replicas[0]) > 1:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication is not built yet: use replication factor 1.")
     log_config = check_properties(properties, config.topic_defaults)
     texts = {key: value for key, value in properties.items() if value is not None}
-    return NewTopic(name, uuids.to_text(uuids.random_topic_id()), replicas, texts, log_config)
+    return NewTopic(name, uuids.to_text(uuids.random_topic_id(random)), replicas, texts, log_config)
 
 
 async def create(topic: NewTopic, topics: TopicRegistry) -> None:

@@ -5,12 +5,12 @@ that is shown is looked up when it is shown, see ``collector``. Tests: tests/kaf
 """
 
 from collections.abc import Callable, Coroutine
-from time import perf_counter
 from typing import Any
 
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.system.clock import monotonic_s
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, list[Part] | None]]
 
@@ -34,7 +34,7 @@ class RequestStats:
         requests = self.requests
 
         async def measured(context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part] | None:
-            start_s = perf_counter()
+            start_s = monotonic_s()
             key = header[:2]
             try:
                 parts = await dispatch(context, header, body)
@@ -45,7 +45,7 @@ class RequestStats:
             if row is None:
                 row = requests[key] = [0, 0.0]
             row[0] += 1
-            row[1] += perf_counter() - start_s
+            row[1] += monotonic_s() - start_s
             if key[0] == _PRODUCE:
                 self.produced_bytes += len(body)
             elif key[0] == _FETCH and parts is not None:

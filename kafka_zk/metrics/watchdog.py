@@ -9,19 +9,20 @@ Losing the ZooKeeper session of a process that stays frozen is not done here, se
 Tests: tests/kafka_zk/metrics/test_watchdog.py, tests/integration/test_frozen_broker.py.
 """
 
-import logging
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from twisted.logger import Logger
+
 from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.system.clock import monotonic_s
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 LONG_TURN_S = 1.0
 CHECK_INTERVAL_S = 0.25
@@ -38,7 +39,7 @@ class Watchdog:
     Attributes: ``long_turn_count`` and ``long_turns_s``: how many long turns there were, and how long together.
     """
 
-    def __init__(self, reactor: Any, seconds: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reactor: Any, seconds: Callable[[], float] = monotonic_s) -> None:
         self.long_turn_count = 0
         self.long_turns_s = 0.0
         self._reactor = reactor
@@ -71,7 +72,7 @@ class Watchdog:
             self.long_turn_count += 1
             self.long_turns_s += took_s
             seen, self._seen = self._seen, {}
-            logger.warning("a turn of the reactor took %.1f s", took_s, extra=seen)
+            _log.warn("a turn of the reactor took {took_s:.1f} s", took_s=took_s, **seen)
         self._timer = self._reactor.callLater(CHECK_INTERVAL_S, self._run)
 
     def _watch(self) -> None:
@@ -89,7 +90,7 @@ class Watchdog:
         seen = describe(frame) if frame is not None else {}
         if ran_s == self._ran_s:  # else the stack is that of a later turn
             self._seen = seen
-            logger.warning("the reactor has not turned for %.1f s: all clients wait", for_s, extra=seen)
+            _log.warn("the reactor has not turned for {for_s:.1f} s: all clients wait", for_s=for_s, **seen)
 
 
 def describe(innermost: FrameType) -> dict[str, object]:

@@ -25,7 +25,7 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.protocol.request import correlation_id_of, request_header, response_body_position
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
 REQUEST_TIMEOUT_S = 30.0
 MAX_RESPONSE_SIZE_BYTES = 0x7FFFFFFF
@@ -53,7 +53,7 @@ class KafkaConnection(TwistedProtocol):
         on_disconnect: called once with the reason, a Failure, when the connection is over.
     """
 
-    def __init__(self, clock: Clock, client_id: str | None, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+    def __init__(self, clock: Timers, client_id: str | None, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         self.client_id = client_id
         self.versions: dict[int, tuple[int, int]] = {}
         self.on_disconnect: Callable[[Failure], None] | None = None

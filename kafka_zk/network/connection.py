@@ -31,7 +31,7 @@ from kafka_zk.protocol.errors import ClientGone, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
 Response = list[Part] | None
 """The parts of an answer, header included, size prefix not; None for none (acks=0)."""
@@ -82,7 +82,7 @@ class ConnectionSettings:
         between_brokers: whether only brokers connect to this listener: they may use the reserve.
     """
 
-    clock: Clock
+    clock: Timers
     listener_name: str
     dispatch: Dispatch
     security_protocol: str = "PLAINTEXT"

@@ -1,14 +1,14 @@
 """Work that a broker does again and again. What it raises is logged, and it goes on."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger, LogLevel
 
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 
 class Periodic:
@@ -17,7 +17,7 @@ class Periodic:
     A task that takes its time (a coroutine) may still run when it is called again.
     """
 
-    def __init__(self, clock: Clock, interval_ms: int, task: Callable[[], object]) -> None:
+    def __init__(self, clock: Timers, interval_ms: int, task: Callable[[], object]) -> None:
         self._clock = clock
         self._interval_s = interval_ms / 1000
         self._task = task
@@ -38,4 +38,4 @@ class Periodic:
             if isinstance(work, Awaitable):
                 await work
         except Exception:
-            logger.exception("periodic work failed")
+            _log.failure("periodic work failed", level=LogLevel.error)

@@ -12,6 +12,8 @@ from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import installReactor
 from twisted.logger import Logger
 
+from kafka_zk.system.clock import monotonic_s
+
 _ONE_THING = (EPOLLIN, EPOLLOUT)
 _log = Logger()
 
@@ -22,6 +24,7 @@ class BrokerReactor(EPollReactor):
     # Twisted's own attributes, not annotated there.
     _poller: Any
     _selectables: dict[int, Any]
+    seconds = staticmethod(monotonic_s)  # timers are due though somebody sets the machine's clock
 
     def doPoll(self, timeout: float | None) -> None:
         try:

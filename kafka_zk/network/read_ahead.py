@@ -6,14 +6,13 @@ something is missing they are read by a thread, into nowhere. The active segment
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
 from kafka_zk.protocol.fetch import Part, Slice
-
-RunInThread = Callable[[Callable[[], None]], "Deferred[None]"]
+from kafka_zk.system.threads import RunInThread
 
 PROBE_EVERY_BYTES = 128 * 1024
 """Linux reads ahead in windows of this size: one page of each tells about the rest."""

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from twisted.internet.defer import Deferred
 
 from kafka_zk.protocol.errors import ClientGone
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
 T = TypeVar("T")
 
@@ -20,14 +20,14 @@ SLICE_S = 0.003
 TURN_COST = 64 * 1024
 
 
-def after(clock: Clock, seconds: float) -> Deferred[None]:
+def after(clock: Timers, seconds: float) -> Deferred[None]:
     """Fires after a time, with 0 in the reactor's next turn."""
     waiting: Deferred[None] = Deferred()
     clock.callLater(seconds, waiting.callback, None)
     return waiting
 
 
-async def in_slices(clock: Clock, steps: Iterable[T]) -> list[T]:
+async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
     """Go through ``steps``, which do the work, and return what they gave.
 
     After each SLICE_S others get their turn: between two steps anything may happen. ``clock`` is the reactor.
@@ -51,7 +51,7 @@ class ClientWait(Deferred[T]):
             self.errback(ClientGone())
 
 
-def pause(clock: Clock, seconds: float) -> ClientWait[None]:
+def pause(clock: Timers, seconds: float) -> ClientWait[None]:
     """Fires after a time, at once if the client goes."""
     waiting: ClientWait[None] = ClientWait()
     call = clock.callLater(seconds, waiting.callback, None)
@@ -72,7 +72,7 @@ class Turns:
     ``goes_on``: the request is carried out even if its client goes.
     """
 
-    def __init__(self, clock: Clock, *, goes_on: bool = False) -> None:
+    def __init__(self, clock: Timers, *, goes_on: bool = False) -> None:
         self._clock = clock
         self._goes_on = goes_on
         self._cost_left = TURN_COST
@@ -102,7 +102,7 @@ class in_turns(Generic[T]):
     Raises ClientGone out of the loop if the connection of the request ends meanwhile.
     """
 
-    def __init__(self, clock: Clock, items: Iterable[T]) -> None:
+    def __init__(self, clock: Timers, items: Iterable[T]) -> None:
         self._items: Iterator[T] = iter(items)
         self._turns = Turns(clock)
 

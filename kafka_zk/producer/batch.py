@@ -5,22 +5,11 @@ Pure but for the lock that lets any thread wait for the outcome. Source: Produce
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from struct import Struct
-
-from crc32c import crc32c
 
 from kafka_zk.client.errors import BrokerError, KafkaError
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.record_batch import Header, RecordBatchBuilder
+from kafka_zk.storage.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, Header, RecordBatchBuilder, set_producer
 from kafka_zk.storage.types import TopicPartition
-
-NO_SEQUENCE = -1
-NO_PRODUCER_ID = -1
-_CRC = Struct(">I")
-_CRC_POSITION = 17
-_CHECKED_POSITION = 21  # the CRC covers everything from the attributes on
-_PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
-_PRODUCER_POSITION = 43
 
 
 class ProducerBatch:
@@ -121,7 +110,7 @@ class ProducerBatch:
         if self._encoded is not None:
             # A copy: the old bytes may still wait in a connection's queue.
             self._encoded = bytearray(self._encoded)
-            _patch_producer(self._encoded, producer_id, producer_epoch, base_sequence)
+            set_producer(self._encoded, producer_id, producer_epoch, base_sequence)
 
     def encode(self) -> bytearray:
         """Return the record batch as it goes on the wire; closes it. Compresses at the first call only."""
@@ -214,8 +203,3 @@ class ProducerBatch:
 def increment_sequence(sequence: int, count: int) -> int:
     """Return ``sequence + count``; after 2^31 - 1 comes 0. Source: DefaultRecordBatch.java#incrementSequence."""
     return (sequence + count) & 0x7FFFFFFF
-
-
-def _patch_producer(encoded: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    _PRODUCER.pack_into(encoded, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
-    _CRC.pack_into(encoded, _CRC_POSITION, crc32c(memoryview(encoded)[_CHECKED_POSITION:]))

@@ -1,7 +1,6 @@
 """The producer for plain threads: the same cores, with the sending done in the process's reactor thread."""
 
 import threading
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +13,7 @@ from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.intake import Missing
 from kafka_zk.producer.producer import Producer
 from kafka_zk.storage.record_batch import Header
+from kafka_zk.system.clock import monotonic_s
 
 
 class BlockingProducer:
@@ -33,10 +33,10 @@ class BlockingProducer:
         self._producer = Producer(self._thread.reactor, config, **options)
         self.config = self._producer.config
         self._intake = self._producer.intake
-        self._accumulator = self._producer.accumulator
         self._sender = self._producer.sender
         self._room = threading.Condition()
         self._closed = False
+        self._producer.accumulator.on_work = self._wake
         self._producer.on_progress.append(self._tell_waiting)
 
     def send(
@@ -56,8 +56,6 @@ class BlockingProducer:
         if self._closed:
             raise ClientClosed("the producer was closed")
         taken = self._intake.offer(topic, value, key, partition, timestamp_ms, headers)
-        if self._accumulator.wake_needed:
-            self._wake()
         if not isinstance(taken, RecordFuture):
             return self._wait_and_send(taken, topic, value, key, partition, timestamp_ms, headers)
         return taken
@@ -87,7 +85,7 @@ class BlockingProducer:
         self.close(None if error is None else 0.0)
 
     def _wait_and_send(self, missing: Missing, topic: str, *record: Any) -> RecordFuture:
-        deadline_s = time.monotonic() + self.config.max_block_ms / 1000
+        deadline_s = monotonic_s() + self.config.max_block_ms / 1000
         taken: RecordFuture | Missing = missing
         while True:
             if taken is Missing.METADATA:
@@ -98,7 +96,7 @@ class BlockingProducer:
                 if isinstance(taken, RecordFuture):
                     break
                 self._wake()
-                left_s = deadline_s - time.monotonic()
+                left_s = deadline_s - monotonic_s()
                 if taken is Missing.ROOM and (left_s <= 0 or not self._room.wait(left_s)):
                     raise BufferExhausted(
                         f"buffer.memory ({self.config.buffer_memory} bytes) had no room "
@@ -108,7 +106,6 @@ class BlockingProducer:
         return taken
 
     def _wake(self) -> None:
-        self._accumulator.wake_needed = False
         if not self._sender.wake_pending:
             self._sender.wake_pending = True
             self._thread.reactor.callFromThread(self._sender.wake)

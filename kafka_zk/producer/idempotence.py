@@ -12,8 +12,9 @@ Source: KIP-98, KIP-360; TransactionManager.java and TxnPartitionMap.java@3.9, w
 Tests: tests/kafka_zk/producer/test_producer_core.py.
 """
 
-from kafka_zk.producer.batch import NO_PRODUCER_ID, ProducerBatch, increment_sequence
+from kafka_zk.producer.batch import ProducerBatch, increment_sequence
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.record_batch import NO_PRODUCER_ID
 from kafka_zk.storage.types import TopicPartition
 
 _NONE_ACKED = -1

@@ -5,7 +5,6 @@ This is the producer's hot path: it does no I/O, takes one lock and makes one sm
 
 from collections.abc import Sequence
 from enum import Enum
-from time import time
 from typing import Any
 
 from kafka_zk.client.cluster import Cluster
@@ -16,6 +15,7 @@ from kafka_zk.producer.partitioners import make_partitioner
 from kafka_zk.producer.record_accumulator import RecordAccumulator
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.record_batch import Header
+from kafka_zk.system.clock import Clock
 
 
 class Missing(Enum):
@@ -31,11 +31,12 @@ class RecordIntake:
     ``refusal`` is set when no record can be taken any more: the producer was closed or has failed for good.
     """
 
-    def __init__(self, cluster: Cluster, accumulator: RecordAccumulator, config: ProducerConfig) -> None:
+    def __init__(self, cluster: Cluster, accumulator: RecordAccumulator, config: ProducerConfig, clock: Clock) -> None:
         self._cluster = cluster
         self._accumulator = accumulator
         self._partitioner = make_partitioner(config.partitioner, config.batch_size)
         self._key_serializer, self._value_serializer = config.serializers
+        self._wall_ns = clock.wall_ns
         self.refusal: KafkaError | None = None
 
     def offer(
@@ -74,7 +75,7 @@ class RecordIntake:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition} of {topic}, which has 0..{count - 1}"
             )
         if timestamp_ms is None:
-            timestamp_ms = int(time() * 1000)
+            timestamp_ms = self._wall_ns() // 1_000_000
         elif timestamp_ms < 0:
             raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
         future = self._accumulator.append(topic, partition, key, value, timestamp_ms, headers)

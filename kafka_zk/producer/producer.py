@@ -20,6 +20,7 @@ from kafka_zk.producer.record_accumulator import RecordAccumulator
 from kafka_zk.producer.sender import Sender
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.record_batch import Header
+from kafka_zk.system.clock import Clock, SystemClock
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
 
@@ -68,6 +69,7 @@ class Producer:
         config: ProducerConfig | None = None,
         *,
         connect: Connect = connect,
+        clock: Clock | None = None,
         **options: Any,
     ) -> None:
         if config is not None and options:
@@ -76,8 +78,9 @@ class Producer:
         self.config = ProducerConfig.from_properties(options) if config is None else config
         self._cluster = Cluster(reactor, self.config, allow_auto_topic_creation=True, connect=connect)
         self.accumulator = RecordAccumulator(self.config, lambda: int(reactor.seconds() * 1000))
-        self.intake = RecordIntake(self._cluster, self.accumulator, self.config)
+        self.intake = RecordIntake(self._cluster, self.accumulator, self.config, clock or SystemClock(reactor))
         self.sender = Sender(reactor, self.config, self._cluster, self.accumulator, self._on_progress, self._on_fatal)
+        self.accumulator.on_work = self.sender.wake
         self._cluster.on_update.append(self.sender.wake)
         self._room = Signal(reactor)
         self._waiting: dict[str, deque[_Waiting]] = {}
@@ -133,9 +136,6 @@ class Producer:
         if topic in self._waiting:
             raise BufferExhausted(f"records of {topic} are waiting already; await ready({topic!r}) first")
         taken = self.intake.offer(topic, value, key, partition, timestamp_ms, headers)
-        if self.accumulator.wake_needed:
-            self.accumulator.wake_needed = False
-            self.sender.wake()
         if isinstance(taken, RecordFuture):
             return taken
         if taken is Missing.ROOM:
@@ -172,10 +172,8 @@ class Producer:
                 await self._until_there(topic, taken)
                 taken = offer(topic, value, key, partition, timestamp_ms, headers)
             count += 1
-            batches[taken.batch] = None
-            if self.accumulator.wake_needed:
-                self.accumulator.wake_needed = False
-                self.sender.wake()
+            if taken.batch not in batches:
+                batches[taken.batch] = None
                 if self._reactor.seconds() >= turn_end_s:
                     _forget_delivered(batches)
                     await sleep(self._reactor, 0)
@@ -236,9 +234,6 @@ class Producer:
         except Exception as error:
             result.errback(error)
             return result
-        if self.accumulator.wake_needed:
-            self.accumulator.wake_needed = False
-            self.sender.wake()
         if isinstance(taken, Missing):
             return taken
         taken.add_done_callback(lambda future: _settle(result, future))
@@ -281,12 +276,10 @@ class Producer:
 
     async def _wait_for_room(self, deadline_s: float) -> None:
         self.sender.wake()
-        await self._room.wait_until(
-            deadline_s,
-            BufferExhausted(
+        if not await self._room.wait_until(deadline_s):
+            raise BufferExhausted(
                 f"buffer.memory ({self.config.buffer_memory} bytes) had no room for {self.config.max_block_ms} ms"
-            ),
-        )
+            )
         self._check_open()
 
     @staticmethod

@@ -62,8 +62,8 @@ class _PartitionQueue:
 class RecordAccumulator:
     """Batches of one producer from ``append`` to ``release``.
 
-    ``wake_needed`` is set when an append made work for the sender (a new batch, whose linger time starts, or a full
-    one); whoever wakes the sender clears it. ``exhausted`` is set when an append found no room and cleared by
+    ``on_work`` is called, on the thread of an append and under its lock, when that made work for the sender: a new
+    batch, whose linger time starts, or a full one. ``exhausted`` is set when an append found no room and cleared by
     ``release``. ``used_bytes`` never exceeds ``buffer_memory``.
     """
 
@@ -86,7 +86,7 @@ class RecordAccumulator:
         self._flush_count = 0
         self.used_bytes = 0
         self.exhausted = False
-        self.wake_needed = False
+        self.on_work: Callable[[], None] = lambda: None
 
     # --- any thread ---
 
@@ -134,7 +134,7 @@ class RecordAccumulator:
                 ErrorCode.MESSAGE_TOO_LARGE,
             )
         reserved = max(self._batch_size, first_record_bytes)
-        self.wake_needed = True
+        self.on_work()
         if self.used_bytes + reserved > self._buffer_memory:
             self.exhausted = True
             return None

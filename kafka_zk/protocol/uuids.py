@@ -2,14 +2,17 @@
 
 import base64
 import uuid
+from random import Random
+
+from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 ZERO = uuid.UUID(int=0)
 
 
-def random_topic_id() -> uuid.UUID:
+def random_topic_id(random: Random = SYSTEM_RANDOM) -> uuid.UUID:
     """A new id whose text does not start with ``-``, so that it can be given on a command line."""
     while True:
-        topic_id = uuid.uuid4()
+        topic_id = random_uuid(random)
         if not to_text(topic_id).startswith("-"):
             return topic_id
 

@@ -8,14 +8,12 @@ it worked for an error that clients retry after.
 Tests: tests/kafka_zk/replica/test_batch_helpers.py.
 """
 
-import logging
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable
 from pickle import PickleBuffer
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
 
 from kafka_zk.network.slices import ClientWait, Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -25,10 +23,10 @@ from kafka_zk.storage.helper_process import Helper
 from kafka_zk.storage.log_validator import NotConformed, conform, must_be_taken_apart
 from kafka_zk.storage.record_batch import Buffer
 from kafka_zk.storage.segment import Segment
+from kafka_zk.system.clock import Clock, Timers
+from kafka_zk.system.threads import RunInThread
 
-logger = logging.getLogger(__name__)
-
-RunInThread = Callable[[Callable[[], None]], Awaitable[None]]
+_log = Logger()
 
 MEMORY_LIMIT_BYTES = 1 << 30
 """Of a helper's address space, of which the window of a zstd frame may take 128 MB."""
@@ -63,7 +61,7 @@ class _Job:
 class _Lane:
     """One helper and what waits for it."""
 
-    def __init__(self, clock: Any, run_in_thread: RunInThread) -> None:
+    def __init__(self, clock: Timers, run_in_thread: RunInThread) -> None:
         self._clock = clock
         self._run_in_thread = run_in_thread
         self._jobs: deque[_Job] = deque()
@@ -119,7 +117,11 @@ class _Lane:
             _, content = self._helper.receive()
         except (EOFError, OSError) as error:  # also: no process is to be had
             if not self._is_closed:
-                logger.warning("the helper process for %s ended: %s", type(job.work).__name__, error or "it died")
+                _log.warn(
+                    "the helper process for {work} ended: {error}",
+                    work=type(job.work).__name__,
+                    error=error or "it died",
+                )
             self._end_helper()
             return _lost()
         return content
@@ -152,9 +154,10 @@ def _lost() -> ApiError:
 
 
 class BatchHelpers:
-    """The two helpers of a broker. ``clock`` is the reactor."""
+    """The two helpers of a broker."""
 
-    def __init__(self, clock: Any, run_in_thread: RunInThread) -> None:
+    def __init__(self, clock: Clock, run_in_thread: RunInThread) -> None:
+        self._clock = clock
         self._for_producers = _Lane(clock, run_in_thread)
         self._for_readers = _Lane(clock, run_in_thread)
 
@@ -164,7 +167,7 @@ class BatchHelpers:
         Raises: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
         header, config = needed.header, needed.config
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._clock.wall_ms()
         if not must_be_taken_apart(header, config):
             return batch
         if header.record_count <= AT_ONCE_RECORDS and len(batch) <= AT_ONCE_BYTES:

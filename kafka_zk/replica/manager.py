@@ -6,34 +6,36 @@ is the log manager's business.
 Source: ReplicaManager.scala@3.9.
 """
 
-import logging
-import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
-from kafka_zk.replica.partition import Bound, LeaderAndIsrPartitionState, Partition, Role
+from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
+from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import InvalidConfig, OffsetOutOfRange, StorageError
+from kafka_zk.storage.errors import InvalidConfig, StorageError
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_reader import LogRead
+from kafka_zk.storage.log_segments import LogRead
 from kafka_zk.storage.log_validator import NotConformed, validate_batch
 from kafka_zk.storage.segment import FileSlice
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
+from kafka_zk.system.clock import Clock
+from kafka_zk.system.threads import RunInThread
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 HIGH_WATERMARK_OFFSET = -1
 
@@ -41,7 +43,7 @@ APPEND_ERRORS = (ApiError, StorageError, OSError)
 AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
 """What became of one batch: where it is, or why it is not acknowledged."""
 
-RunInThread = Callable[[Callable[[], None]], Awaitable[None]]
+_Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
 
 _LEGAL_ACKS = (-1, 0, 1)
 _MANY = 100  # batches that are appended in one turn
@@ -71,11 +73,12 @@ class ReplicaManager:
         self,
         broker_id: int,
         logs: LogManager,
-        clock: IReactorTime,
+        clock: Clock,
         purgatory: Purgatory,
         run_in_thread: RunInThread,
         batch_helpers: BatchHelpers,
         metadata: MetadataCache,
+        events: EventSource = SILENT,
     ) -> None:
         self.broker_id = broker_id
         self.logs = logs
@@ -85,6 +88,7 @@ class ReplicaManager:
         self._purgatory = purgatory
         self._batch_helpers = batch_helpers
         self._metadata = metadata
+        self._events = events
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
 
@@ -154,7 +158,7 @@ class ReplicaManager:
         header = validate_batch(records)
         if header.attributes & 0x10:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not built yet.")
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = self._clock.wall_ns() // 1_000_000
         try:
             info = log.append_as_leader(
                 records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, conforms_to=conforms_to
@@ -166,7 +170,7 @@ class ReplicaManager:
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush_and_commit(partition, log, info, required_acks, timeout_ms))
         self._purgatory.check(topic_partition)
-        if required_acks == -1 and partition.commits_later:
+        if required_acks == -1 and not log.commits_appends:
             return ensureDeferred(self._commit(partition, info, timeout_ms))
         return info
 
@@ -238,28 +242,22 @@ class ReplicaManager:
         topic_partition: TopicPartition,
         fetch_offset: int,
         max_bytes: int,
-        bound: Bound,
+        isolation: FetchIsolation,
         *,
         current_leader_epoch: int = -1,
         min_one_batch: bool = True,
-    ) -> tuple[Partition, Log, LogRead]:
+    ) -> tuple[Log, LogRead]:
         """A slice of the log from ``fetch_offset`` on; the caller releases it.
 
         Raises: ApiError, OffsetOutOfRange; OSError after the log directory was taken offline.
         """
-        partition = self.partition(topic_partition)
-        log = partition.leader_log(current_leader_epoch)
+        log = self.partition(topic_partition).leader_log(current_leader_epoch)
         try:
-            found = log.read(
-                fetch_offset,
-                max_bytes,
-                upper_bound_offset=partition.readable_end(bound),
-                min_one_batch=min_one_batch,
-            )
+            found = log.read(fetch_offset, max_bytes, isolation=isolation, min_one_batch=min_one_batch)
         except OSError as error:
             self.logs.fail_directory(log, error)
             raise
-        return partition, log, found
+        return log, found
 
     def read_failed(self, topic_partition: TopicPartition, found: FileSlice, error: OSError) -> None:
         """The disk failed under what ``read`` gave: take its log directory offline, unless the log is gone since."""
@@ -274,15 +272,11 @@ class ReplicaManager:
         Await ``write_log_starts`` before answering.
         Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after the directory was taken offline.
         """
-        partition = self.partition(topic_partition)
-        log = partition.leader_log()
+        log = self.partition(topic_partition).leader_log()
         if not log.config.is_deleted:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
-        wanted = partition.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset
-        if not 0 <= wanted <= partition.high_watermark:
-            raise OffsetOutOfRange(f"{topic_partition}: offset {wanted} is not within [0, {partition.high_watermark}]")
         try:
-            log.increment_log_start_offset(wanted)
+            log.increment_log_start_offset(log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset)
         except OSError as error:
             self.logs.fail_directory(log, error)
             raise
@@ -301,19 +295,26 @@ class ReplicaManager:
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
         """The log manager took a directory offline: answer for its partitions with KAFKA_STORAGE_ERROR from now on."""
-        for topic_partition in lost:
-            partition = self.partitions.get(topic_partition)
-            if partition is not None:
-                partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
-                partition.log = None
-                self._purgatory.check(topic_partition)
+        hosted = tuple(topic_partition for topic_partition in lost if topic_partition in self.partitions)
+        if hosted:
+            self._events.emit(ReplicasOffline, hosted, cause="a log directory failed")
+        for topic_partition in hosted:
+            partition = self.partitions[topic_partition]
+            partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
+            partition.log = None
+            self._purgatory.check(topic_partition)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
     def accept_controller(self, controller_epoch: int) -> bool:
         """Whether a request of a controller with that epoch counts; remembers the highest."""
         if controller_epoch < self.controller_epoch:
-            logger.warning("ignored a request of controller epoch %d, have %d", controller_epoch, self.controller_epoch)
+            _log.warn(
+                "ignored a request of controller epoch {controller_epoch}, have {known_epoch}",
+                controller_epoch=controller_epoch,
+                known_epoch=self.controller_epoch,
+            )
+            self._events.emit(ControllerIgnored, controller_epoch, self.controller_epoch, cause="an older epoch")
             return False
         self.controller_epoch = controller_epoch
         return True
@@ -329,19 +330,27 @@ class ReplicaManager:
         if partition.role is Role.OFFLINE:  # its log is not to be begun anew
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not _same_topic(partition.log.topic_id, wanted.topic_id):
+            before = _standing(partition)
             partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # whoever writes now means the other topic
+            self._tell_if_changed(partition, before, "LeaderAndIsr")
             self._purgatory.check(topic_partition)
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if wanted.state.leader_epoch < partition.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         if self.broker_id not in wanted.state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        before = _standing(partition)
         partition.take_state(wanted.state)
         partition.topic_id = wanted.topic_id
         self.partitions[topic_partition] = partition
         partition.become(self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new))
+        self._tell_if_changed(partition, before, "LeaderAndIsr")
         self._purgatory.check(topic_partition)
         return partition.refusal or ErrorCode.NONE
+
+    def _tell_if_changed(self, partition: Partition, before: _Standing, cause: str) -> None:
+        if _standing(partition) != before:
+            self._events.emit(RoleChanged, partition.topic_partition, *_standing(partition), cause=cause)
 
     def _open_log(
         self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False
@@ -355,7 +364,7 @@ class ReplicaManager:
             if partition.log is not None and partition.is_leader:
                 partition.log.leader_epochs.begin(partition.leader_epoch, partition.log.log_end_offset)
         except OSError as error:
-            logger.error("cannot open the log of %s: %s", partition.topic_partition, error)
+            _log.error("cannot open the log of {tp}: {error}", tp=partition.topic_partition, error=error)
             if partition.log is not None:
                 self.logs.fail_directory(partition.log, error)
             partition.log = None
@@ -368,12 +377,17 @@ class ReplicaManager:
             return None
         topic_partition = partition.topic_partition
         if not is_new and self.logs.get(topic_partition) is None and self.logs.has_failed_directory:
-            logger.error("the log of %s may lie in a log directory that failed", topic_partition)
+            _log.error("the log of {tp} may lie in a log directory that failed", tp=topic_partition)
             return ErrorCode.KAFKA_STORAGE_ERROR
         topic_id = None if partition.topic_id == uuids.ZERO else uuids.to_text(partition.topic_id)
         log = self.logs.get_or_create(topic_partition, config, topic_id)
         if not _same_topic(log.topic_id, partition.topic_id):
-            logger.error("the log of %s belongs to topic id %s, not %s", topic_partition, log.topic_id, topic_id)
+            _log.error(
+                "the log of {tp} belongs to topic id {found}, not {topic_id}",
+                tp=topic_partition,
+                found=log.topic_id,
+                topic_id=topic_id,
+            )
             return ErrorCode.INCONSISTENT_TOPIC_ID
         log.update_config(config)
         partition.log = log
@@ -385,17 +399,21 @@ class ReplicaManager:
         """Values that are not allowed leave an open log at the configuration before, as in Kafka."""
         topic = partition.topic_partition.topic
         if len(partition.replicas) > 1:
-            logger.error("%s asks for %d replicas; replication is not built yet", topic, len(partition.replicas))
+            _log.error(
+                "{topic} asks for {count} replicas; replication is not built yet",
+                topic=topic,
+                count=len(partition.replicas),
+            )
             return ErrorCode.INVALID_REPLICATION_FACTOR, self.logs.default_config
         try:
             config = LogConfig.from_properties(properties, self.logs.default_config)
         except InvalidConfig as error:
-            logger.error("%s is not allowed: %s", entity_path("topics", topic), error)
+            _log.error("{path} is not allowed: {error}", path=entity_path("topics", topic), error=error)
             if partition.log is None:
                 return ErrorCode.INVALID_CONFIG, self.logs.default_config
             config = partition.log.config
         if config.is_compacted:
-            logger.error("%s asks for cleanup.policy=compact; compaction is not built yet", topic)
+            _log.error("{topic} asks for cleanup.policy=compact; compaction is not built yet", topic=topic)
             return ErrorCode.INVALID_CONFIG, config
         return None, config
 
@@ -410,11 +428,12 @@ class ReplicaManager:
             try:
                 self.logs.delete(topic_partition)
             except OSError as error:
-                logger.error("cannot delete the log of %s: %s", topic_partition, error)
+                _log.error("cannot delete the log of {tp}: {error}", tp=topic_partition, error=error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None:
             partition.change_role(Role.STOPPED)
             del self.partitions[topic_partition]
+            self._events.emit(ReplicaStopped, topic_partition, delete, cause="StopReplica")
         self._purgatory.check(topic_partition)
         return ErrorCode.NONE
 
@@ -430,9 +449,15 @@ class ReplicaManager:
                 partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID
             )
             if topic_partition.topic in changed and not is_beyond_help:
+                before = _standing(partition)
                 partition.become(self._open_log(partition, changed[topic_partition.topic]))
+                self._tell_if_changed(partition, before, "the topic's configuration")
                 self._purgatory.check(topic_partition)
                 yield topic_partition
+
+
+def _standing(partition: Partition) -> _Standing:
+    return partition.role, partition.leader_epoch, partition.refusal
 
 
 def _same_topic(known: str | None, wanted: uuid.UUID) -> bool:

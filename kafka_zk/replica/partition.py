@@ -1,7 +1,6 @@
-"""One partition on this broker: who leads it, and how far it can be read.
+"""One partition on this broker: who leads it, and what that means for its log.
 
-Pure state over a log. ``high_watermark`` bounds what consumers see, ``last_stable_offset`` what read_committed sees;
-followers read up to the log end.
+Pure state over a log, which knows how far it can be read: a partition tells it when its appends are committed.
 
 Source: Partition.scala@3.9.
 """
@@ -14,14 +13,6 @@ from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
-
-
-class Bound(enum.Enum):
-    """Up to where a reader may read."""
-
-    LOG_END = "log end"
-    HIGH_WATERMARK = "high watermark"
-    LAST_STABLE_OFFSET = "last stable offset"
 
 
 class Role(enum.Enum):
@@ -75,9 +66,7 @@ class Partition:
 
     __slots__ = (
         "_flush_count",
-        "_held_back_from",
         "broker_id",
-        "commits_later",
         "controller_epoch",
         "isr",
         "leader",
@@ -104,9 +93,7 @@ class Partition:
         self.replicas: list[int] = []
         self.role = Role.NEW
         self.refusal: ErrorCode | None = None
-        self.commits_later = False
         self._flush_count = 0
-        self._held_back_from = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
         """Raises: IllegalRoleChange."""
@@ -124,7 +111,6 @@ class Partition:
         self.partition_epoch = state.partition_epoch
         self.isr = list(state.isr)
         self.replicas = list(state.replicas)
-        self._note_commits()
 
     def become(self, refusal: ErrorCode | None) -> None:
         """Leader or follower as the controller said, unless ``refusal`` says why this broker cannot."""
@@ -132,6 +118,7 @@ class Partition:
             self.change_role(Role.LEADER if self.is_leader else Role.FOLLOWER)
         else:
             self.change_role(Role.OFFLINE if refusal is ErrorCode.KAFKA_STORAGE_ERROR else Role.REFUSED, refusal)
+        self._settle_high_watermark()
 
     @property
     def is_leader(self) -> bool:
@@ -167,43 +154,32 @@ class Partition:
         Raises: ApiError: as ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few are in sync by then.
         """
         log = self.leader_log()
-        if last_offset >= self.high_watermark:
+        if last_offset >= log.high_watermark:
             return False
         if len(self.isr) < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return True
 
-    @property
-    def high_watermark(self) -> int:
-        """With the leader alone in sync, what it appended is committed; but what ``flush.messages`` wants durable
-        only when it is."""
-        log = self.log
-        if log is None:
-            return 0
-        return max(self._held_back_from, log.recovery_point) if self._flush_count else log.log_end_offset
-
     def flush_begins(self, offset: int) -> None:
-        """An append asked for a flush: nothing from ``offset`` on is seen before it is durable."""
-        if not self._flush_count:
-            self._held_back_from = offset
+        """An append asked for a flush: nothing from ``offset`` on is committed before it is durable."""
         self._flush_count += 1
-        self._note_commits()
+        if self.log is not None:
+            self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
     def flush_ended(self) -> None:
+        """The flush that ``flush_begins`` was about is over; what it made durable shows in the log."""
         self._flush_count -= 1
-        self._note_commits()
+        self._settle_high_watermark()
 
-    def _note_commits(self) -> None:
-        """``commits_later``: an append is not committed when it is written. An attribute, as every produce asks."""
-        self.commits_later = self._flush_count > 0 or len(self.isr) > 1
-
-    @property
-    def last_stable_offset(self) -> int:
-        """No transaction is ever open here yet: everything committed is stable."""
-        return self.high_watermark
-
-    def readable_end(self, bound: Bound) -> int:
-        """The first offset that a reader under ``bound`` must not see."""
-        if bound is Bound.LOG_END:
-            return self.log.log_end_offset if self.log is not None else 0
-        return self.high_watermark if bound is Bound.HIGH_WATERMARK else self.last_stable_offset
+    def _settle_high_watermark(self) -> None:
+        """With the leader alone in sync, what it appends is committed; but what ``flush.messages`` wants durable only
+        when it is."""
+        log = self.log
+        if log is None:
+            return
+        if self.role is not _LEADER or len(self.isr) > 1:
+            log.update_high_watermark(log.high_watermark)
+        elif self._flush_count:
+            log.update_high_watermark(max(log.high_watermark, log.recovery_point))
+        else:
+            log.follow_log_end()

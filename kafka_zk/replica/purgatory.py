@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.registry.session import Clock
+from kafka_zk.system.clock import Timers
 
 
 class Wait(Deferred[bool]):
@@ -31,7 +31,7 @@ class Wait(Deferred[bool]):
 class Purgatory:
     """Waiting requests by key."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Timers) -> None:
         self._clock = clock
         self._waiting: dict[Hashable, dict[int, Wait]] = {}
         self._to_check: list[Hashable] = []

@@ -1,28 +1,35 @@
-"""Events of groups as JSON and back: a line of a trace file.
+"""Events as JSON and back: a line of a trace file. Every class of event has its place here, whoever tells of it.
 
 ``{"event":"Claimed","time_ms":…,"actor":…,"cause":…,"zxid":…,"offsets":{"t-0":5},"tokens":{"t-0":9}}``. A partition is
-written ``topic-partition``. A key that the class does not have is ignored, so that newer traces can be read. Pure.
+written ``topic-partition``, another value with named parts as an object. A key that the class does not have is ignored,
+so that newer traces can be read. Pure.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from enum import Enum
+from types import ModuleType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from kafka_zk.controller import events as controller_events
 from kafka_zk.rebalance import events as group_events
-from kafka_zk.rebalance.events import GroupEvent, RebalanceEvent
 from kafka_zk.registry import events as registry_events
-from kafka_zk.registry.events import RegistryEvent
+from kafka_zk.registry.events import Event
+from kafka_zk.replica import events as replica_events
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline import events as seen_events
 
-_BASES = (RebalanceEvent, RegistryEvent)
-EVENT_TYPES: dict[str, type[GroupEvent]] = {
-    name: kind
-    for module in (registry_events, group_events, seen_events)
-    for name, kind in vars(module).items()
-    if isinstance(kind, type) and issubclass(kind, _BASES) and kind not in _BASES
-}
+_MODULES = (registry_events, group_events, controller_events, replica_events, seen_events)
+
+
+def _events_of(module: ModuleType) -> Iterator[type[Event]]:
+    """The classes of events that a module defines, without those that others there are derived from."""
+    kinds = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Event)]
+    own = [each for each in kinds if each.__module__ == module.__name__ and each is not Event]
+    return (each for each in own if not any(other is not each and issubclass(other, each) for other in own))
+
+
+EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for module in _MODULES for kind in _events_of(module)}
 """By the name that stands in a trace."""
 
 
@@ -30,20 +37,20 @@ class UnknownEvent(ValueError):
     """A line that is no event of ours."""
 
 
-def encode(event: GroupEvent) -> dict[str, Any]:
+def encode(event: Event) -> dict[str, Any]:
     """The event as a JSON object."""
     document = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
     return {"event": type(event).__name__, **document}
 
 
-def decode(document: Mapping[str, Any]) -> GroupEvent:
+def decode(document: Mapping[str, Any]) -> Event:
     """Raises: UnknownEvent."""
     kind = EVENT_TYPES.get(document.get("event", ""))
     if kind is None:
         raise UnknownEvent(f"no event is called {document.get('event')!r}")
     try:
         return kind(**{name: parse(document[name]) for name, parse in _PARSERS[kind.__name__].items()})
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnknownEvent(f"{kind.__name__} with {document!r}: {error!r}") from error
 
 
@@ -54,7 +61,11 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
+    if is_dataclass(value):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: _plain(getattr(value, name)) for name in value._fields}
+    if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value
 
@@ -66,13 +77,32 @@ def _parser(hint: Any) -> Callable[[Any], Any]:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
     origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, UnionType):
+        [present] = [_parser(each) for each in arguments if each is not type(None)]
+        return lambda value: None if value is None else present(value)
     if origin is tuple:
-        item = _parser(arguments[0])
-        return lambda value: tuple(item(each) for each in value)
+        return _tuple_parser(arguments)
+    if is_dataclass(hint) or (isinstance(hint, type) and issubclass(hint, tuple) and origin is None):
+        return _parts_parser(hint)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, item = _parser(arguments[0]), _parser(arguments[1])
         return lambda value: {key(name): item(each) for name, each in value.items()}
     return lambda value: value
+
+
+def _tuple_parser(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
+    """Of ``tuple[X, ...]``, or of one with a type for each place."""
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        every = _parser(arguments[0])
+        return lambda value: tuple(every(each) for each in value)
+    items = [_parser(each) for each in arguments]
+    return lambda value: tuple(item(each) for item, each in zip(items, value, strict=True))
+
+
+def _parts_parser(kind: Any) -> Callable[[Any], Any]:
+    """Of a dataclass or a named tuple."""
+    parsers = {name: _parser(hint) for name, hint in get_type_hints(kind).items()}
+    return lambda value: kind(**{name: parse(value[name]) for name, parse in parsers.items()})
 
 
 def _partition(text: str) -> TopicPartition:

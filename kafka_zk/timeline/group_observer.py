@@ -4,17 +4,15 @@ It sees members come and go, owners, and the leader's assignments; why a member 
 (its trace says). Several changes between two reads are seen as one, as with every watch.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
-from kafka_zk.rebalance.events import GroupEvent
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
 from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, SessionLost
-from kafka_zk.registry.events import Reread, wall_clock_ms
+from kafka_zk.registry.events import Event, EventSource, Observe, Reread
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.pipeline import found
@@ -39,10 +37,12 @@ _log = Logger()
 class GroupObserver:
     """Reports on one group from its making until ``close``; where the client's callbacks run."""
 
-    def __init__(self, client: RegistryClient, group: str, observe: Callable[[GroupEvent], None]) -> None:
+    def __init__(self, client: RegistryClient, group: str, observe: Observe) -> None:
         self._client = client
         self._group = group
         self._observe = observe
+        self._source = source = EventSource(OBSERVER, observe)
+        of_ids = EventSource(OBSERVER, self._ids_observed)
         self._offsets = OffsetRegistry(client, group)
         self._members: dict[str, int] | None = None  # consumer id -> czxid; None: not read yet
         self._members_zxid = 0  # of the latest change of the list of members
@@ -51,11 +51,9 @@ class GroupObserver:
         self._first_look: set[str] = set()  # topics that were there at first, whose owners were not read yet
         self._closed = False
         self._watchers: list[Watcher] = [
-            ConsumerRegistry(client, group, observe=self._ids_observed, actor=OBSERVER).watch(self._members_read),
-            GroupAssignmentRegistry(client, group, observe, OBSERVER).watch(self._assignment_read),
-            ChildrenWatcher(
-                client, f"{znodes.group_path(group)}/owners", self._topics_read, observe=observe, actor=OBSERVER
-            ),
+            ConsumerRegistry(client, group, events=of_ids).watch(self._members_read),
+            GroupAssignmentRegistry(client, group, source).watch(self._assignment_read),
+            ChildrenWatcher(client, f"{znodes.group_path(group)}/owners", self._topics_read, source),
         ]
 
     @property
@@ -69,7 +67,7 @@ class GroupObserver:
         for watcher in (*self._watchers, *(self._topics or {}).values()):
             watcher.close()
 
-    def _ids_observed(self, event: GroupEvent) -> None:
+    def _ids_observed(self, event: Event) -> None:
         if isinstance(event, Reread):
             self._members_zxid = event.zxid
         self._observe(event)
@@ -78,23 +76,23 @@ class GroupObserver:
         cause = FIRST_LOOK if self._members is None else "ids changed"
         if self._members is None:
             self._members = {}
-            self._observe(FirstLook(wall_clock_ms(), OBSERVER, cause, 0, tuple(members)))
+            self._source.emit(FirstLook, tuple(members), cause=cause)
         known = self._members
         zxid = self._members_zxid
         for consumer_id in sorted(known):
             if consumer_id not in members or members[consumer_id].czxid != known[consumer_id]:
                 del known[consumer_id]
-                self._observe(MemberGone(wall_clock_ms(), OBSERVER, cause, zxid, consumer_id))
+                self._source.emit(MemberGone, consumer_id, cause=cause, zxid=zxid)
         for consumer_id, (registration, czxid) in members.items():
             if consumer_id not in known:
                 known[consumer_id] = czxid
                 can = ", ".join(registration.strategies)
-                self._observe(MemberSeen(wall_clock_ms(), OBSERVER, cause, czxid, consumer_id, can))
+                self._source.emit(MemberSeen, consumer_id, can, cause=cause, zxid=czxid)
 
     def _assignment_read(self, assignment: GroupAssignment | None, version: int) -> None:
         if assignment is not None:
             seen = (assignment.generation, assignment.strategy, assignment.leader)
-            self._observe(AssignmentSeen(wall_clock_ms(), OBSERVER, "assignment changed", 0, *seen))
+            self._source.emit(AssignmentSeen, *seen, cause="assignment changed")
 
     def _topics_read(self, topics: list[str]) -> None:
         if self._topics is None:
@@ -106,8 +104,7 @@ class GroupObserver:
                     self._client,
                     znodes.owners_path(self._group, topic),
                     partial(self._owners_listed, topic),
-                    observe=self._observe,
-                    actor=OBSERVER,
+                    self._source,
                 )
 
     def _owners_listed(self, topic: str, names: list[str]) -> None:
@@ -141,10 +138,10 @@ class GroupObserver:
                 self._owners[tp] = (owner, czxid)
                 came.setdefault(owner, {})[tp] = offsets[tp].offset if tp in offsets else -1
         for owner, lost in gone.items():
-            self._observe(OwnersGone(wall_clock_ms(), OBSERVER, cause, 0, owner, tuple(lost)))
+            self._source.emit(OwnersGone, owner, tuple(lost), cause=cause)
         for owner, gained in came.items():
             czxid = max(now[tp][1] for tp in gained)
-            self._observe(OwnersSeen(wall_clock_ms(), OBSERVER, cause, czxid, owner, gained))
+            self._source.emit(OwnersSeen, owner, gained, cause=cause, zxid=czxid)
 
 
 def _owner(tp: TopicPartition, data: bytes | None) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from kafka_zk.rebalance.events import (
     ClaimOverdue,
-    GroupEvent,
     GroupNotUnderstood,
     OffsetsOutdated,
     PlaceNotKept,
     SettingsDoubtful,
     StrategyChosen,
 )
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.events import FIRST_LOOK, MemberSeen, OwnersSeen
@@ -48,7 +48,7 @@ class RebalanceLines:
             yield from self._first_look(now_ms)
         yield from self._unfinished(now_ms)
 
-    def _of_event(self, event: GroupEvent) -> Iterator[str]:
+    def _of_event(self, event: Event) -> Iterator[str]:
         if isinstance(event, MemberSeen) and event.cause == FIRST_LOOK:
             self._found.setdefault(event.consumer_id, [])
         elif isinstance(event, OwnersSeen) and event.cause == FIRST_LOOK:

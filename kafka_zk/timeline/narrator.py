@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from functools import singledispatchmethod
 
 from kafka_zk.rebalance import events as group
-from kafka_zk.rebalance.events import GroupEvent
 from kafka_zk.registry.client import EventType
-from kafka_zk.registry.events import Reread, SessionChanged, WatchArmed, WatchFired
+from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
 from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline import events as seen
@@ -36,12 +35,12 @@ class Narrator:
         self._group_id = group_id
         self._root = f"/consumers/{group_id}"
 
-    def who(self, event: GroupEvent) -> str:
+    def who(self, event: Event) -> str:
         """The short name of the member that the event is about, or of the observer."""
         return short_name(self._group_id, event.actor)
 
     @singledispatchmethod
-    def sentence(self, event: GroupEvent) -> str | None:
+    def sentence(self, event: Event) -> str | None:
         return None
 
     # --- watches ---

@@ -15,7 +15,6 @@ from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
     GenerationWritten,
-    GroupEvent,
     MemberLeft,
     MemberRegistered,
     OwnershipLost,
@@ -24,7 +23,7 @@ from kafka_zk.rebalance.events import (
     RebalanceStarted,
 )
 from kafka_zk.registry.client import EventType
-from kafka_zk.registry.events import WatchFired
+from kafka_zk.registry.events import Event, WatchFired
 from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.causes import MemberChange, MemberChanges, other_causes
@@ -125,7 +124,7 @@ class Rebalances:
         """Who is in the group, sorted."""
         return tuple(sorted(self._members))
 
-    def add(self, event: GroupEvent, request_count: int | None = None) -> None:
+    def add(self, event: Event, request_count: int | None = None) -> None:
         """Take in an event; ``request_count``: how many requests its member had sent to ZooKeeper until then."""
         if isinstance(event, RebalanceEvent):
             self.traced.add(event.actor)
@@ -188,7 +187,7 @@ class Rebalances:
 
     # -- what is seen from outside --
 
-    def _of_observer(self, event: GroupEvent) -> None:
+    def _of_observer(self, event: Event) -> None:
         match event:
             case FirstLook():
                 for member in self._members.difference(event.members):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any
 
-from kafka_zk.rebalance.events import GenerationWritten, GroupEvent, RebalanceStarted
-from kafka_zk.registry.events import Reread
+from kafka_zk.rebalance.events import GenerationWritten, RebalanceStarted
+from kafka_zk.registry.events import Event, Reread
 from kafka_zk.timeline.event_codec import encode
 from kafka_zk.timeline.events import MemberGone
 from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances
@@ -69,7 +69,7 @@ class Timeline:
             self.summaries.append(summary)
             yield summary
 
-    def _take_causes(self, event: GroupEvent) -> list[Traced]:
+    def _take_causes(self, event: Event) -> list[Traced]:
         """What of the waiting events must have happened before this one; their times become its time."""
         is_cause = _causes_of(event)
         if is_cause is None:
@@ -93,7 +93,7 @@ def document(told: Told) -> dict[str, Any]:
     return {"event": "GroupRebalance", **asdict(told), **replaced, "moved": len(told.moved)}
 
 
-def _causes_of(event: GroupEvent) -> Callable[[GroupEvent], bool] | None:
+def _causes_of(event: Event) -> Callable[[Event], bool] | None:
     """Which events this one can only have come after, whatever the clocks and the delays say."""
     match event:
         case Reread() if event.path.endswith("/ids"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.events import Event
 from kafka_zk.timeline.event_codec import UnknownEvent, decode, encode
 
 SUFFIX = ".jsonl"
@@ -15,7 +15,7 @@ SUFFIX = ".jsonl"
 class Traced(NamedTuple):
     """An event and how many requests its member had sent to ZooKeeper until then (None: it was not counted)."""
 
-    event: GroupEvent
+    event: Event
     request_count: int | None
 
 
@@ -33,7 +33,7 @@ class TraceWriter:
         self._lock = threading.Lock()
         self._file: IO[str] = (path / f"{consumer_id}{SUFFIX}" if path.is_dir() else path).open("a", encoding="utf-8")
 
-    def __call__(self, event: GroupEvent) -> None:
+    def __call__(self, event: Event) -> None:
         line = json.dumps({**encode(event), "requests": self._request_count()}, separators=(",", ":"))
         with self._lock:
             if not self._file.closed:

@@ -3,14 +3,14 @@
 Source: ZooKeeperProducerIdManager, ProducerIdManager.scala@3.9.
 """
 
-import logging
 from collections.abc import Awaitable, Callable
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from kafka_zk.registry.errors import InvalidZnode, TooManyProducerIds
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 
 class ProducerIdManager:
@@ -56,4 +56,4 @@ class ProducerIdManager:
         """Producers wait and ask again: say once what they wait for, if somebody has to mend it."""
         if isinstance(failed, InvalidZnode | TooManyProducerIds) and str(failed) != self._fault:
             self._fault = str(failed)
-            logger.error("no producer ids can be given out: %s", failed)
+            _log.error("no producer ids can be given out: {error}", error=failed)

@@ -105,8 +105,7 @@ def test_a_zookeeper_that_lost_its_data(make_siege: Callable[..., Siege], make_z
         told = r" ERROR .*cluster.?id"
         wait_for(lambda: len(siege.victim.logged(told)) > 1, "two ERRORs tell of the cluster id", TOLD_AGAIN_WITHIN_S)
 
-    # A Java server that starts takes a core from everybody: that wait says nothing about the broker.
-    siege("C ZooKeeper without its data", attack, deadline_s=90, waits=False)
+    siege("C ZooKeeper without its data", attack, deadline_s=90)
 
 
 def test_parents_hold_null_as_kafkas_do(siege: Siege, znodes: KazooClient) -> None:

@@ -8,7 +8,6 @@ other one by a test of their own.
 
 import fcntl
 import gc
-import logging
 import os
 import socket
 import struct
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import ensureDeferred
-from twisted.logger import globalLogPublisher
+from twisted.logger import formatEvent, globalLogPublisher
 
 from kafka_zk.broker.broker import Broker
 from kafka_zk.config.kafka_config import KafkaConfig
@@ -58,30 +57,24 @@ class _OnlyBrokersCommand:
         return operation is not Operation.CLUSTER_ACTION or context.listener_name == BROKERS
 
 
-class LogLines(logging.Handler):
-    """What the broker logs, through Twisted's logger and the standard one."""
+class LogLines:
+    """What the broker logs: warnings and what is above them, and failures."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
         self.lines: list[str] = []
         self.failures: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        (self.failures if record.exc_info else self.lines).append(record.getMessage())
 
     def observe(self, event: Any) -> None:
         failure = event.get("log_failure")
         if failure is not None:
             self.failures.append(failure.getTraceback())
         elif event["log_level"].name in ("warn", "error", "critical"):
-            self.lines.append((event.get("log_format") or "").format(**event))
+            self.lines.append(formatEvent(event))
 
     def start(self) -> None:
-        logging.getLogger().addHandler(self)
         globalLogPublisher.addObserver(self.observe)
 
     def stop(self) -> None:
-        logging.getLogger().removeHandler(self)
         globalLogPublisher.removeObserver(self.observe)
 
     def take(self) -> tuple[list[str], list[str]]:

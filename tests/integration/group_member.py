@@ -15,7 +15,7 @@ import time
 
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.events import Event
 from tests.rebalance.checker import Fact, Kind, facts_of
 
 SESSION_TIMEOUT_MS = 4000
@@ -43,7 +43,7 @@ def main(file: str, topic: str, group: str, strategy: str, zookeeper: str, name:
         line = [fact.time_ms, fact.member, fact.kind.value, *fact.partition, fact.offset, fact.token]
         os.write(lines, json.dumps(line).encode() + b"\n")
 
-    def observe(event: GroupEvent) -> None:
+    def observe(event: Event) -> None:
         for fact in facts_of(event):
             put(fact)
 

@@ -11,7 +11,8 @@ import pytest
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.rebalance.events import GroupEvent, MemberRegistered
+from kafka_zk.rebalance.events import MemberRegistered
+from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
 from tests.integration.processes import wait_for
 
@@ -23,7 +24,7 @@ class Member:
     """A consumer and a thread that reads from it until it is closed."""
 
     def __init__(self, topics: list[str], reading: bool = True, **options: Any) -> None:
-        self.events: list[GroupEvent] = []
+        self.events: list[Event] = []
         subscription = {name: options.pop(name) for name in ("white_list",) if name in options}
         self.consumer = BlockingZookeeperConsumer(
             observe=self.events.append,

@@ -6,16 +6,16 @@ import pytest
 
 from kafka_zk.rebalance import events
 from kafka_zk.rebalance.config import GroupConfig
-from kafka_zk.rebalance.events import GroupEvent
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes import consumers as znodes
 from tests.rebalance.world import Group, Process
 
 
 def test_an_observer_that_fails_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trace on a full disk, say: members join, deliver and hand over as if nobody looked."""
-    seen: list[GroupEvent] = []
+    seen: list[Event] = []
 
-    def full_disk(_: Process, event: GroupEvent) -> None:
+    def full_disk(_: Process, event: Event) -> None:
         seen.append(event)
         raise OSError("no space left on device")
 

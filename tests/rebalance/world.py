@@ -14,8 +14,9 @@ from twisted.internet.task import Clock
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Start
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.rebalance.events import GroupEvent, RebalanceEvent
+from kafka_zk.rebalance.events import RebalanceEvent
 from kafka_zk.registry.client import Create, Delete, Operation
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.offsets import Refused
 from kafka_zk.registry.paths import ensure_persistent_paths
 from kafka_zk.registry.topics import TopicRegistry
@@ -47,6 +48,12 @@ class ProcessClock:
 
     def seconds(self) -> float:
         return self._clock.seconds()
+
+    def wall_ms(self) -> int:
+        return int(self._clock.seconds() * 1000)
+
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
 
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> DelayedCall:
         def due() -> None:
@@ -170,7 +177,7 @@ class Process:
 
     # Own business
 
-    def _observed(self, event: GroupEvent) -> None:
+    def _observed(self, event: Event) -> None:
         self.events.append(event)
         self.group.facts.extend(facts_of(event))
 

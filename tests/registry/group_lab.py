@@ -10,9 +10,9 @@ from kafka_zk.registry.client import Create, RegistryClient, SessionState, SetDa
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.owners import Claim
 from kafka_zk.registry.pipeline import create_with_parents
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.znodes.consumers import thread_id
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Timers
 from kafka_zk.testing.zookeeper import Chroot
 from tests.registry.world import World
 
@@ -25,7 +25,7 @@ class GroupLab(Protocol):
     """Some clients with a session each."""
 
     clients: Sequence[RegistryClient]
-    clock: Clock
+    clock: Timers
 
     def run(self, work: Coroutine[Any, Any, T]) -> T: ...
 
@@ -39,7 +39,7 @@ class SimulatedLab:
     def __init__(self, world: World) -> None:
         self.world = world
         self.clients: Sequence[RegistryClient] = world.clients
-        self.clock: Clock = world.clock
+        self.clock: Timers = world.clock
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.world.scheduler.run(work)
@@ -58,7 +58,7 @@ class RealLab:
     def __init__(self, zookeeper: Chroot, clients: Sequence[KazooBlockingClient]) -> None:
         self.zookeeper = zookeeper
         self.clients: Sequence[RegistryClient] = clients
-        self.clock: Clock = task.Clock()  # blocking clients cannot wait for a ghost; no test makes them
+        self.clock: Timers = task.Clock()  # blocking clients cannot wait for a ghost; no test makes them
         self._process = [client.process for client in clients]
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

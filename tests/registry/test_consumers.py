@@ -5,7 +5,7 @@ import pytest
 from kafka_zk.registry.client import Create, Delete, SessionState
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
 from kafka_zk.registry.errors import DuplicateConsumerId, FencedInstanceId, RegistryError
-from kafka_zk.registry.events import RegistryEvent, Reread, WatchArmed, WatchFired
+from kafka_zk.registry.events import EventSource, RegistryEvent, Reread, WatchArmed, WatchFired
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
@@ -186,7 +186,7 @@ def test_a_join_costs_each_member_two_reads_however_many_there_are() -> None:
 def test_observers_see_what_each_watch_did() -> None:
     world = World(2)
     events: list[RegistryEvent] = []
-    ConsumerRegistry(world.clients[0], GROUP, world.clock, events.append, "me").watch(lambda members: None)
+    ConsumerRegistry(world.clients[0], GROUP, world.clock, EventSource("me", events.append)).watch(lambda members: None)
     world.scheduler.run_for(100)
     world.scheduler.run(simulated(world, 1).register("b", PLAIN))
     world.scheduler.run_for(100)

@@ -19,7 +19,7 @@ from tests.registry.world import World
 
 def test_all_brokers_agree_on_the_cluster_id(campaign_seed: int) -> None:
     world = World(4, campaign_seed)
-    asking = [world.scheduler.start(get_or_create(client)) for client in world.clients]
+    asking = [world.scheduler.start(get_or_create(client, random_id())) for client in world.clients]
     assert len(set(world.scheduler.run(results(asking)))) == 1
 
 

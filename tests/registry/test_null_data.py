@@ -25,7 +25,7 @@ def test_the_parents_that_a_broker_makes_hold_null(lab: GroupLab) -> None:
 
     async def story() -> dict[str, bytes | None]:
         await ensure_persistent_paths(client)
-        await get_or_create(client)
+        await get_or_create(client, "mkVdRtWgSDuKPUN-Pm3aGw")
         await notify_isr_change(client, [TopicPartition("t", 0)])
         await TopicRegistry(client).request_deletion("t")
         paths = [*PARENTS, *PERSISTENT_PATHS, "/admin/delete_topics/t"]

@@ -7,7 +7,15 @@ import pytest
 
 from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import RegistryError
-from kafka_zk.registry.events import RegistryEvent, Reread, SessionChanged, WatchArmed, WatchFired, observe_session
+from kafka_zk.registry.events import (
+    EventSource,
+    RegistryEvent,
+    Reread,
+    SessionChanged,
+    WatchArmed,
+    WatchFired,
+    observe_session,
+)
 from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
 from tests.registry.world import World
 from tests.sim.zookeeper_client import SimClient
@@ -158,9 +166,9 @@ def test_observers_see_each_step(world: World) -> None:
     """Armed by the first read, fired by the change, read again; the zxid is that of the change."""
     writer, reader = world.clients
     events: list[RegistryEvent] = []
-    observe_session(reader, events.append, "broker-1", lambda: 5)
+    observe_session(reader, EventSource("broker-1", events.append, lambda: 5))
     world.scheduler.run(writer.create("/p"))
-    ChildrenWatcher(reader, "/p", lambda names: None, observe=events.append, actor="broker-1", now_ms=lambda: 5)
+    ChildrenWatcher(reader, "/p", lambda names: None, EventSource("broker-1", events.append, lambda: 5))
     world.scheduler.run_for(100)
     world.scheduler.run(writer.create("/p/x"))
     world.scheduler.run_for(100)

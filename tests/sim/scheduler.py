@@ -18,13 +18,27 @@ class Stuck(AssertionError):
     """What the test waits for did not happen within the given virtual time."""
 
 
+class VirtualClock(Clock):
+    """A Twisted clock that shows the time of day, too; it begins at ``epoch_ms``."""
+
+    def __init__(self, epoch_ms: int = 0) -> None:
+        super().__init__()
+        self._epoch_ms = epoch_ms
+
+    def wall_ms(self) -> int:
+        return self._epoch_ms + int(self.seconds() * 1000)
+
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
+
 class Scheduler:
     """Owns ``clock`` (give it to everything that wants a reactor's time) and ``random``."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         self.random = random.Random(seed)
-        self.clock = Clock()
+        self.clock = VirtualClock()
 
     @property
     def now_ms(self) -> float:

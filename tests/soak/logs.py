@@ -74,7 +74,7 @@ class RandomLogs:
         for log_dir in self.manager._live_dirs:
             log_dir.close()
         for log in self.manager.all_logs():
-            log.close_files()
+            log.segments.close_files()
 
 
 def check_prefix(log: Log, appended: Values, at_least: int, deleted: int = 0) -> int:

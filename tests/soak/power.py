@@ -1,6 +1,6 @@
 """A disk that loses power: what was not fsynced may be gone, may be there, may be there in part.
 
-``Disk`` records every fsync of a process. ``lose_power`` then builds the folder as the next boot might find it: files
+``Disk`` records every fsync of storage. ``lose_power`` then builds the folder as the next boot might find it: files
 as they were when they were last synced, or longer by any part of what was appended since; names as they were when their
 directory was last synced, or as they are now. A random source chooses. This is stricter than real file systems, which
 order more than POSIX promises; of their order only that of removals is taken for granted.
@@ -11,27 +11,25 @@ import random
 import stat
 from pathlib import Path
 
-import pytest
+from kafka_zk.storage.files import FileSystem
 
 BLOCK_SIZE = 512
 
 
-class Disk:
-    """What is durable in one folder; nothing is really synced while it records."""
+class Disk(FileSystem):
+    """What is durable in one folder; nothing is really synced while it is in use."""
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
         self._contents: dict[int, bytes] = {}  # inode -> as of its last fsync
         self._names: dict[int, dict[str, int]] = {}  # inode of a directory -> entries as of its last fsync
         self._held: dict[int, int] = {}  # inode -> a descriptor, so that its number is not given to another file
         for path in [root, *root.rglob("*")]:  # what was there at boot is durable
             descriptor = os.open(path, os.O_RDONLY)
-            self._sync(descriptor)
+            self.sync(descriptor)
             os.close(descriptor)
-        monkeypatch.setattr(os, "fsync", self._sync)
-        monkeypatch.setattr(os, "fdatasync", self._sync)
 
-    def _sync(self, descriptor: int) -> None:
+    def sync(self, descriptor: int) -> None:
         found = os.fstat(descriptor)
         if found.st_ino not in self._held:
             self._held[found.st_ino] = os.dup(descriptor)
@@ -39,6 +37,8 @@ class Disk:
             self._names[found.st_ino] = {entry.name: entry.inode() for entry in os.scandir(descriptor)}
         else:
             self._contents[found.st_ino] = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+
+    sync_data = sync
 
     def lose_power(self, rng: random.Random, target: Path) -> None:
         """Build in ``target`` what the next start finds."""

@@ -86,15 +86,14 @@ class Folder:
         cut.increment_log_start_offset(rng.randint(1, cut.log_end_offset))
         if rng.random() < 0.5:
             cut.delete_old_segments(T0)
-            cut.remove_due(T0 + (1 << 40))
-        marks = {tp: logs.log(tp).log_end_offset for tp in (KEPT, CUT, IDLE)}
+            cut.segments.remove_due(T0 + (1 << 40))
         logs.manager.checkpoint()
-        logs.manager.write_high_watermarks(marks)
+        logs.manager.checkpoint_high_watermarks()
         self.segments = {tp: [each.base_offset for each in logs.log(tp).segments] for tp in (KEPT, CUT, IDLE)}
         self.before = {tp: state_of(logs.log(tp)) for tp in (KEPT, CUT, IDLE)}
         self.is_clean = is_clean
         if is_clean:
-            logs.manager.shutdown(high_watermarks=marks)
+            logs.manager.shutdown()
         else:
             logs.crash()
 

@@ -6,8 +6,7 @@ import dataclasses
 import random
 from pathlib import Path
 
-import pytest
-
+from kafka_zk.storage import files
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.types import TopicPartition
 from tests.soak.logs import RandomLogs, check_prefix, small_segments
@@ -23,10 +22,10 @@ LIVES = 4
 class Life:
     """One run of the log manager on a disk that will lose power."""
 
-    def __init__(self, path: Path, rng: random.Random, config: LogConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, path: Path, rng: random.Random, config: LogConfig, disk: Disk) -> None:
         self.rng = rng
         self.path = path
-        self.disk = Disk(path, monkeypatch)
+        self.disk = disk
         self.logs = RandomLogs(path, rng, config)
 
     def live(self, flush_first: LogConfig) -> None:
@@ -36,6 +35,7 @@ class Life:
         for _ in range(rng.randint(0, 60)):
             tp = rng.choice(BOTH)
             log = manager.get_or_create(tp, configs[tp], "A" * 22)
+            log.follow_log_end()  # as the leader of the only replica
             what = rng.random()
             if what < 0.8:
                 self.logs.append(log)
@@ -63,7 +63,7 @@ class Life:
         self.disk.lose_power(self.rng, target)
 
 
-def test_only_what_was_not_flushed_is_lost(tmp_path: Path, campaign_seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_was_not_flushed_is_lost(tmp_path: Path, campaign_seed: int) -> None:
     rng = random.Random(campaign_seed)
     config = small_segments(rng)
     flush_first = dataclasses.replace(config, flush_messages=1)
@@ -73,8 +73,9 @@ def test_only_what_was_not_flushed_is_lost(tmp_path: Path, campaign_seed: int, m
     durable: dict[TopicPartition, int] = {}
     deleted: dict[TopicPartition, int] = {}
     for number in range(LIVES):
-        with monkeypatch.context() as patch:
-            life = Life(path, rng, config, patch)
+        disk = Disk(path)
+        with files.use(disk):
+            life = Life(path, rng, config, disk)
             life.logs.appended, life.logs.acknowledged = appended, durable
             life.logs.manager.start({"flushed": {"flush.messages": "1"}})
             for tp in BOTH:

@@ -1,15 +1,14 @@
 """A disk that fails in the middle: who is told, what goes on, what is given back."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import offset_index
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 
+from .faults import NO_SPACE
 from .helpers import T0, Clock, append, batch, read_values
 from .test_log_manager import manager
 
@@ -42,19 +41,7 @@ class Disks:
             number += 1
 
 
-def failing(monkeypatch, module, name: str, directory: Path) -> None:
-    """``module.name(path, …)`` fails for what lies in ``directory``."""
-    original = getattr(module, name)
-
-    def call(path, *arguments, **keywords):
-        if str(path).startswith(str(directory)):
-            raise OSError(28, "No space left on device")
-        return original(path, *arguments, **keywords)
-
-    monkeypatch.setattr(module, name, call)
-
-
-def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alone(tmp_path, monkeypatch):
+def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alone(tmp_path, faults):
     """The other directory's logs are flushed, and nothing stays pinned."""
     disks = Disks(tmp_path, default_config=LogConfig(flush_ms=0, index_interval_bytes=0))
     bad = [disks.log_in(disks.bad) for _ in range(2)]
@@ -62,44 +49,44 @@ def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alon
     for log in bad + good:
         append(log, batch())
         append(log, batch())
-    failing(monkeypatch, offset_index.os, "open", disks.bad)
+    faults.fail("open", disks.bad, NO_SPACE)
     disks.logs.flush_dirty(T0 + 1)
     assert disks.failed == [disks.bad]
     assert [log.recovery_point for log in good] == [3, 3]
-    assert not any(log.active_segment.is_pinned for log in bad)
+    assert not any(log.segments.active.is_pinned for log in bad)
     disks.logs.shutdown()
 
 
-def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path, monkeypatch):
+def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path, faults):
     """What is due in the other directory is removed."""
     disks = Disks(tmp_path, default_config=LogConfig(retention_ms=1, file_delete_delay_ms=0))
     bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
     disks.logs.cleanup(T0 + 10)
-    assert bad.pending_removals and good.pending_removals
-    failing(monkeypatch, os, "unlink", disks.bad)
+    assert bad.segments.pending_removals and good.segments.pending_removals
+    faults.fail("remove", disks.bad)
     disks.logs.delete_due(T0 + 10)
     assert disks.failed == [disks.bad]
     assert list(disks.good.glob("*/*.deleted")) == []
     disks.logs.shutdown()
 
 
-def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_path, monkeypatch):
+def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_path, faults):
     """Its space would be taken until the next start, and nobody would know."""
     disks = Disks(tmp_path)
     for log in (disks.log_in(disks.bad), disks.log_in(disks.good)):
         disks.logs.delete(log.topic_partition)
-    failing(monkeypatch, os, "rmdir", disks.bad)
+    faults.fail("remove_tree", disks.bad)
     assert disks.logs.delete_due(T0 + 10**6) == 2
     assert disks.failed == [disks.bad]
     assert list(disks.good.glob("*-delete")) == []
     disks.logs.shutdown()
 
 
-def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(tmp_path, monkeypatch):
+def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(tmp_path, faults):
     """Its records must not turn up in the next topic of that name."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.bad)
-    failing(monkeypatch, os, "rename", disks.bad)
+    faults.fail("rename", disks.bad)
     with pytest.raises(OSError):
         disks.logs.delete(log.topic_partition)
     assert disks.failed == [disks.bad]
@@ -145,30 +132,30 @@ def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path):
     again.shutdown()
 
 
-def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path, monkeypatch):
+def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path, faults):
     """The pool closes another directory's file to make room, whose index cannot be written now."""
     disks = Disks(tmp_path, default_config=LogConfig(index_interval_bytes=0), max_open_files=1)
     bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
     for _ in range(3):
         append(bad, batch())
-    failing(monkeypatch, offset_index.os, "open", disks.bad)
+    faults.fail("open", disks.bad, NO_SPACE)
     append(good, batch())
     assert disks.failed == []
-    monkeypatch.undo()
+    faults.heal()
     assert len(read_values(bad)) == 4
     disks.logs.shutdown()
     again = manager(disks.bad, disks.good)
     again.start({})
-    assert again.get(bad.topic_partition).active_segment.offset_index.count == 3
+    assert again.get(bad.topic_partition).segments.active.offset_index.count == 3
     again.shutdown()
 
 
-def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path, monkeypatch):
+def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path, faults):
     """The others start."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.good)
     disks.logs.shutdown()
-    failing(monkeypatch, os, "scandir", disks.bad)
+    faults.fail("entries", disks.bad)
     again = manager(disks.bad, disks.good)
     report = again.start({})
     assert list(report.offline_directories) == [str(disks.bad)]
@@ -185,8 +172,24 @@ def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path
     log = logs.get_or_create(TopicPartition("t", 0))
     append(log, batch())
     logs.cleanup(T0 + 10)
-    assert log.pending_removals
+    assert log.segments.pending_removals
     logs.delete(log.topic_partition)
     logs.delete_due(clock() + 10**6)
     assert logs.pool.open_count == 0
     logs.shutdown()
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "log-start", "replication"])
+def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(tmp_path, faults, name):
+    """It is not damaged, so it may not be passed over either."""
+    disks = Disks(tmp_path)
+    log = disks.log_in(disks.good)
+    disks.log_in(disks.bad)
+    disks.logs.checkpoint()
+    disks.logs.checkpoint_high_watermarks()
+    disks.logs.shutdown()
+    faults.fail("read", disks.bad / f"{name}-offset-checkpoint")
+    again = manager(disks.bad, disks.good)
+    assert list(again.start({}).offline_directories) == [str(disks.bad)]
+    assert len(read_values(again.get(log.topic_partition))) == 1
+    again.shutdown()

@@ -49,7 +49,7 @@ class Broker:
             return
         for log_dir in self.manager._live_dirs:
             log_dir.close()
-        self.log.close_files()
+        self.log.segments.close_files()
 
     @property
     def paths(self) -> list[str]:
@@ -151,13 +151,13 @@ def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path, name):
     broker = Broker(tmp_path)
     broker.fill()
     broker.manager.checkpoint()
-    broker.manager.write_high_watermarks({TP: 10})
+    broker.manager.checkpoint_high_watermarks()
     broker.stop(clean=False)
     (tmp_path / name).write_bytes(b"0\n1\nevents 0 x\n")
     again = Broker(tmp_path)
     assert again.paths == [name] and "'x' is not a number" in again.told[0].problem
     assert read_offsets(again.log) == list(range(10))
-    again.manager.write_high_watermarks({TP: 10})
+    again.manager.checkpoint_high_watermarks()
     restarts_silently(again).stop()
 
 
@@ -166,7 +166,7 @@ def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path, cle
     """With a torn batch at the end the log would go on at that offset otherwise."""
     broker = Broker(tmp_path)
     broker.fill()
-    active = broker.log.active_segment.path
+    active = broker.log.segments.active.path
     broker.stop(clean=clean)
     write_offsets(str(tmp_path / RECOVERY_POINTS), {TP: 1 << 60})
     if not clean:
@@ -359,7 +359,7 @@ def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_p
     broker.fill()
     broker.log.flush()
     broker.manager.checkpoint()
-    active = broker.log.active_segment.path
+    active = broker.log.segments.active.path
     broker.stop(clean=False)
     os.truncate(active, os.path.getsize(active) - 5)
     again = Broker(tmp_path)
@@ -382,7 +382,7 @@ def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path, name):
     """It would take the log directory offline with the first write."""
     broker = Broker(tmp_path)
     broker.fill()
-    broker.manager.write_high_watermarks({TP: 10})
+    broker.manager.checkpoint_high_watermarks()
     broker.stop()
     path = tmp_path / name
     path.unlink(missing_ok=True)
@@ -393,7 +393,7 @@ def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path, name):
     kept_as = next(finding.kept_as for finding in again.told if finding.kept_as)
     assert (Path(kept_as) / "something").exists()
     assert read_offsets(again.log) == list(range(10))
-    again.manager.write_high_watermarks({TP: 10})
+    again.manager.checkpoint_high_watermarks()
     restarts_silently(again).stop()
 
 

@@ -53,7 +53,7 @@ def test_works_on_a_file_read_it_by_its_descriptor(helper, tmp_path):
     log = new_log(tmp_path)
     data = batch(3, timestamps=[T0, T0 + 5, T0 + 9])
     append(log, data)
-    segment = log.active_segment
+    segment = log.segments.active
     with open(segment.path, "rb") as file:
         os.unlink(segment.path)
         found = done(helper, SearchWork(0, len(data), T0 + 5, 0), file.fileno())

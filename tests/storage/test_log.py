@@ -15,7 +15,7 @@ from kafka_zk.storage.errors import (
 )
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.record_batch import check_crc, decode_records, iter_batches, read_header
-from kafka_zk.storage.types import LogAppendInfo, TimestampOffset
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset
 
 from .helpers import T0, append, batch, new_log, read_offsets, reopen
 
@@ -50,8 +50,9 @@ def test_any_read_returns_whole_batches_up_to_its_bounds(tmp_path_factory, sizes
     log = new_log(tmp_path_factory.mktemp("log"), segment_bytes=20_000, index_interval_bytes=1000)
     batches = [append(log, batch(count, value=b"x" * size)) for count, size in sizes]
     start %= log.log_end_offset + 1
+    log.update_high_watermark(upper)
     for _ in range(3):  # again: the remembered positions must give the same
-        read = log.read(start, max_bytes, upper_bound_offset=upper)
+        read = log.read(start, max_bytes, isolation=FetchIsolation.HIGH_WATERMARK)
         visible = [info for info in batches if info.last_offset >= start and info.last_offset < upper]
         if read.slice is None:
             assert not visible
@@ -133,7 +134,7 @@ def test_segments_roll_when_an_index_is_full(tmp_path):
 def test_jitter_rolls_earlier_but_not_later(tmp_path):
     """A random part of segment.jitter.ms is taken off segment.ms."""
     log = new_log(tmp_path, segment_ms=1000, segment_jitter_ms=500)
-    assert 0 <= log.active_segment.roll_jitter_ms < 500
+    assert 0 <= log.segments.active.roll_jitter_ms < 500
     append(log, batch(timestamp_ms=T0))
     append(log, batch(timestamp_ms=T0 + 1001))
     assert len(log.segments) == 2

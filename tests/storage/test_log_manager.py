@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage import files
 from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log_config import LogConfig
@@ -72,7 +71,7 @@ def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path):
     logs.start({})
     for tp in TPS:
         append(logs.get_or_create(tp), batch(5))
-    path = logs.get(TPS[1]).active_segment.path
+    path = logs.get(TPS[1]).segments.active.path
     crash(logs)
     os.truncate(path, 30)
     progress = []
@@ -223,7 +222,7 @@ def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path):
     logs.shutdown()
 
 
-def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, monkeypatch):
+def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, faults):
     """The others stay; the owner is told which partitions are gone."""
     failures = []
     first, second = tmp_path / "1", tmp_path / "2"
@@ -237,11 +236,7 @@ def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, monkeypat
     for number in range(4):
         append(logs.get_or_create(TopicPartition("t", number)), batch())
 
-    def fail(descriptor):
-        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(first)):
-            raise OSError(5, "I/O error")
-
-    monkeypatch.setattr(files.os, "fdatasync", fail)
+    faults.fail("sync_data", first)
     logs.flush_dirty(T0 + 1)
     ((path, lost),) = failures
     assert path == first and len(lost) == 2
@@ -273,14 +268,15 @@ def test_checkpoints_are_kafkas(tmp_path):
     logs.get(TPS[0]).flush()
     logs.get(TPS[1]).increment_log_start_offset(1)
     logs.checkpoint()
-    logs.write_high_watermarks({TPS[0]: 4, TPS[2]: 2})
+    logs.get(TPS[2]).update_high_watermark(2)
+    logs.checkpoint_high_watermarks()
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 0\nb-c 0 0\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 1\n"
-    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n2\na 0 4\nb-c 0 2\n"
+    assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 4\nb-c 0 2\n"
     crash(logs)
     again = manager(tmp_path)
     again.start({})
-    assert again.read_high_watermarks() == {TPS[0]: 4, TPS[2]: 2}
+    assert [again.get(tp).high_watermark for tp in TPS] == [4, 4, 2]
     assert again.get(TPS[1]).log_start_offset == 1
     again.shutdown()
 

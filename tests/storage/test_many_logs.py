@@ -1,19 +1,18 @@
 """Thousands of idle logs: what each costs is counted in system calls, so that it cannot grow unseen."""
 
-import os
 import threading
 from collections import Counter
 
 import pytest
 
-from kafka_zk.storage import log_closing
-from kafka_zk.storage.log_closing import LOGS_AT_ONCE, close_logs_steps
+from kafka_zk.storage import log_dir
 from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_dir import LOGS_AT_ONCE, close_logs_steps
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 from tests.storage.helpers import Clock, append, batch
 
-COUNTED = ("fsync", "fdatasync", "replace", "mkdir", "open")
+COUNTED = ("sync", "sync_data", "rename", "make_directory", "open")
 
 
 def manager(*directories):
@@ -21,18 +20,9 @@ def manager(*directories):
 
 
 @pytest.fixture
-def calls(monkeypatch):
-    """How often each system call was made."""
-    made = Counter()
-    for name in COUNTED:
-        real = getattr(os, name)
-
-        def counting(*args, _name=name, _real=real, **kwargs):
-            made[_name] += 1
-            return _real(*args, **kwargs)
-
-        monkeypatch.setattr(os, name, counting)
-    return made
+def calls(faults):
+    """How often files were opened to be written, synced, renamed."""
+    return faults.calls
 
 
 def lead(logs, count):
@@ -60,7 +50,7 @@ def test_creation(tmp_path, calls):
         calls.clear()
         lead(logs, count)
 
-    assert cost_per_log(calls, create) == {"mkdir": 1, "open": 4, "replace": 1}
+    assert cost_per_log(calls, create) == {"make_directory": 1, "open": 4, "rename": 1}
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -90,7 +80,7 @@ def test_new_logs_go_where_the_fewest_are(tmp_path):
     logs = manager(*(tmp_path / name for name in "abc"))
     logs.start({})
     lead(logs, 9)
-    assert [log_dir.log_count for log_dir in logs._live_dirs] == [3, 3, 3]
+    assert [len(log_dir.logs) for log_dir in logs._live_dirs] == [3, 3, 3]
     emptied = logs.log_dir_of(TopicPartition("t", 4))
     for number in range(9):
         if logs.log_dir_of(TopicPartition("t", number)) == emptied:
@@ -114,8 +104,8 @@ def test_closing_makes_everything_durable(tmp_path, calls):
         append(logs.get(TopicPartition("t", number)), batch())
     calls.clear()
     list(close_logs_steps(logs.all_logs()))
-    assert calls["fdatasync"] == 10
-    assert calls["fsync"] == 10 * 3  # the folder, the folder that it is in, the time index with its last entry
+    assert calls["sync_data"] == 10
+    assert calls["sync"] == 10 * 3  # the folder, the folder that it is in, the time index with its last entry
     assert [log.recovery_point for log in logs.all_logs()] == [1] * 10 + [0] * 10
     assert logs.pool.open_count == 0
 
@@ -129,7 +119,7 @@ def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path):
     for log in all_logs:
         append(log, batch())
     closed = [0]
-    for _ in logs.shutdown_steps(high_watermarks={}):
+    for _ in logs.shutdown_steps():
         closed.append(sum(log.recovery_point == 1 for log in all_logs))
     assert list(dict.fromkeys(closed)) == [0, LOGS_AT_ONCE, 2 * LOGS_AT_ONCE, len(all_logs)]
     assert logs.all_logs() == []
@@ -138,15 +128,15 @@ def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path):
     again.shutdown()
 
 
-def test_a_slow_disk_takes_more_steps_and_not_longer_ones(tmp_path, monkeypatch):
+def test_a_slow_disk_takes_more_steps_and_not_longer_ones(tmp_path, monkeypatch, faults):
     """The reactor that goes through them has its turns meanwhile."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 1)
     append(logs.get(TopicPartition("t", 0)), batch())
-    monkeypatch.setattr(log_closing, "WAIT_S", 0.001)
+    monkeypatch.setattr(log_dir, "WAIT_S", 0.001)
     synced = threading.Event()
-    monkeypatch.setattr(log_closing, "sync_path", lambda path: synced.wait(30))
+    monkeypatch.setattr(faults, "sync", lambda descriptor: synced.wait(30))
     steps = close_logs_steps(logs.all_logs())
     for _ in range(3):
         next(steps)
@@ -155,7 +145,7 @@ def test_a_slow_disk_takes_more_steps_and_not_longer_ones(tmp_path, monkeypatch)
     assert logs.pool.open_count == 0
 
 
-def test_a_failed_sync_fails_the_whole_directory(tmp_path, monkeypatch):
+def test_a_failed_sync_fails_the_whole_directory(tmp_path, monkeypatch, faults):
     """After all others are through, since a file must not be closed while a thread syncs it."""
     logs = manager(tmp_path)
     logs.start({})
@@ -163,17 +153,15 @@ def test_a_failed_sync_fails_the_whole_directory(tmp_path, monkeypatch):
     for log in logs.all_logs():
         append(log, batch())
     synced = []
-    real = os.fdatasync
 
     def fail_once(descriptor):
         synced.append(descriptor)
         if len(synced) == 1:
             raise OSError(5, "I/O error")
-        real(descriptor)
 
-    monkeypatch.setattr(os, "fdatasync", fail_once)
+    monkeypatch.setattr(faults, "sync_data", fail_once)
     with pytest.raises(OSError, match="I/O error"):
         list(close_logs_steps(logs.all_logs()))
     assert len(synced) == 5
-    assert not any(log.active_segment.is_pinned for log in logs.all_logs())
+    assert not any(log.segments.active.is_pinned for log in logs.all_logs())
     assert sorted(log.recovery_point for log in logs.all_logs()) == [0, 1, 1, 1, 1]

@@ -7,9 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_zk.storage.errors import CorruptSnapshot, InvalidTransactionState, StorageError
-from kafka_zk.storage.producer_replay import apply_marker
-from kafka_zk.storage.producer_snapshot import decode_snapshot, encode_snapshot
-from kafka_zk.storage.producer_state import MAX_SEQUENCE, ProducerEntry, ProducerState, parse_marker
+from kafka_zk.storage.producer_state import (
+    MAX_SEQUENCE,
+    ProducerEntry,
+    ProducerState,
+    decode_snapshot,
+    encode_snapshot,
+    parse_marker,
+)
 from kafka_zk.storage.record_batch import BatchHeader, read_header
 
 from .helpers import T0, append, batch, new_log, reopen
@@ -74,16 +79,17 @@ def test_expired_producers_are_forgotten_unless_a_transaction_is_open():
 
 
 def test_open_transactions_bound_what_is_stable():
-    """The first unstable offset is the oldest open transaction's first one, until its marker."""
+    """The first unstable offset is the oldest open transaction's first one, until its marker is committed."""
     state = ProducerState()
     state.update(header(0, producer_id=1, attributes=0x10), 10, T0)
     state.update(header(0, producer_id=2, attributes=0x10), 20, T0)
-    assert state.first_unstable_offset == 10
+    assert state.first_unstable_offset(100) == 10
     with pytest.raises(InvalidTransactionState):
         state.check(header(1, producer_id=1))
     marker = batch(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
-    apply_marker(state, marker, read_header(marker))
-    assert state.first_unstable_offset == 20
+    state.apply_marker(marker, read_header(marker), 30)
+    assert state.first_unstable_offset(30) == 10
+    assert state.first_unstable_offset(31) == 20
     assert state.producers[1].coordinator_epoch == 7
     assert parse_marker(b"\0\0\0\0", None) == (0, -1)
 

@@ -156,10 +156,10 @@ def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_
             file.write(damaged)
         recovered, dropped = reopen(log, recovery_point=recovery_point)
         assert dropped is None and recovered.log_end_offset == 120
-        recovered.active_segment.write_out_indexes()
+        recovered.segments.active.write_out_indexes()
         assert Path(index_path).read_bytes() == index
         assert Path(time_path).read_bytes() == times[: len(Path(time_path).read_bytes())]
-        assert recovered.active_segment.max_timestamp_ms == T0 + 59
+        assert recovered.segments.active.max_timestamp_ms == T0 + 59
         assert read_offsets(recovered) == list(range(120))
 
 

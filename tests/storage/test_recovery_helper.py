@@ -9,8 +9,7 @@ import pytest
 from kafka_zk.storage import helper_process
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.log_opening import DirectoryOpening
-from kafka_zk.storage.log_start import StartProgress
+from kafka_zk.storage.log_start import DirectoryOpening, StartProgress
 from kafka_zk.storage.recovery_helper import HelperPool
 from kafka_zk.storage.recovery_work import ScanWork
 from kafka_zk.storage.types import TopicPartition
@@ -49,7 +48,7 @@ def crashed(tmp_path):
     fill(logs.get_or_create(BIG), 2_500_000)
     fill(logs.get_or_create(SMALL), 50_000)
     expected = {tp: read_values(logs.get(tp)) for tp in (BIG, SMALL)}
-    path = logs.get(BIG).active_segment.path
+    path = logs.get(BIG).segments.active.path
     crash(logs)
     os.truncate(path, os.path.getsize(path) - 10)
     return tmp_path, expected
@@ -172,7 +171,7 @@ def test_a_start_that_is_given_up_changes_nothing(crashed):
     steps = logs.start_steps({})
     next(steps)
     helpers = [helper.process for helper in logs._start._openings[0]._helpers._helpers]
-    logs.shutdown(broker_epoch=5, high_watermarks={})
+    logs.shutdown(broker_epoch=5)
     assert helpers and all(process.poll() is not None for process in helpers)
     assert {entry.name for entry in path.iterdir()} == before
     again = manager(path)

@@ -32,7 +32,7 @@ def log(tmp_path):
 
 
 def search(log, bounds, start_offset=0):
-    segment = log.active_segment
+    segment = log.segments.active
     return SearchWork(0, segment.size_bytes, T0 + 99, start_offset).within(bounds, segment.fileno())
 
 
@@ -59,7 +59,7 @@ def test_where_bounds_end_the_answer_is_the_first_offset_that_was_not_looked_at(
     assert (
         SearchWork(found.position, 10**6, 0, 0)
         ._replace(end=log.size_bytes, timestamp_ms=T0 + 99)
-        .run_on(log.active_segment.fileno())
+        .run_on(log.segments.active.fileno())
         == rest
     )
 
@@ -88,7 +88,7 @@ def test_what_takes_long_is_offered_as_work(log):
     append(log, lying(AT_ONCE.record_count + 1))
     log.increment_log_start_offset(52)
     segment, work = next(log.timestamp_search(T0 + 99))
-    assert segment is log.active_segment and work.start_offset == 52
+    assert segment is log.segments.active and work.start_offset == 52
     assert search_here(log.timestamp_search(T0 + 99)) is None
     steps = log.timestamp_search(T0 + 99)
     next(steps)

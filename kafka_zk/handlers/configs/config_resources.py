@@ -16,9 +16,9 @@ from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import topic_names
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.registry.session import Clock
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
+from kafka_zk.system.clock import Timers
 
 
 class ResourceType(enum.IntEnum):
@@ -123,7 +123,7 @@ async def change_broker(
         await services.configs.change_entity("brokers", broker_entity(services, per_broker=per_broker), properties)
 
 
-async def alter_each(clock: Clock, response: Any, request: Any, alter: Callable[[Any], Awaitable[None]]) -> Any:
+async def alter_each(clock: Timers, response: Any, request: Any, alter: Callable[[Any], Awaitable[None]]) -> Any:
     """The answer to AlterConfigs and IncrementalAlterConfigs: what ``alter`` raises is its resource's code and text."""
     resources_twice = repeated(request.resources)
     results = []

@@ -20,7 +20,6 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import FetchedPartition
 from kafka_zk.protocol.fetch_request import FetchPartition
 from kafka_zk.protocol.memory import Memory
-from kafka_zk.replica.partition import Bound
 from kafka_zk.storage import conversion
 from kafka_zk.storage.batch_work import AT_ONCE_BYTES, AT_ONCE_RECORDS, DownConvertWork, UpConvertWork
 from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, OffsetOutOfRange, StorageError, UnpacksTooBig
@@ -29,7 +28,7 @@ from kafka_zk.storage.record_batch import CODEC_MASK, BatchHeader
 from kafka_zk.storage.record_stream import MAX_RECORDS
 from kafka_zk.storage.segment import FileSlice, Segment
 from kafka_zk.storage.segment_scan import BatchSpan
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
 PART_BYTES = 256 * 1024
 _RECORD_COST_BYTES = 64  # what a record costs beside its bytes
@@ -71,7 +70,7 @@ def read(
     version: int,
     topic_partition: TopicPartition,
     fetch: FetchPartition,
-    bound: Bound,
+    isolation: FetchIsolation,
     left_bytes: int,
     is_first: bool,
 ) -> FetchedPartition:
@@ -82,8 +81,8 @@ def read(
     """
     limit_bytes = min(fetch.partition_max_bytes, left_bytes)
     try:
-        partition, log, found = services.replicas.read(
-            topic_partition, fetch.fetch_offset, min(limit_bytes, PART_BYTES), bound
+        log, found = services.replicas.read(
+            topic_partition, fetch.fetch_offset, min(limit_bytes, PART_BYTES), isolation
         )
         if not log.config.message_downconversion_enable:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -91,7 +90,7 @@ def read(
         return FetchedPartition(fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     except EXPECTED as error:
         return FetchedPartition(fetch.partition, error_code(error))
-    result = FetchedPartition(fetch.partition, 0, partition.high_watermark)
+    result = FetchedPartition(fetch.partition, 0, log.high_watermark)
     if found.slice is None:
         return result
     if found.slice.size_bytes <= limit_bytes or (is_first and version >= _ONE_MESSAGE_SINCE_FETCH):
@@ -115,11 +114,11 @@ def _needed_bytes(span: BatchSpan, header: BatchHeader) -> int:
 class DownConversion:
     """The conversions for one Fetch request."""
 
-    def __init__(self, services: Services, memory: Memory, version: int, bound: Bound) -> None:
+    def __init__(self, services: Services, memory: Memory, version: int, isolation: FetchIsolation) -> None:
         self._services = services
         self._memory = memory
         self._magic = int(version >= _MAGIC_1_SINCE_FETCH)
-        self._bound = bound
+        self._isolation = isolation
         self._turns = Turns(services.clock)
         self._records_left = MAX_RECORDS
         self._has_converted = False
@@ -138,7 +137,7 @@ class DownConversion:
                 if converted or next_offset is None:
                     return result._replace(records=converted)
                 # Control batches only: they have no old form, and an empty answer would keep the client here forever.
-                _, _, read = services.replicas.read(topic_partition, next_offset, PART_BYTES, self._bound)
+                _, read = services.replicas.read(topic_partition, next_offset, PART_BYTES, self._isolation)
                 found = read.slice
         except OSError as error:
             assert isinstance(found, FileSlice)

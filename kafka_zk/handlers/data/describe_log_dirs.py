@@ -3,11 +3,12 @@
 Source: KafkaApis.handleDescribeLogDirsRequest, ReplicaManager.describeLogDirs@3.9.
 """
 
-import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from twisted.logger import Logger
 
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import in_turns
@@ -19,7 +20,7 @@ from kafka_zk.security.authorizer import CLUSTER, Operation
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 INVALID_OFFSET_LAG = -1
 UNKNOWN_BYTES = -1
@@ -64,7 +65,7 @@ async def _result(services: Services, directory: str, logs: Iterable[Log], is_li
             raise OSError(f"log directory {directory} is offline")
         space = os.statvfs(directory)
     except OSError as error:
-        logger.warning("cannot describe %s: %s", directory, error)
+        _log.warn("cannot describe {directory}: {error}", directory=directory, error=error)
         return Directory(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR,
             log_dir=directory,
@@ -90,7 +91,7 @@ def _partition(services: Services, log: Log) -> Any:
     return Partition(
         partition_index=log.topic_partition.partition,
         partition_size=log.size_bytes,
-        offset_lag=max(0, partition.high_watermark - log.log_end_offset)
+        offset_lag=max(0, log.high_watermark - log.log_end_offset)
         if partition is not None and hosted
         else INVALID_OFFSET_LAG,
         is_future_key=False,

@@ -4,7 +4,6 @@ Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromL
 """
 
 import functools
-import time
 import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -27,11 +26,10 @@ from kafka_zk.protocol.fetch_request import (
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey
-from kafka_zk.replica.partition import Bound
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.segment import FileSlice
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
 _READ_COMMITTED = 1
 _ZSTD_SINCE = 10
@@ -56,7 +54,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     else:
         request = read_fetch_request(version, body)
     try:
-        fetching = services.fetch_sessions.open(request, version >= TOPIC_IDS_SINCE, time.time_ns() // 1_000_000)
+        now_ms = services.clock.wall_ns() // 1_000_000
+        fetching = services.fetch_sessions.open(request, version >= TOPIC_IDS_SINCE, now_ms)
     except ApiError as error:
         return write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
     if is_large:
@@ -65,20 +64,20 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         wanted = _resolve(services, context, request, fetching.wanted.items())
     if version < _ZSTD_SINCE:
         wanted = [_without_zstd(services, entry) for entry in wanted]
-    bound = _bound(request)
-    fetched, size_bytes, is_final = _read_all(services, version, request, wanted, bound)
+    isolation = _isolation(request)
+    fetched, size_bytes, is_final = _read_all(services, version, request, wanted, isolation)
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
-        await _wait(services, version, request, wanted, bound)
-        fetched, _, _ = _read_all(services, version, request, wanted, bound)
+        await _wait(services, version, request, wanted, isolation)
+        fetched, _, _ = _read_all(services, version, request, wanted, isolation)
     if version < conversion.MAGIC_2_SINCE_FETCH:
-        fetched = await _converted(services, context, version, wanted, bound, fetched)
+        fetched = await _converted(services, context, version, wanted, isolation, fetched)
     return write_fetch_response(version, header.correlation_id, fetching.response(fetched))
 
 
-def _bound(request: FetchRequest) -> Bound:
+def _isolation(request: FetchRequest) -> FetchIsolation:
     if request.replica_id >= 0:
-        return Bound.LOG_END
-    return Bound.LAST_STABLE_OFFSET if request.isolation_level == _READ_COMMITTED else Bound.HIGH_WATERMARK
+        return FetchIsolation.LOG_END
+    return FetchIsolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else FetchIsolation.HIGH_WATERMARK
 
 
 async def _resolve_in_turns(
@@ -143,7 +142,7 @@ def _resolve_topic(
 
 
 def _read_all(
-    services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], bound: Bound
+    services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], isolation: FetchIsolation
 ) -> tuple[Fetched, int, bool]:
     """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for)."""
     left_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
@@ -152,10 +151,10 @@ def _read_all(
     fetched = []
     for entry in wanted:
         if version >= conversion.MAGIC_2_SINCE_FETCH or entry.error is not None:
-            result = _read(services, entry, bound, left_bytes, size_bytes == 0)
+            result = _read(services, entry, isolation, left_bytes, size_bytes == 0)
         else:
             result = conversion.read(
-                services, version, entry.topic_partition, entry.fetch, bound, left_bytes, size_bytes == 0
+                services, version, entry.topic_partition, entry.fetch, isolation, left_bytes, size_bytes == 0
             )
         found_bytes = 0 if result.records is None else len(result.records)
         if result.error_code:
@@ -167,16 +166,18 @@ def _read_all(
     return fetched, size_bytes, is_final
 
 
-def _read(services: Services, wanted: _Wanted, bound: Bound, left_bytes: int, min_one_batch: bool) -> FetchedPartition:
+def _read(
+    services: Services, wanted: _Wanted, isolation: FetchIsolation, left_bytes: int, min_one_batch: bool
+) -> FetchedPartition:
     fetch = wanted.fetch
     if wanted.error is not None:
         return FetchedPartition(fetch.partition, wanted.error)
     try:
-        partition, log, found = services.replicas.read(
+        log, found = services.replicas.read(
             wanted.topic_partition,
             fetch.fetch_offset,
             min(fetch.partition_max_bytes, left_bytes),
-            bound,
+            isolation,
             current_leader_epoch=fetch.current_leader_epoch,
             min_one_batch=min_one_batch,
         )
@@ -188,19 +189,24 @@ def _read(services: Services, wanted: _Wanted, bound: Bound, left_bytes: int, mi
     return FetchedPartition(
         fetch.partition,
         0,
-        partition.high_watermark,
-        partition.last_stable_offset,
+        log.high_watermark,
+        log.last_stable_offset,
         log.log_start_offset,
         found.slice if found.slice is not None else b"",
-        [] if bound is Bound.LAST_STABLE_OFFSET else None,
+        [] if isolation is FetchIsolation.TXN_COMMITTED else None,
     )
 
 
 async def _converted(
-    services: Services, context: RequestContext, version: int, wanted: list[_Wanted], bound: Bound, fetched: Fetched
+    services: Services,
+    context: RequestContext,
+    version: int,
+    wanted: list[_Wanted],
+    isolation: FetchIsolation,
+    fetched: Fetched,
 ) -> Fetched:
     """For versions 0 to 3: the records as message sets."""
-    converting = conversion.DownConversion(services, context.memory, version, bound)
+    converting = conversion.DownConversion(services, context.memory, version, isolation)
     with ExitStack() as slices:
         held = [(key, _held(slices, result)) for key, result in fetched]
         return [
@@ -219,17 +225,19 @@ def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
     return result
 
 
-async def _wait(services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], bound: Bound) -> None:
+async def _wait(
+    services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], isolation: FetchIsolation
+) -> None:
     """Until there are ``min_bytes`` or a partition changes so that waiting is pointless, at most ``max_wait_ms``."""
 
     def has_something() -> bool:
         try:
-            return any(_readable_end(services, entry, bound) > entry.fetch.fetch_offset for entry in wanted)
+            return any(_readable_end(services, entry, isolation) > entry.fetch.fetch_offset for entry in wanted)
         except ApiError:
             return True
 
     def has_enough() -> bool:
-        _, size_bytes, is_final = _read_all(services, version, request, wanted, bound)
+        _, size_bytes, is_final = _read_all(services, version, request, wanted, isolation)
         return is_final or size_bytes >= request.min_bytes
 
     condition = has_something if request.min_bytes <= 1 else has_enough
@@ -237,7 +245,6 @@ async def _wait(services: Services, version: int, request: FetchRequest, wanted:
     await services.fetch_purgatory.wait(keys, condition, request.max_wait_ms)
 
 
-def _readable_end(services: Services, entry: _Wanted, bound: Bound) -> int:
-    partition = services.replicas.partition(entry.topic_partition)
-    partition.leader_log(entry.fetch.current_leader_epoch)
-    return partition.readable_end(bound)
+def _readable_end(services: Services, entry: _Wanted, isolation: FetchIsolation) -> int:
+    log = services.replicas.partition(entry.topic_partition).leader_log(entry.fetch.current_leader_epoch)
+    return log.readable_end(isolation)

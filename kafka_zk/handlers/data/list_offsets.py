@@ -3,8 +3,6 @@
 Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and legacyFetchOffsetsBefore@3.9.
 """
 
-import os
-import time
 from collections import Counter
 from typing import Any
 
@@ -15,12 +13,12 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.partition import Bound, Partition
+from kafka_zk.replica.partition import Partition
 from kafka_zk.security.authorizer import Operation, topic
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.timestamp_search import Result as SearchResult
 from kafka_zk.storage.timestamp_search import Search
-from kafka_zk.storage.types import TimestampOffset, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, TimestampOffset, TopicPartition
 
 LATEST = -1
 EARLIEST = -2
@@ -80,13 +78,15 @@ async def _result(
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = services.replicas.partition(topic_partition)
     log = partition.leader_log(wanted.current_leader_epoch if version >= 4 else -1)
-    bound = _bound(request, version)
+    isolation = _isolation(request, version)
     number = topic_partition.partition
     try:
         if version > 0:
-            found = await _lookup(services, turns, log, partition, bound, wanted.timestamp, version)
+            found = await _lookup(services, turns, log, partition, isolation, wanted.timestamp, version)
         else:
-            offsets = _offsets_before(log, partition.readable_end(bound), wanted.timestamp, wanted.max_num_offsets)
+            offsets = _offsets_before(
+                log, log.readable_end(isolation), wanted.timestamp, wanted.max_num_offsets, services.clock.wall_ms()
+            )
     except OSError as error:
         services.replicas.logs.fail_directory(log, error)
         raise
@@ -101,19 +101,26 @@ async def _result(
     )
 
 
-def _bound(request: Any, version: int) -> Bound:
+def _isolation(request: Any, version: int) -> FetchIsolation:
     if request.replica_id >= 0:
-        return Bound.LOG_END
-    return Bound.LAST_STABLE_OFFSET if version >= 2 and request.isolation_level == 1 else Bound.HIGH_WATERMARK
+        return FetchIsolation.LOG_END
+    is_committed_only = version >= 2 and request.isolation_level == 1
+    return FetchIsolation.TXN_COMMITTED if is_committed_only else FetchIsolation.HIGH_WATERMARK
 
 
 async def _lookup(
-    services: Services, turns: Turns, log: Log, partition: Partition, bound: Bound, timestamp: int, version: int
+    services: Services,
+    turns: Turns,
+    log: Log,
+    partition: Partition,
+    isolation: FetchIsolation,
+    timestamp: int,
+    version: int,
 ) -> TimestampOffset:
     if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == LATEST:
-        return TimestampOffset(-1, partition.readable_end(bound), log.leader_epochs.latest_epoch)
+        return TimestampOffset(-1, log.readable_end(isolation), log.leader_epochs.latest_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return TimestampOffset(-1, log.log_start_offset, log.leader_epochs.epoch_for_offset(log.log_start_offset))
     if timestamp == LATEST_TIERED:
@@ -122,7 +129,7 @@ async def _lookup(
     found = await _searched(services, turns, search)
     if partition.leader_log() is not log:  # the partition was deleted, moved, or lost with its disk
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return found if found is not None and found.offset < partition.readable_end(bound) else _UNKNOWN
+    return found if found is not None and found.offset < log.readable_end(isolation) else _UNKNOWN
 
 
 async def _searched(services: Services, turns: Turns, search: Search) -> TimestampOffset | None:
@@ -138,7 +145,7 @@ async def _searched(services: Services, turns: Turns, search: Search) -> Timesta
         return found
 
 
-def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int) -> list[int]:
+def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int, now_ms: int) -> list[int]:
     """Version 0: base offsets of segments (and the end) before a time, newest first; never empty for -1 and -2.
 
     A segment counts by the time of its last change, the end of a log with records by the time of now.
@@ -149,7 +156,7 @@ def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int) -
     if log.segments[-1].size_bytes:
         candidates.append(log.log_end_offset)
     if timestamp != LATEST:
-        changed_ms = [os.stat(segment.path).st_mtime * 1000 for segment in log.segments] + [time.time() * 1000]
+        changed_ms = [segment.modified_ms() for segment in log.segments] + [now_ms]
         count = len(candidates)
         while count and changed_ms[count - 1] > timestamp:
             count -= 1

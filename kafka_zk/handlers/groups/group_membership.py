@@ -5,8 +5,9 @@ The code is a retriable one: a client tries again and says why, and finds its gr
 Source: GroupCoordinator.scala@3.9 (a coordinator that is not active).
 """
 
-import logging
 from typing import Any
+
+from twisted.logger import Logger
 
 from kafka_zk.handlers.services import Services
 from kafka_zk.protocol import codec
@@ -14,7 +15,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
-logger = logging.getLogger(__name__)
+_log = Logger()
 
 REMEMBERED_CLIENTS = 1000
 """So many are known to have been told of; a client of before that is told of again."""
@@ -67,8 +68,10 @@ def _tell_once(services: Services, host: str, client_id: str | None, group: str)
     if len(told) >= REMEMBERED_CLIENTS:
         del told[next(iter(told))]
     told[client] = None
-    logger.warning(
-        "client %s at %s cannot join group %s and will go on trying: brokers coordinate no groups yet, only consumers"
-        " that use ZooKeeper do",
-        client_id, host, group,
-    )  # fmt: skip
+    _log.warn(
+        "client {client_id} at {host} cannot join group {group} and will go on trying: brokers coordinate no groups"
+        " yet, only consumers that use ZooKeeper do",
+        client_id=client_id,
+        host=host,
+        group=group,
+    )

@@ -96,6 +96,7 @@ def _plan(
         properties,
         services.config,
         services.metadata,
+        services.random,
     )
 
 

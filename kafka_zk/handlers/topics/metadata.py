@@ -104,7 +104,7 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
     if not services.metadata.brokers:  # no controller has spoken to this broker yet
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
     try:
-        planned = topic_creation.plan(name, -1, -1, {}, {}, services.config, services.metadata)
+        planned = topic_creation.plan(name, -1, -1, {}, {}, services.config, services.metadata, services.random)
         await topic_creation.create(planned, services.topics)
     except ApiError as error:
         if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

@@ -1,5 +1,6 @@
 """A broker's services without a network: real logs in a temporary folder, an in-memory ZooKeeper, a Clock."""
 
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import wall_ms
 from kafka_zk.transaction.producer_ids import ProducerIdManager
 
 CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
@@ -199,13 +201,20 @@ def _decoded(parts: list[Any] | None, api_key: ApiKey, version: int) -> Any:
     return codec.decode_response(api_key, version, frame[response_body_position(frame, api_key, version) :])
 
 
+class HandClock(Clock):
+    """Timers that a test moves, and the machine's time of day (whose cost request_cost.py measures)."""
+
+    wall_ms = staticmethod(wall_ms)
+    wall_ns = staticmethod(time.time_ns)
+
+
 def build_harness(folder: Path, **properties: str) -> Harness:
     """Services whose logs lie in ``folder``; ``properties`` are configuration keys of the broker, ``_`` for ``.``."""
     keys = {key.replace("_", "."): value for key, value in properties.items()}
     config, _ = KafkaConfig.from_properties(
         {"zookeeper.connect": "none:1", "broker.id": "0", "log.dirs": str(folder), **keys}
     )
-    clock = Clock()
+    clock = HandClock()
     logs = LogManager(
         config.log_directories, config.topic_defaults, broker_id=0, cluster_id="cluster",
         clock_ms=lambda: 1_700_000_000_000,

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.task import Clock
 
 from kafka_zk.handlers.table import Dispatcher
 from kafka_zk.network.slices import SLICE_S
@@ -20,6 +19,7 @@ from kafka_zk.protocol.request import RequestHeader
 from kafka_zk.protocol.request_limits import max_elements
 from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, update_metadata
 from tests.kafka_zk.handlers.test_other_apis import list_offsets
+from tests.sim.scheduler import VirtualClock as Clock
 
 CALL_S = 1e-6
 LONGEST_TURN_S = 3 * SLICE_S

@@ -260,7 +260,7 @@ def test_a_segment_that_retention_removes_during_a_lookup_is_no_disk_failure(two
     two_disks.start(ApiKey.LIST_OFFSETS, 7, list_offsets(1000)).addCallback(answers.append)
     path = Path(log.segments[0].path)
     assert running and not answers
-    assert log.delete_old_segments(10**15) == 2 and log.remove_due(10**15) == 2 and not path.exists()
+    assert log.delete_old_segments(10**15) == 2 and log.segments.remove_due(10**15) == 2 and not path.exists()
     work, done = running.pop()
     work()
     done.callback(None)

@@ -77,9 +77,9 @@ def test_a_turn_is_told_once_while_it_lasts_and_once_when_it_is_over(
     machine.reactor.advance(CHECK_INTERVAL_S)
     assert told.messages[1:] == ["a turn of the reactor took 3.0 s"]
     first, last = told.records
-    assert first.__dict__["where"] == last.__dict__["where"]
+    assert first.__dict__["fields"]["where"] == last.__dict__["fields"]["where"]
     machine.turn(5)
-    assert not hasattr(told.records[-1], "where"), "nobody looked: nothing is made up"
+    assert "where" not in told.records[-1].__dict__["fields"], "nobody looked: nothing is made up"
 
 
 def test_the_thread_sees_a_reactor_that_stands_still(told: pytest.LogCaptureFixture) -> None:
@@ -90,7 +90,7 @@ def test_the_thread_sees_a_reactor_that_stands_still(told: pytest.LogCaptureFixt
         wait_for(lambda: told.messages, "a word of it")
     finally:
         watchdog.stop()
-    assert "wait_for (integration/processes.py" in told.records[0].__dict__["where"]
+    assert "wait_for (integration/processes.py" in told.records[0].__dict__["fields"]["where"]
 
 
 def test_the_request_is_found_on_the_stack() -> None:

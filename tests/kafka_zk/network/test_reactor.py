@@ -1,6 +1,7 @@
 """The broker's reactor: events reach transports, and what goes wrong in one ends that one only."""
 
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +56,11 @@ def _connected(reactor: _TestedReactor, count: int) -> tuple[list[socket.socket]
         peers.append(socket.create_connection(("127.0.0.1", port.getHost().port)))
         reactor.until(lambda number=number: len(made) == number + 1)
     return peers, made
+
+
+def test_setting_the_machines_clock_moves_no_timer() -> None:
+    """Twisted's own reactors take the wall clock."""
+    assert BrokerReactor.seconds is time.monotonic
 
 
 def test_what_is_written_comes_out(reactor: _TestedReactor) -> None:

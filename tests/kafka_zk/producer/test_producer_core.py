@@ -271,3 +271,15 @@ def test_duplicate_without_remembered_offset_is_success_without_offset() -> None
     (batch,) = world.wires[0].popleft()
     world.completion.handle(batch, PartitionResult(0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER), world.now_ms)
     assert future is not None and future.value().offset == -1
+
+
+def test_an_append_calls_the_sender_for_each_new_batch_only() -> None:
+    """Whoever appends: nobody has to look whether there is work."""
+    world = make_world()
+    calls: list[int] = []
+    world.accumulator.on_work = lambda: calls.append(len(calls))
+    world.append(0, b"a")
+    world.append(0, b"b")
+    assert len(calls) == 1
+    world.append(1, b"c")
+    assert len(calls) == 2

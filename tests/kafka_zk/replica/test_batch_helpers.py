@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 
 from kafka_zk.network.slices import TURN_COST, Turns
 from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
@@ -20,6 +19,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.timestamp_search import SearchWork
 from kafka_zk.storage.types import TimestampOffset
+from tests.sim.scheduler import VirtualClock as Clock
 from tests.storage.helpers import T0, append, batch, new_log
 
 SAME = ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompressed"), T0)
@@ -78,7 +78,7 @@ def outcome(waiting: "Deferred[Any]") -> list[Any]:
 
 def test_readers_do_not_keep_producers_waiting(helpers: BatchHelpers, threads: Threads, log: Log) -> None:
     """Each kind has its helper, which does one work at a time, in order."""
-    segment = log.active_segment
+    segment = log.segments.active
     reads = [outcome(helpers.run_on(segment, search(log))) for _ in range(3)]
     append_work = outcome(helpers.run(SAME))
     assert len(threads.waiting) == 2
@@ -102,7 +102,7 @@ def test_what_is_wrong_with_a_batch_comes_back(helpers: BatchHelpers, threads: T
 
 def test_work_for_a_client_that_is_gone_is_not_done(helpers: BatchHelpers, threads: Threads, log: Log) -> None:
     """Neither what waits, nor does anybody hear of what is being done; the file is given back."""
-    segment = log.active_segment
+    segment = log.segments.active
     waits = [helpers.run_on(segment, search(log)) for _ in range(3)]
     results = [outcome(wait) for wait in waits]
     waits[0].abandon()
@@ -177,13 +177,13 @@ def test_a_broker_that_ends_takes_its_helpers_along(
     helper = helpers._for_producers._helper
     assert helper is not None
     waiting = [outcome(helpers.run(SAME)) for _ in range(2)]
-    waiting.append(outcome(helpers.run_on(log.active_segment, search(log))))
+    waiting.append(outcome(helpers.run_on(log.segments.active, search(log))))
     helpers.close()
     waiting.append(outcome(helpers.run(SAME)))
     while threads.waiting:
         threads.finish_one()
     assert [result[0].code for result in waiting] == [ErrorCode.REQUEST_TIMED_OUT] * 4
-    assert helper.process.poll() is not None and not log.active_segment.is_pinned
+    assert helper.process.poll() is not None and not log.segments.active.is_pinned
     assert helpers._for_readers._helper is None
 
 

@@ -10,21 +10,24 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.task import Clock
 
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.replica.batch_helpers import BatchHelpers
+from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, RoleChanged
 from kafka_zk.replica.manager import AppendResult, LeaderState, ReplicaManager
-from kafka_zk.replica.partition import Bound, LeaderAndIsrPartitionState, Role
+from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.storage.errors import InvalidRecord
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
+from tests.sim.scheduler import VirtualClock
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
+NOW_MS = 1_700_000_000_000
 TOPIC_ID = uuid.UUID(int=7)
 FLUSHED = {"flush.messages": "1"}
 
@@ -33,7 +36,8 @@ class World:
     """A manager whose threads wait until a test lets one go on."""
 
     def __init__(self, folder: Path) -> None:
-        self.clock = Clock()
+        self.told: list[Event] = []
+        self.clock = VirtualClock(NOW_MS)
         self.waiting: list[tuple[Callable[[], None], Deferred[None]]] = []
         self.logs = LogManager(
             [folder], LogConfig(), broker_id=0, cluster_id="c", clock_ms=lambda: 1_700_000_000_000,
@@ -43,8 +47,9 @@ class World:
         self.helpers = BatchHelpers(self.clock, self._run)
         self.purgatory = Purgatory(self.clock)
         self.replicas = ReplicaManager(
-            0, self.logs, self.clock, self.purgatory, self._run, self.helpers, MetadataCache()
-        )
+            0, self.logs, self.clock, self.purgatory, self._run, self.helpers, MetadataCache(),
+            EventSource("broker-0", self.told.append, self.clock.wall_ms),
+        )  # fmt: skip
 
     def _run(self, work: Callable[[], None]) -> "Deferred[None]":
         self.waiting.append((work, Deferred()))
@@ -133,11 +138,11 @@ def test_an_append_is_answered_when_its_flush_is_done(world: World, acks: int) -
     world.tell(properties=FLUSHED)
     world.tell(U)
     answers = world.append(T, U, acks=acks)
-    partition = world.replicas.partition(T)
-    assert not answers and partition.leader_log().log_end_offset == 1
-    assert partition.readable_end(Bound.HIGH_WATERMARK) == 0 < partition.readable_end(Bound.LOG_END)
+    log = world.replicas.partition(T).leader_log()
+    assert not answers and log.log_end_offset == 1
+    assert log.readable_end(FetchIsolation.HIGH_WATERMARK) == 0 < log.readable_end(FetchIsolation.LOG_END)
     world.finish_one()
-    assert codes(answers[0]) == [0, 0] and partition.high_watermark == 1
+    assert codes(answers[0]) == [0, 0] and log.high_watermark == 1
 
 
 def test_an_append_behind_a_flush_waits_for_the_high_watermark_with_all_acks_only(world: World) -> None:
@@ -191,6 +196,22 @@ def test_the_controller_makes_leaders_and_followers(world: World) -> None:
     assert world.tell(leader_epoch=4, leader=1) == ErrorCode.NONE
     assert partition.role is Role.FOLLOWER and partition.log is world.logs.get(T)
     assert codes(world.append(T)[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_observers_hear_what_becomes_of_a_replica(world: World) -> None:
+    """Each change once; what stays as it is is not told."""
+    world.tell()
+    world.tell()
+    world.tell(leader_epoch=1)
+    world.replicas.accept_controller(5)
+    world.replicas.accept_controller(4)
+    world.replicas.directory_failed([T, U])
+    assert world.told == [
+        RoleChanged(NOW_MS, "broker-0", "LeaderAndIsr", 0, T, Role.LEADER, 0, None),
+        RoleChanged(NOW_MS, "broker-0", "LeaderAndIsr", 0, T, Role.LEADER, 1, None),
+        ControllerIgnored(NOW_MS, "broker-0", "an older epoch", 0, 4, 5),
+        ReplicasOffline(NOW_MS, "broker-0", "a log directory failed", 0, (T,)),
+    ]
 
 
 def test_more_than_one_replica_is_refused_for_now(world: World) -> None:

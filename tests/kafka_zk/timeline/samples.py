@@ -1,36 +1,58 @@
-"""One event of every kind, with values of its own in each field."""
+"""One event of every kind that there is, with a value of its own in each field."""
 
+import enum
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from kafka_zk.rebalance.events import GroupEvent
-from kafka_zk.registry.client import EventType, SessionState
+import kafka_zk
+from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.event_codec import EVENT_TYPES
 
-_VALUES: dict[str, Any] = {
-    "int": 7,
-    "int | None": None,
-    "bool": True,
-    "str": "text",
-    "TopicPartition": TopicPartition("a-b", 3),
-    "tuple[TopicPartition, ...]": (TopicPartition("t", 0), TopicPartition("t", 1)),
-    "tuple[str, ...]": ("g_a", "g_b"),
-    "Mapping[TopicPartition, int]": {TopicPartition("t", 0): 5, TopicPartition("t", 1): -1},
-    "EventType": EventType.CHILD,
-    "SessionState": SessionState.SUSPENDED,
-}
+_PLAIN: dict[Any, Any] = {int: 7, bool: True, str: "text", TopicPartition: TopicPartition("a-b", 3)}
 
 
-def _value(hint: Any) -> Any:
-    text = hint.__name__ if isinstance(hint, type) and not hasattr(hint, "__args__") else str(hint)
-    for prefix in ("collections.abc.", "kafka_zk.storage.types.", "kafka_zk.registry.client."):
-        text = text.replace(prefix, "")
-    return _VALUES[text]
+def kinds() -> list[type[Event]]:
+    """Every class below ``Event`` in every module called ``events``, but for those with classes below them."""
+    for module in pkgutil.walk_packages(kafka_zk.__path__, "kafka_zk."):
+        if module.name.endswith(".events"):
+            importlib.import_module(module.name)
+    return sorted(set(_leaves(Event)), key=lambda kind: kind.__name__)
 
 
-def every_event() -> list[GroupEvent]:
+def every_event() -> list[Event]:
     return [
-        kind(**{each.name: _value(get_type_hints(kind)[each.name]) for each in fields(kind)})
-        for kind in EVENT_TYPES.values()
+        kind(**{each.name: value(get_type_hints(kind)[each.name]) for each in fields(kind)})
+        for kind in kinds()
     ]
+
+
+def value(hint: Any) -> Any:
+    """A value of the type."""
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, UnionType):
+        return value(arguments[0])
+    if origin is tuple:
+        return tuple(value(each) for each in arguments if each is not Ellipsis)
+    if origin is not None and issubclass(origin, Mapping):
+        return {value(arguments[0]): value(arguments[1])}
+    if origin is list:
+        return [value(arguments[0])]
+    if issubclass(hint, enum.Enum):
+        return list(hint)[1]
+    return hint(**{name: value(each) for name, each in get_type_hints(hint).items()})
+
+
+def _leaves(kind: type[Event]) -> Iterator[type[Event]]:
+    """A dataclass with slots is made twice; the first one may be there yet, but its module does not have it."""
+    below = [each for each in kind.__subclasses__() if getattr(sys.modules[each.__module__], each.__name__) is each]
+    for each in below:
+        yield from _leaves(each)
+    if not below and kind.__module__.startswith("kafka_zk."):
+        yield kind

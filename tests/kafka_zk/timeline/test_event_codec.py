@@ -4,16 +4,23 @@ import json
 
 import pytest
 
-from kafka_zk.rebalance.events import Claimed, GroupEvent
+from kafka_zk.rebalance.events import Claimed
+from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.event_codec import EVENT_TYPES, UnknownEvent, decode, encode
-from tests.kafka_zk.timeline.samples import every_event
+from tests.kafka_zk.timeline.samples import every_event, kinds
 
 
 @pytest.mark.parametrize("event", every_event(), ids=lambda event: type(event).__name__)
-def test_every_kind_of_event_survives(event: GroupEvent) -> None:
+def test_every_kind_of_event_survives(event: Event) -> None:
     """Through JSON text; also a new kind, which this test finds by itself."""
     assert decode(json.loads(json.dumps(encode(event)))) == event
+
+
+def test_every_kind_of_event_has_a_codec() -> None:
+    """Those of the controller and of replicas, too; names are unique, as a trace has nothing else."""
+    assert sorted(EVENT_TYPES) == [kind.__name__ for kind in kinds()]
+    assert {"LeadersElected", "RoleChanged", "Claimed", "WatchFired", "OwnersSeen"} <= EVENT_TYPES.keys()
 
 
 def test_what_a_line_looks_like() -> None:

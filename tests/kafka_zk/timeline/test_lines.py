@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
-    GroupEvent,
     MemberLeft,
     MemberRegistered,
     RebalanceFinished,
     RebalanceStarted,
 )
+from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.deliveries import Change
 from kafka_zk.timeline.events import FIRST_LOOK, MemberGone, MemberSeen, OwnersSeen
@@ -26,7 +26,7 @@ ANNA, BEN = "g_anna", "g_ben"
 
 def round_of(
     time_ms: int, member: str, gives: tuple[TopicPartition, ...], gets: tuple[TopicPartition, ...]
-) -> Iterator[GroupEvent]:
+) -> Iterator[Event]:
     yield RebalanceStarted(time_ms, member, "started", 0, "range", 0)
     if gives:
         yield DeliveryStopped(time_ms, member, "", 0, gives)
@@ -35,7 +35,7 @@ def round_of(
     yield RebalanceFinished(time_ms + 20, member, "", 0, 20, (), (), ())
 
 
-def told(*events: GroupEvent) -> list[str]:
+def told(*events: Event) -> list[str]:
     """The lines without the time of day."""
     timeline = Timeline()
     for number, event in enumerate(events):

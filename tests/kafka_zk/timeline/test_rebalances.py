@@ -4,7 +4,6 @@ from kafka_zk.rebalance.events import (
     DeliveryStarted,
     DeliveryStopped,
     GenerationWritten,
-    GroupEvent,
     MemberLeft,
     MemberRegistered,
     OwnershipLost,
@@ -12,7 +11,7 @@ from kafka_zk.rebalance.events import (
     RebalanceStarted,
 )
 from kafka_zk.registry.client import EventType
-from kafka_zk.registry.events import WatchFired
+from kafka_zk.registry.events import Event, WatchFired
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.causes import MemberChanges
 from kafka_zk.timeline.deliveries import Silence
@@ -23,7 +22,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 A, B, C = "g_a", "g_b", "g_c"
 
 
-def fed(rebalances: Rebalances, *events: GroupEvent, requests: int | None = None) -> list[GroupRebalance]:
+def fed(rebalances: Rebalances, *events: Event, requests: int | None = None) -> list[GroupRebalance]:
     """The rebalances that are over by the last event, or at last if nothing more happens."""
     found = []
     for event in events:

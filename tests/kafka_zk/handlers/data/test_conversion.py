@@ -200,11 +200,11 @@ def test_a_file_that_is_gone_leaves_no_other_file_open(harness: Make) -> None:
         produced(broker, produce(batch(b"b"), topic=topic))
     first, second = (broker.services.replicas.logs.get(TopicPartition(topic, 0)) for topic in ("t", "u"))
     assert first is not None and second is not None
-    second.active_segment.rest()
-    os.unlink(second.active_segment.path)
+    second.segments.active.rest()
+    os.unlink(second.segments.active.path)
     request = fetch(1)
     request.topics += fetch(1, topic="u").topics
     answer = broker.ask(ApiKey.FETCH, 3, request)
     codes = {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
     assert codes == {"t": ErrorCode.NONE, "u": ErrorCode.KAFKA_STORAGE_ERROR}
-    assert not first.active_segment.is_pinned
+    assert not first.segments.active.is_pinned

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from kafka_zk.storage import files
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.record_batch import iter_batches
 
+from .faults import NO_SPACE
 from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
 
 
@@ -50,7 +50,10 @@ def test_retention_by_start_offset_needs_no_delete_policy(tmp_path):
 def test_nothing_above_the_high_watermark_goes(tmp_path):
     """What is not replicated is not old."""
     log = filled(tmp_path, retention_ms=0)
-    assert log.delete_old_segments(T0 + 10**9, high_watermark=5) == 2
+    log.update_high_watermark(5)
+    assert log.delete_old_segments(T0 + 10**9) == 2
+    log.follow_log_end()
+    assert log.delete_old_segments(T0 + 10**9) == 4
 
 
 def test_offsets_are_never_reused_after_everything_was_deleted(tmp_path):
@@ -76,8 +79,8 @@ def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path):
     log.delete_old_segments(T0 + 10**6)
     names = os.listdir(log.directory)
     assert sum(name.endswith(".log.deleted") for name in names) == 6
-    assert log.remove_due(T0 + 10**6 + 59_999) == 0
-    assert log.remove_due(T0 + 10**6 + 60_000) == 6
+    assert log.segments.remove_due(T0 + 10**6 + 59_999) == 0
+    assert log.segments.remove_due(T0 + 10**6 + 60_000) == 6
     assert [name for name in os.listdir(log.directory) if name.endswith(".deleted")] == []
 
 
@@ -90,7 +93,7 @@ def test_a_retained_slice_outlives_deletion(tmp_path):
     read.slice.retain()
     read.slice.retain()
     log.delete_old_segments(T0 + 10**6)
-    log.remove_due(T0 + 10**6)
+    log.segments.remove_due(T0 + 10**6)
     assert not os.path.exists(segment.path)
     assert read.slice.read() == expected
     read.slice.release()
@@ -227,33 +230,26 @@ def test_a_truncation_during_a_flush_wins(tmp_path):
     assert log.recovery_point == 0
 
 
-def test_a_failed_flush_moves_nothing(tmp_path, monkeypatch):
+def test_a_failed_flush_moves_nothing(tmp_path, faults):
     """An OSError from fsync means that nothing is known to be durable."""
     log = new_log(tmp_path)
     append(log, batch())
-
-    def fail(descriptor):
-        raise OSError(5, "I/O error")
-
-    monkeypatch.setattr(files.os, "fdatasync", fail)
+    faults.fail("sync_data")
     with pytest.raises(OSError):
         log.flush()
     assert log.recovery_point == 0
-    assert not log.active_segment.is_pinned
+    assert not log.segments.active.is_pinned
 
 
-def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path, monkeypatch):
+def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path, monkeypatch, faults):
     """Every file falls back to its size at its last fsync."""
     synced = {}
-    real_sync, real_fsync = os.fdatasync, os.fsync
 
     def note(descriptor):
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
-        if os.path.isfile(path):
-            synced[path.removesuffix(".tmp")] = os.fstat(descriptor).st_size
+        synced[faults.path_of(descriptor).removesuffix(".tmp")] = os.fstat(descriptor).st_size
 
-    monkeypatch.setattr(files.os, "fdatasync", lambda fd: (real_sync(fd), note(fd)))
-    monkeypatch.setattr(files.os, "fsync", lambda fd: (real_fsync(fd), note(fd)))
+    monkeypatch.setattr(faults, "sync_data", note)
+    monkeypatch.setattr(faults, "sync", note)
     log = new_log(tmp_path, segment_bytes=700, index_interval_bytes=100)
     for number in range(30):
         append(log, batch(value=b"%d" % number * 20))
@@ -288,28 +284,17 @@ def test_few_files_stay_open(tmp_path):
     assert pool.open_count <= 4
 
 
-def test_a_disk_that_is_full_leaves_no_half_batch(tmp_path, monkeypatch):
+def test_a_disk_that_is_full_leaves_no_half_batch(tmp_path, faults):
     """A short write is cut off again, and the next append is whole."""
     log = new_log(tmp_path)
     append(log, batch(value=b"first"))
-    real_write = os.write
-    calls = []
-
-    def short(descriptor, data):
-        calls.append(1)
-        if len(calls) == 1:
-            return real_write(descriptor, bytes(data[:20]))
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", short)
-        with pytest.raises(OSError):
-            append(log, batch(value=b"second"))
-    assert os.path.getsize(log.active_segment.path) == log.size_bytes
+    faults.writes = [20, NO_SPACE]
+    with pytest.raises(OSError, match="No space"):
+        append(log, batch(value=b"second"))
+    assert os.path.getsize(log.segments.active.path) == log.size_bytes
     append(log, batch(value=b"third"))
     assert [value for _, value in read_values(log)] == [b"first", b"third"]
-    calls.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", lambda fd, data: real_write(fd, bytes(data[: max(1, len(data) // 2)])))
-        append(log, batch(value=b"fourth"))
+    faults.writes = [30, 40, 1]
+    append(log, batch(value=b"fourth"))
+    assert not faults.writes
     assert read_values(log)[-1] == (2, b"fourth")

@@ -1,0 +1,50 @@
+"""Whether a consumer may act as a member of its group: whoever hands out records or commits asks here.
+
+``may_act`` may be asked in any thread; everything else happens on the reactor's.
+"""
+
+from typing import Protocol
+
+from kafka_zk.client.errors import ClientClosed
+
+
+class Lease(Protocol):
+    """What of the group's driver is asked."""
+
+    def may_act(self) -> bool:
+        """Whether what is owned is still owned for certain."""
+
+    def held_back(self) -> None:
+        """Told that records wait which may not be handed out."""
+
+
+class Membership:
+    """Of one consumer, from its making to its end."""
+
+    def __init__(self) -> None:
+        self.suspended = False
+        """The connection to ZooKeeper is in doubt."""
+        self.closed = False
+        self.failure: Exception | None = None
+        """Why this member cannot go on."""
+        self._lease: Lease | None = None
+
+    def begin(self, lease: Lease) -> None:
+        """The consumer has a driver from now on."""
+        self._lease = lease
+
+    def may_act(self) -> bool:
+        """Whether records may be handed out now; never before there is a driver."""
+        return not self.suspended and self._lease is not None and self._lease.may_act()
+
+    def held_back(self) -> None:
+        """There are records that may not be handed out."""
+        if self._lease is not None:
+            self._lease.held_back()
+
+    def check(self) -> None:
+        """Raises: ClientClosed, or the failure, when there is nothing more to wait for."""
+        if self.closed:
+            raise ClientClosed("the consumer was closed")
+        if self.failure is not None:
+            raise self.failure

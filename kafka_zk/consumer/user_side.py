@@ -1,0 +1,60 @@
+"""A consumer's user, as the consumer sees them: a listener that is told, in a thread that may be another one."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Protocol
+
+from twisted.logger import Logger
+
+from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.storage.types import TopicPartition
+
+_log = Logger()
+
+
+class UserThread(Protocol):
+    """The way between the reactor's thread and the user's."""
+
+    def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
+        """Call a method of the user's where they expect it."""
+
+    def call_reactor(self, function: Callable[[], None]) -> None:
+        """Call this on the reactor's thread; the caller may be in the user's."""
+
+
+class ReactorUser:
+    """A user who lives on the reactor's thread."""
+
+    def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
+        return method(*arguments)
+
+    def call_reactor(self, function: Callable[[], None]) -> None:
+        function()
+
+
+class UserSide:
+    """The listener of one consumer, if there is one, and the thread. What the listener raises is logged."""
+
+    def __init__(self, consumer_id: str, listener: RebalanceListener | None, thread: UserThread) -> None:
+        self.call_reactor = thread.call_reactor
+        self.has_listener = listener is not None
+        self._consumer_id = consumer_id
+        self._listener = listener
+        self._thread = thread
+
+    async def before_starting(self, streams: Mapping[TopicPartition, int]) -> None:
+        """Partitions come, each to the stream of that number; returns when the listener is done."""
+        if self._listener is not None:
+            await self._told(self._listener.before_starting_fetchers, self._consumer_id, streams)
+
+    async def before_releasing(self, partitions: Collection[TopicPartition]) -> None:
+        """Partitions go; returns when the listener is done."""
+        if self._listener is not None:
+            await self._told(self._listener.before_releasing_partitions, sorted(partitions))
+
+    async def _told(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> None:
+        try:
+            answer = self._thread.call(method, *arguments)
+            if answer is not None:
+                await answer
+        except Exception:
+            _log.failure("the rebalance listener failed")

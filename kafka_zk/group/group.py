@@ -1,0 +1,599 @@
+"""One group of the broker: a state machine without clock, I/O or randomness.
+
+Every method takes an event, with the time where it matters, and returns the effects: answers to send, a record to
+store, and what happened for those who watch. Deadlines are kept here; ``tick`` acts on those that have passed, and
+``earliest_deadline_ms`` says when the next may pass. Tests: tests/kafka_zk/group.
+
+Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-62, KIP-134 (initial delay), KIP-345
+(static members), KIP-394 (member ids), KIP-814 (a static leader skips the assignment).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_zk.group.members import Member, Members
+from kafka_zk.group.offsets import GroupOffsets
+from kafka_zk.group.records import GroupMetadataValue
+from kafka_zk.group.requests import (
+    UNKNOWN_MEMBER_ID,
+    AnswerJoin,
+    AnswerSync,
+    AssignmentDone,
+    AssignmentStored,
+    Effect,
+    EmptyStored,
+    GenerationBegan,
+    JoinGroup,
+    JoinResult,
+    MemberRemoved,
+    Now,
+    RebalanceBegan,
+    Reply,
+    StaticMemberStored,
+    Stored,
+    StoreGroup,
+    SyncGroup,
+    SyncResult,
+)
+from kafka_zk.group.states import VALID_PREVIOUS_STATES, GroupState
+from kafka_zk.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from kafka_zk.protocol.errors import ErrorCode
+
+NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
+"""A member that has never seen a generation may wait so long for its first one."""
+
+_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """``group.initial.rebalance.delay.ms`` and ``group.max.size``; the session timeouts' bounds are the caller's."""
+
+    initial_rebalance_delay_ms: int = 3000
+    max_size: int = 2**31 - 1
+
+
+@dataclass(slots=True)
+class _Join:
+    """The members are awaited until ``deadline_ms``. ``remaining_ms``, only for a group that was empty: by how much
+    that may be put off for those who still come."""
+
+    deadline_ms: int
+    delay_ms: int = 0
+    remaining_ms: int | None = None
+
+
+class Group:
+    """See the module's docstring. The caller keeps the group's id, its partition, and whether it is loaded."""
+
+    def __init__(self, group_id: str, config: GroupConfig, now: Now) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.state_timestamp_ms = now.wall_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.members = Members()
+        self.offsets = GroupOffsets()
+        self.subscribed_topics: frozenset[str] | None = None
+        """The topics of all members; None where the members' metadata is not a consumer's."""
+        self.earliest_deadline_ms: int | None = None
+        """No deadline passes before; ``tick`` moves it on."""
+        self._config = config
+        self._join: _Join | None = None
+        self._new_member_came = False
+        self._awaited_syncs: set[str] = set()
+        self._sync_deadline_ms: int | None = None
+        self._effects: list[Effect] = []
+
+    @classmethod
+    def loaded(
+        cls, group_id: str, config: GroupConfig, value: GroupMetadataValue, now: Now
+    ) -> tuple["Group", list[Effect]]:
+        """A group as it was stored. Its members have a session timeout to be heard of."""
+        group = cls(group_id, config, now)
+        group.state = GroupState.STABLE if value.members else GroupState.EMPTY
+        group.state_timestamp_ms = value.state_timestamp_ms
+        group.generation_id = value.generation_id
+        group.protocol_type = value.protocol_type or None
+        group.protocol_name = value.protocol_name
+        group.members.load(value)
+        group.subscribed_topics = group._subscribed_topics()
+        for member in group.members:
+            group._expect(member, member.session_timeout_ms, now)
+        if len(group.members) > config.max_size:
+            group._prepare_rebalance(f"loaded with more than {config.max_size} members", now)
+        return group, group._take_effects()
+
+    # Requests.
+
+    def join(self, request: JoinGroup, reply: Reply, now: Now) -> list[Effect]:
+        """A client joins, or a member joins again."""
+        member_id = request.member_id
+        if self.state is _DEAD:
+            self._refuse_join(reply, member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif not self._accepts(member_id):
+            self._remove(member_id, "the group is full")
+            self._refuse_join(reply, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        elif not self._supports(request):
+            self._refuse_join(reply, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        elif member_id == UNKNOWN_MEMBER_ID:
+            self._join_new(request, reply, now)
+        elif member_id in self.members.pending and request.group_instance_id is None:
+            self._add(request, member_id, reply, now)
+        else:
+            self._join_again(request, reply, now)
+        self._complete_join_if_all_came(now)
+        return self._take_effects()
+
+    def sync(self, request: SyncGroup, reply: Reply, now: Now) -> list[Effect]:
+        """A member asks for its assignment; the leader brings all of them."""
+        refusal = self._refusal(request.member_id, request.group_instance_id, request.generation_id)
+        if refusal is ErrorCode.NONE and self.state is _PREPARING:
+            refusal = ErrorCode.REBALANCE_IN_PROGRESS
+        elif refusal is ErrorCode.NONE and not self._agrees(request):
+            refusal = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if refusal is not ErrorCode.NONE:
+            self._effects.append(AnswerSync(reply, SyncResult(refusal)))
+            return self._take_effects()
+        member = self.members[request.member_id]
+        self._synced(member.member_id)
+        if self.state is _STABLE:
+            self._answer_sync(reply, member.assignment)
+            self._expect(member, member.session_timeout_ms, now)
+            return self._take_effects()
+        if member.syncing is not None:  # its connection is gone, or it would not ask again
+            self._effects.append(AnswerSync(member.syncing, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)))
+        member.syncing = reply
+        if member.member_id == self.members.leader:
+            brought = request.assignments or {}
+            assignments = {member_id: brought.get(member_id, b"") for member_id in self.members.ids}
+            self._store(assignments, AssignmentStored(self.generation_id, assignments))
+        return self._take_effects()
+
+    def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int, now: Now) -> ErrorCode:
+        """A member is alive. REBALANCE_IN_PROGRESS asks it to join again."""
+        refusal = self._refusal(member_id, group_instance_id, generation_id)
+        if refusal is not ErrorCode.NONE:
+            return refusal
+        self.hear_of(member_id, now)
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is _PREPARING else ErrorCode.NONE
+
+    def hear_of(self, member_id: str, now: Now) -> None:
+        """Whatever a member asks shows that it lives."""
+        member = self.members.get(member_id)
+        if member is not None:
+            self._expect(member, member.session_timeout_ms, now)
+
+    def leave(
+        self, member_id: str, group_instance_id: str | None, reason: str, now: Now
+    ) -> tuple[ErrorCode, list[Effect]]:
+        """A member goes; with UNKNOWN_MEMBER_ID a static member is removed by its group instance id alone."""
+        if self.state is _DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
+        if member_id == UNKNOWN_MEMBER_ID and group_instance_id is not None:
+            member_id = self.members.static.get(group_instance_id, UNKNOWN_MEMBER_ID)
+        if member_id in self.members.pending:
+            self._remove(member_id, reason)
+        else:
+            refusal = self._member_refusal(member_id, group_instance_id)
+            if refusal is not ErrorCode.NONE:
+                return refusal, []
+            self._remove_and_rebalance(self.members[member_id], f"left: {reason}" if reason else "left", now)
+        self._complete_join_if_all_came(now)
+        return ErrorCode.NONE, self._take_effects()
+
+    def commit_refusal(
+        self, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool = False
+    ) -> ErrorCode:
+        """Why this client may not commit offsets now, or NONE."""
+        if self.state is _DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation_id < 0 and self.state is _EMPTY:  # a client that assigns partitions itself
+            return ErrorCode.NONE
+        if generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None:
+            refusal = self._member_refusal(member_id, group_instance_id)
+            if refusal is not ErrorCode.NONE:
+                return refusal
+            if generation_id != self.generation_id:
+                return ErrorCode.ILLEGAL_GENERATION
+        elif not transactional:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not transactional and self.state is _COMPLETING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    # What else happens.
+
+    def stored(self, then: Stored, error: ErrorCode, now: Now) -> list[Effect]:
+        """A record that ``StoreGroup`` asked for was written, or not."""
+        if isinstance(then, AssignmentStored):
+            self._assignment_stored(then, error, now)
+        elif isinstance(then, StaticMemberStored):
+            self._static_member_stored(then, error, now)
+        return self._take_effects()
+
+    def tick(self, now: Now) -> list[Effect]:
+        """Act on the deadlines that have passed."""
+        now_ms = now.monotonic_ms
+        if self.earliest_deadline_ms is None or now_ms < self.earliest_deadline_ms:
+            return []
+        for member_id in [member_id for member_id, until_ms in self.members.pending.items() if until_ms <= now_ms]:
+            self._remove(member_id, "did not join with the id it was given")
+        for member in self.members:
+            if member.deadline_ms is not None and member.deadline_ms <= now_ms:
+                member.deadline_ms = None
+                if not member.waits_for_the_group:
+                    self._remove_and_rebalance(member, "failed: no heartbeat", now)
+        self._complete_join_if_all_came(now)
+        if self._join is not None and self._join.deadline_ms <= now_ms:
+            self._join_deadline_passed(self._join, now)
+        if self._sync_deadline_ms is not None and self._sync_deadline_ms <= now_ms:
+            self._sync_deadline_passed(now)
+        self.earliest_deadline_ms = min(self._deadlines(), default=None)
+        return self._take_effects()
+
+    def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> list[Effect]:
+        """This broker is no longer the group's coordinator, or the group is deleted: nobody waits any longer."""
+        for member in self.members:
+            if member.joining is not None:
+                self._refuse_join(member.joining, member.member_id, error)
+                self.members.set_joining(member, None)
+            if member.syncing is not None:
+                self._effects.append(AnswerSync(member.syncing, SyncResult(error)))
+                member.syncing = None
+        self._enter(_DEAD, None)
+        self._join = self._sync_deadline_ms = self.earliest_deadline_ms = None
+        return self._take_effects()
+
+    @property
+    def is_consumer_group(self) -> bool:
+        """Whether its members are consumers, and not for example Connect's workers."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    # Joining.
+
+    def _accepts(self, member_id: str) -> bool:
+        """Whether ``group.max.size`` has room."""
+        if self.state is _EMPTY:
+            return True
+        member = self.members.get(member_id)
+        if self.state is _PREPARING:
+            is_counted = member is not None and member.joining is not None
+            return is_counted or self.members.joining_count < self._config.max_size
+        return member is not None or len(self.members) < self._config.max_size
+
+    def _supports(self, request: JoinGroup) -> bool:
+        if self.state is _EMPTY:
+            return bool(request.protocol_type) and bool(request.protocols)
+        return request.protocol_type == self.protocol_type and self.members.support(request.protocols)
+
+    def _join_new(self, request: JoinGroup, reply: Reply, now: Now) -> None:
+        instance_id = request.group_instance_id
+        if instance_id is not None and instance_id in self.members.static:
+            self._static_member_returns(request, instance_id, reply, now)
+        elif instance_id is None and request.requires_known_member_id:
+            until_ms = now.monotonic_ms + request.session_timeout_ms
+            self.members.pending[request.new_member_id] = until_ms
+            self._wake_at(until_ms)
+            self._refuse_join(reply, request.new_member_id, ErrorCode.MEMBER_ID_REQUIRED)
+        else:
+            self._add(request, request.new_member_id, reply, now)
+
+    def _add(self, request: JoinGroup, member_id: str, reply: Reply, now: Now) -> None:
+        if not len(self.members):
+            self.protocol_type = request.protocol_type
+        if self.state is _PREPARING and self.generation_id == 0:
+            self._new_member_came = True
+        member = Member(
+            member_id, request.group_instance_id, request.client_id, request.client_host,
+            request.session_timeout_ms, request.rebalance_timeout_ms, request.protocols, joining=reply, is_new=True,
+        )  # fmt: skip
+        self.members.add(member)
+        self._expect(member, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
+        self._rebalance_if_possible(f"new member {member_id}: {request.reason or 'no reason given'}", now)
+
+    def _join_again(self, request: JoinGroup, reply: Reply, now: Now) -> None:
+        member_id = request.member_id
+        refusal = self._member_refusal(member_id, request.group_instance_id)
+        if refusal is ErrorCode.NONE and self.state is _EMPTY:
+            refusal = ErrorCode.UNKNOWN_MEMBER_ID
+        if refusal is not ErrorCode.NONE:
+            self._refuse_join(reply, member_id, refusal)
+            return
+        member = self.members[member_id]
+        is_same = member.protocols == request.protocols
+        is_leader = member_id == self.members.leader
+        if is_same and (self.state is _COMPLETING or (self.state is _STABLE and not is_leader)):
+            # It did not get the answer to its last JoinGroup, or wants to sync: it is told of this generation.
+            self._effects.append(AnswerJoin(reply, self._joined(member, self.state is _COMPLETING and is_leader)))
+            return
+        self._update(member, request, reply)
+        what = "leader" if is_leader else "member"
+        self._rebalance_if_possible(f"{what} {member_id} joins again: {request.reason or 'no reason given'}", now)
+
+    def _update(self, member: Member, request: JoinGroup, reply: Reply) -> None:
+        self.members.set_protocols(member, request.protocols)
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        previous = self.members.set_joining(member, reply)
+        if previous is not None:  # its connection is gone, or it would not ask again
+            self._refuse_join(previous, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def _static_member_returns(self, request: JoinGroup, instance_id: str, reply: Reply, now: Now) -> None:
+        """It takes its old place; whoever still has that is fenced."""
+        old_member_id = self.members.static[instance_id]
+        previous_leader = self.members.leader or ""
+        old = self.members[old_member_id]
+        then = StaticMemberStored(
+            self.generation_id, instance_id, old_member_id, request.new_member_id, old.protocols,
+            old.session_timeout_ms, old.rebalance_timeout_ms, previous_leader, request.can_skip_assignment,
+        )  # fmt: skip
+        self._fence(old)
+        member = self._rename_static(instance_id, request.new_member_id)
+        self._update(member, request, reply)
+        self._expect(member, member.session_timeout_ms, now)
+        reason = f"static member {instance_id} came back"
+        if self.state is _COMPLETING:
+            self._prepare_rebalance(reason, now)
+        elif self.state is _STABLE:
+            if self.members.choose_protocol() == self.protocol_name:
+                self._store({other.member_id: other.assignment for other in self.members}, then)
+            else:
+                self._prepare_rebalance(f"{reason} with other protocols", now)
+
+    def _rename_static(self, group_instance_id: str, new_member_id: str) -> Member:
+        old_member_id = self.members.static[group_instance_id]
+        if old_member_id in self._awaited_syncs:
+            self._awaited_syncs.remove(old_member_id)
+            self._awaited_syncs.add(new_member_id)
+        return self.members.rename_static(group_instance_id, new_member_id)
+
+    def _fence(self, member: Member) -> None:
+        if member.joining is not None:
+            self._refuse_join(member.joining, member.member_id, ErrorCode.FENCED_INSTANCE_ID)
+            self.members.set_joining(member, None)
+        if member.syncing is not None:
+            self._effects.append(AnswerSync(member.syncing, SyncResult(ErrorCode.FENCED_INSTANCE_ID)))
+            member.syncing = None
+
+    def _static_member_stored(self, then: StaticMemberStored, error: ErrorCode, now: Now) -> None:
+        member = self.members.get(then.new_member_id)
+        if member is None or member.joining is None or self.state is not _STABLE:
+            return  # a rebalance answers it
+        reply = member.joining
+        self.members.set_joining(member, None)
+        if error is not ErrorCode.NONE:
+            self._rename_static(then.group_instance_id, then.old_member_id)
+            self.members.set_protocols(member, then.old_protocols)
+            member.session_timeout_ms = then.old_session_timeout_ms
+            member.rebalance_timeout_ms = then.old_rebalance_timeout_ms
+            self._refuse_join(reply, UNKNOWN_MEMBER_ID, error)
+        else:
+            is_leader = self.members.leader == member.member_id
+            # An older client must not take itself for the leader: nobody would wait for what it assigns.
+            leader = (self.members.leader or "") if then.can_skip_assignment else then.previous_leader
+            skips = is_leader and then.can_skip_assignment
+            self._effects.append(AnswerJoin(reply, self._joined(member, skips, leader=leader, skip_assignment=skips)))
+        self._expect(member, member.session_timeout_ms, now)
+
+    def _joined(
+        self, member: Member, with_members: bool, *, leader: str | None = None, skip_assignment: bool = False
+    ) -> JoinResult:
+        assert self.protocol_name is not None
+        if leader is None:
+            leader = self.members.leader or ""
+        members = self.members.joined(self.protocol_name) if with_members else ()
+        return JoinResult(
+            ErrorCode.NONE, member.member_id, self.generation_id, self.protocol_type, self.protocol_name,
+            leader, skip_assignment, members,
+        )  # fmt: skip
+
+    def _refuse_join(self, reply: Reply, member_id: str, error: ErrorCode) -> None:
+        self._effects.append(AnswerJoin(reply, JoinResult(error, member_id)))
+
+    # Rebalancing.
+
+    def _rebalance_if_possible(self, reason: str, now: Now) -> None:
+        if self.state in VALID_PREVIOUS_STATES[_PREPARING]:
+            self._prepare_rebalance(reason, now)
+
+    def _prepare_rebalance(self, reason: str, now: Now) -> None:
+        if self.state is _COMPLETING:
+            self._propagate({}, ErrorCode.REBALANCE_IN_PROGRESS, now)
+        self._end_of_syncs()
+        timeout_ms = self.members.rebalance_timeout_ms
+        if self.state is _EMPTY:
+            delay_ms = self._config.initial_rebalance_delay_ms
+            self._new_member_came = False
+            self._join = _Join(now.monotonic_ms + delay_ms, delay_ms, max(timeout_ms - delay_ms, 0))
+        else:
+            self._join = _Join(now.monotonic_ms + timeout_ms)
+        self._wake_at(self._join.deadline_ms)
+        self._enter(_PREPARING, now)
+        self._effects.append(RebalanceBegan(self.generation_id, reason))
+
+    def _complete_join_if_all_came(self, now: Now) -> None:
+        if self.state is not _PREPARING or self._join is None:
+            return
+        if self._join.remaining_ms is None:
+            if self.members.all_joined:
+                self._complete_join(now)
+        elif self._join.deadline_ms <= now.monotonic_ms:  # without an initial delay
+            self._join_deadline_passed(self._join, now)
+
+    def _join_deadline_passed(self, join: _Join, now: Now) -> None:
+        if join.remaining_ms and self._new_member_came:
+            self._new_member_came = False
+            delay_ms = min(self._config.initial_rebalance_delay_ms, join.remaining_ms)
+            remaining_ms = max(join.remaining_ms - join.delay_ms, 0)
+            self._join = _Join(now.monotonic_ms + delay_ms, delay_ms, remaining_ms)
+            self._wake_at(self._join.deadline_ms)
+        else:
+            self._complete_join(now)
+
+    def _complete_join(self, now: Now) -> None:
+        """The next generation has those who came. Static members who did not keep their place."""
+        for member in self.members:
+            if member.joining is None and member.group_instance_id is None:
+                self._remove(member.member_id, "did not join again in time")
+        if not self.members.elect_joined_leader() and len(self.members):
+            # Only static members are left, and none of them came: they are awaited once more.
+            self._join = _Join(now.monotonic_ms + self.members.rebalance_timeout_ms)
+            self._wake_at(self._join.deadline_ms)
+            return
+        self._join = None
+        self._end_of_syncs()
+        self.generation_id += 1
+        self.protocol_name = self.members.choose_protocol() if len(self.members) else None
+        self.subscribed_topics = self._subscribed_topics()
+        self._enter(_COMPLETING if len(self.members) else _EMPTY, now)
+        leader = self.members.leader or ""
+        self._effects.append(GenerationBegan(self.generation_id, self.protocol_name, leader, self.members.ids))
+        if self.state is _EMPTY:
+            self._store({}, EmptyStored(self.generation_id))
+        else:
+            self._tell_generation(now)
+
+    def _tell_generation(self, now: Now) -> None:
+        for member in self.members:
+            if member.joining is not None:
+                result = self._joined(member, member.member_id == self.members.leader)
+                self._effects.append(AnswerJoin(member.joining, result))
+                self.members.set_joining(member, None)
+            member.is_new = False
+            self._expect(member, member.session_timeout_ms, now)
+        self._awaited_syncs = set(self.members.ids)
+        self._sync_deadline_ms = now.monotonic_ms + self.members.rebalance_timeout_ms
+        self._wake_at(self._sync_deadline_ms)
+
+    def _synced(self, member_id: str) -> None:
+        self._awaited_syncs.discard(member_id)
+        if not self._awaited_syncs:
+            self._sync_deadline_ms = None
+
+    def _end_of_syncs(self) -> None:
+        self._awaited_syncs.clear()
+        self._sync_deadline_ms = None
+
+    def _sync_deadline_passed(self, now: Now) -> None:
+        """Who has not asked for its assignment is taken for dead."""
+        for member_id in sorted(self._awaited_syncs):
+            self._remove(member_id, "did not ask for its assignment in time")
+        self._end_of_syncs()
+        self._prepare_rebalance("members did not ask for their assignment in time", now)
+        self._complete_join_if_all_came(now)
+
+    def _assignment_stored(self, then: AssignmentStored, error: ErrorCode, now: Now) -> None:
+        if self.state is not _COMPLETING or then.generation_id != self.generation_id:
+            return  # the group has moved on
+        if error is not ErrorCode.NONE:
+            self._propagate({}, error, now)
+            self._prepare_rebalance(f"the assignment could not be stored: {error.name}", now)
+            return
+        self._propagate(then.assignments, ErrorCode.NONE, now)
+        self._enter(_STABLE, now)
+        self._effects.append(AssignmentDone(self.generation_id, then.assignments))
+
+    def _propagate(self, assignments: Mapping[str, bytes], error: ErrorCode, now: Now) -> None:
+        for member in self.members:
+            member.assignment = assignments.get(member.member_id, b"")
+            if member.syncing is None:
+                continue
+            reply, member.syncing = member.syncing, None
+            if error is ErrorCode.NONE:
+                self._answer_sync(reply, member.assignment)
+            else:
+                self._effects.append(AnswerSync(reply, SyncResult(error)))
+            self._expect(member, member.session_timeout_ms, now)
+
+    def _answer_sync(self, reply: Reply, assignment: bytes) -> None:
+        result = SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, assignment)
+        self._effects.append(AnswerSync(reply, result))
+
+    def _agrees(self, request: SyncGroup) -> bool:
+        """A client that names protocol type and name (version 5) means the group's."""
+        has_type = request.protocol_type in (None, self.protocol_type)
+        return has_type and request.protocol_name in (None, self.protocol_name)
+
+    # Members.
+
+    def _refusal(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
+        """Why this is no member of this generation, or NONE."""
+        if self.state is _DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        refusal = self._member_refusal(member_id, group_instance_id)
+        if refusal is ErrorCode.NONE and generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return refusal
+
+    def _member_refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        if group_instance_id is not None:
+            current = self.members.static.get(group_instance_id)
+            if current is not None and current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _remove_and_rebalance(self, member: Member, reason: str, now: Now) -> None:
+        self._remove(member.member_id, reason)
+        if self.state in (_STABLE, _COMPLETING):
+            self._prepare_rebalance(f"member {member.member_id} {reason}", now)
+
+    def _remove(self, member_id: str, reason: str) -> None:
+        """Nothing happens if there is no such member; a rebalance that this makes necessary is the caller's."""
+        member = self.members.remove(member_id)
+        self._synced(member_id)
+        if member is None:
+            return
+        if member.joining is not None:
+            self._refuse_join(member.joining, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
+        if member.syncing is not None:
+            self._effects.append(AnswerSync(member.syncing, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)))
+        self._effects.append(MemberRemoved(member_id, reason))
+
+    def _expect(self, member: Member, within_ms: int, now: Now) -> None:
+        member.deadline_ms = now.monotonic_ms + within_ms
+        self._wake_at(member.deadline_ms)
+
+    def _subscribed_topics(self) -> frozenset[str] | None:
+        if not self.is_consumer_group:
+            return None
+        name = self.protocol_name
+        return subscribed_topics(member.metadata(name) for member in self.members if name is not None)
+
+    # The machine.
+
+    def _enter(self, state: GroupState, now: Now | None) -> None:
+        assert self.state in VALID_PREVIOUS_STATES[state], f"{self.state} -> {state}"
+        self.state = state
+        if now is not None:
+            self.state_timestamp_ms = now.wall_ms
+
+    def _store(self, assignments: dict[str, bytes], then: Stored) -> None:
+        self._effects.append(StoreGroup(self.value(assignments), then))
+
+    def value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
+        """The group as it is stored."""
+        members = self.members.stored(self.protocol_name, assignments)
+        return GroupMetadataValue(
+            self.protocol_type or "", self.generation_id, self.protocol_name, self.members.leader,
+            self.state_timestamp_ms, members,
+        )  # fmt: skip
+
+    def _wake_at(self, deadline_ms: int) -> None:
+        self.earliest_deadline_ms = min(deadline_ms, self.earliest_deadline_ms or deadline_ms)
+
+    def _deadlines(self) -> list[int]:
+        deadlines = [member.deadline_ms for member in self.members if member.deadline_ms is not None]
+        deadlines += self.members.pending.values()
+        if self._join is not None:
+            deadlines.append(self._join.deadline_ms)
+        if self._sync_deadline_ms is not None:
+            deadlines.append(self._sync_deadline_ms)
+        return deadlines
+
+    def _take_effects(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects

@@ -1,0 +1,210 @@
+"""The members of one group: who they are, who leads, and what protocols all of them support.
+
+Source: MemberMetadata.scala, GroupMetadata.scala@3.9.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kafka_zk.group.records import GroupMetadataValue, StoredMember
+from kafka_zk.group.requests import JoinedMember, Protocols, Reply
+
+
+@dataclass(slots=True)
+class Member:
+    """One member.
+
+    Attributes:
+        joining, syncing: the JoinGroup or SyncGroup that waits for its answer.
+        is_new: has not seen a generation yet; unlike others it can expire while its JoinGroup waits.
+        deadline_ms: when it is taken for dead unless it is heard of; None while it waits for the group.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    joining: Reply | None = None
+    syncing: Reply | None = None
+    is_new: bool = False
+    deadline_ms: int | None = None
+
+    def metadata(self, protocol_name: str) -> bytes:
+        """What it says of itself to the assignor of that name. Raises: KeyError if it does not support that."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise KeyError(protocol_name)
+
+    @property
+    def protocol_names(self) -> frozenset[str]:
+        """The names of what it supports: a client may send one twice."""
+        return frozenset(name for name, _ in self.protocols)
+
+    def vote(self, candidates: Iterable[str]) -> str:
+        """The candidate it likes best. Raises: StopIteration if it supports none."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    @property
+    def waits_for_the_group(self) -> bool:
+        """Whether the group owes it an answer, so that it cannot send heartbeats."""
+        return not self.is_new and (self.joining is not None or self.syncing is not None)
+
+
+class Members:
+    """All members of a group, in the order in which they came.
+
+    Attributes:
+        leader: the member id of the leader, None if there are no members.
+        static: the member id of each group instance id.
+        pending: ids that were given to clients which have not joined with them yet, and until when they may.
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[str, Member] = {}
+        self._supporters: Counter[str] = Counter()
+        self.leader: str | None = None
+        self.static: dict[str, str] = {}
+        self.pending: dict[str, int] = {}
+        self.joining_count = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(tuple(self._members.values()))
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._members
+
+    def __getitem__(self, member_id: str) -> Member:
+        return self._members[member_id]
+
+    def get(self, member_id: str) -> Member | None:
+        """The member with that id, if there is one."""
+        return self._members.get(member_id)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of all members."""
+        return tuple(self._members)
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether nobody is left who has to join, or has been given an id to join with."""
+        return self.joining_count == len(self._members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long the slowest member may take to join again."""
+        return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
+
+    def add(self, member: Member) -> None:
+        """Its id and its group instance id are not taken."""
+        assert member.member_id not in self._members
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static
+            self.static[member.group_instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self._members[member.member_id] = member
+        self._supporters.update(member.protocol_names)
+        self.joining_count += member.joining is not None
+        self.pending.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Also if it is only pending, or unknown. The next leader is who came first."""
+        self.pending.pop(member_id, None)
+        member = self._members.pop(member_id, None)
+        if member is None:
+            return None
+        self._supporters.subtract(member.protocol_names)
+        self.joining_count -= member.joining is not None
+        if member.group_instance_id is not None:
+            del self.static[member.group_instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self._members), None)
+        return member
+
+    def rename_static(self, group_instance_id: str, new_member_id: str) -> Member:
+        """A static member is known by another member id from now on; it keeps its place."""
+        old_member_id = self.static[group_instance_id]
+        member = self._members[old_member_id]
+        member.member_id = new_member_id
+        self._members = {other.member_id: other for other in self._members.values()}
+        self.static[group_instance_id] = new_member_id
+        if self.leader == old_member_id:
+            self.leader = new_member_id
+        return member
+
+    def set_joining(self, member: Member, reply: Reply | None) -> Reply | None:
+        """The member's JoinGroup that waits; returns the one that waited until now."""
+        previous, member.joining = member.joining, reply
+        self.joining_count += (reply is not None) - (previous is not None)
+        return previous
+
+    def set_protocols(self, member: Member, protocols: Protocols) -> None:
+        """What the member supports from now on."""
+        self._supporters.subtract(member.protocol_names)
+        member.protocols = protocols
+        self._supporters.update(member.protocol_names)
+
+    def support(self, protocols: Protocols) -> bool:
+        """Whether all members support one of these."""
+        return any(self._supporters[name] == len(self._members) for name, _ in protocols)
+
+    def elect_joined_leader(self) -> bool:
+        """If the leader has not joined again, the first who has leads; False if nobody has."""
+        if self.leader is None or self._members[self.leader].joining is not None:
+            return self.leader is not None
+        joined = next((member.member_id for member in self._members.values() if member.joining is not None), None)
+        if joined is None:
+            return False
+        self.leader = joined
+        return True
+
+    def choose_protocol(self) -> str:
+        """The protocol that most members like best, of those that all support; of equals the first voted for."""
+        candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
+        votes = Counter(member.vote(candidates) for member in self._members.values())
+        return votes.most_common(1)[0][0]
+
+    def joined(self, protocol_name: str) -> tuple[JoinedMember, ...]:
+        """What the leader is told of everybody."""
+        return tuple(
+            JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name))
+            for member in self._members.values()
+        )
+
+    def stored(self, protocol_name: str | None, assignments: Mapping[str, bytes]) -> tuple[StoredMember, ...]:
+        """All members as they are stored, with these assignments by member id."""
+        return tuple(
+            StoredMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(protocol_name) if protocol_name is not None else b"",
+                assignments[member.member_id],
+            )
+            for member in self._members.values()
+        )
+
+    def load(self, value: GroupMetadataValue) -> None:
+        """Add the members of a stored group; each supports the group's protocol."""
+        for stored in value.members:
+            protocols = ((value.protocol_name or "", stored.subscription),)
+            member = Member(
+                stored.member_id, stored.group_instance_id, stored.client_id, stored.client_host,
+                stored.session_timeout_ms, stored.rebalance_timeout_ms, protocols, stored.assignment,
+            )  # fmt: skip
+            self.add(member)
+        if value.leader is not None and value.leader in self._members:
+            self.leader = value.leader

@@ -1,0 +1,27 @@
+"""The metadata that consumers send when they join: of it a broker reads the topics, and nothing else.
+
+Source: ConsumerProtocolSubscription.json@3.9, GroupMetadata.computeSubscribedTopics@3.9.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.primitives import MALFORMED, read_count, read_name
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+_VERSION_BYTES = struct.calcsize(">h")
+
+
+def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics of all these members; None if one of them cannot be understood."""
+    topics: set[str] = set()
+    try:
+        for subscription in metadata:
+            count, position = read_count(subscription, _VERSION_BYTES, False)
+            for _ in range(count):
+                topic, position = read_name(subscription, position, False)
+                topics.add(topic)
+    except (ProtocolError, *MALFORMED):
+        return None
+    return frozenset(topics)

@@ -1,0 +1,51 @@
+"""What became of the replicas of this broker, for observers (flight recorder, web page, tests).
+
+Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``) and the cause in a few
+words; no zxid, as all of it comes from the controller or the disk.
+"""
+
+from dataclasses import dataclass
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.events import Event
+from kafka_zk.replica.partition import Role
+from kafka_zk.storage.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaEvent(Event):
+    """Base of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChanged(ReplicaEvent):
+    """This broker has another role in a partition now, or the same in another leader epoch; ``refusal``: why it cannot
+    serve it."""
+
+    partition: TopicPartition
+    role: Role
+    leader_epoch: int
+    refusal: ErrorCode | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStopped(ReplicaEvent):
+    """The controller took a replica away; ``deleted``: with its log."""
+
+    partition: TopicPartition
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasOffline(ReplicaEvent):
+    """A log directory failed, which these replicas were in."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerIgnored(ReplicaEvent):
+    """A request came from a controller that is not one any more: this broker knows ``known_epoch``."""
+
+    controller_epoch: int
+    known_epoch: int

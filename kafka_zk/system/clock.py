@@ -1,0 +1,56 @@
+"""Time: the only module that asks the machine for it. A simulated world gives a clock of its own.
+
+Two clocks tick in every process. The wall clock says when something happened; it may be set, back too. The timers'
+clock says how long something took; deadlines are on it. Source: org.apache.kafka.common.utils.Time@3.9.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class Timers(Protocol):
+    """Time as a Twisted reactor (or ``task.Clock``) has it."""
+
+    def seconds(self) -> float:
+        """Now, on the clock of ``callLater``; only differences mean something."""
+
+    def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any:
+        """Call it in ``delay`` seconds; the answer has ``active``, ``cancel`` and ``getTime``."""
+
+
+class Clock(Timers, Protocol):
+    """Timers, and the time of day."""
+
+    def wall_ms(self) -> int:
+        """The wall clock, in ms since the epoch."""
+
+    def wall_ns(self) -> int:
+        """The same in ns, for what every request asks: the machine's own function, without a call of ours around it."""
+
+
+def wall_ms() -> int:
+    """The machine's wall clock, in ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+monotonic_s: Callable[[], float] = time.monotonic
+"""Seconds on a clock that is never set."""
+
+
+def boottime_ms() -> float:
+    """As ``monotonic_s``, in ms; it goes on while the machine sleeps, where the system has such a clock."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock) * 1000
+
+
+class SystemClock:
+    """The timers of a reactor and the machine's wall clock. Attributes, not methods: no call is added to a request."""
+
+    __slots__ = ("callLater", "seconds", "wall_ms", "wall_ns")
+
+    def __init__(self, reactor: Timers) -> None:
+        self.seconds = reactor.seconds
+        self.callLater = reactor.callLater
+        self.wall_ms = wall_ms
+        self.wall_ns = time.time_ns

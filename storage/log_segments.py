@@ -1,0 +1,322 @@
+"""The segments of one log: found, read, begun, cut, made durable, deleted and renamed.
+
+They are files that hold offsets; which offsets are valid, and when something is due, is ``log.Log``'s part. Where a
+read ended, the next fetch of the same consumer begins: these positions are remembered, so that a consumer that reads
+along needs no index lookup and no header scan at its start.
+Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/test_log_files.py, tests/storage/test_log.py.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple, overload
+
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file
+from kafka_zk.storage.files import remove_file, rename, sync_file, sync_path
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.segment import FileSlice, Segment, open_segment
+from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
+
+_REMEMBERED_POSITIONS = 16
+
+
+class LogRead(NamedTuple):
+    """The answer to one read.
+
+    ``next_offset`` is where the next read goes on. ``too_big`` says that there is data but even the first batch is
+    bigger than the limit and the caller did not want it alone.
+    """
+
+    slice: FileSlice | None
+    next_offset: int
+    too_big: bool
+
+
+class PendingRemoval(NamedTuple):
+    """A segment renamed to ``.deleted`` whose files may be unlinked from ``due_ms`` on."""
+
+    due_ms: int
+    segment: Segment
+
+
+class SegmentsFlush:
+    """Segments on their way to the disk: pinned, so that the fsyncs may run in another thread.
+
+    The index files of closed segments are synced with them, because a recovery never looks at those again. The active
+    segment's are only written: a recovery checks what it finds there and rebuilds what does not fit.
+    """
+
+    __slots__ = ("_descriptors", "_paths", "_pinned", "is_done")
+
+    def __init__(self, segments: Sequence[Segment], directories: Sequence[str]) -> None:
+        """Raises: OSError; nothing is pinned then."""
+        self.is_done = False
+        self._paths: list[str] = []
+        self._pinned: list[Segment] = []
+        try:
+            for segment in segments:
+                segment.pin()
+                self._pinned.append(segment)
+                segment.write_out_indexes()
+                if not segment.is_active:
+                    self._paths += [segment.offset_index.path, segment.time_index.path]
+        except OSError:
+            self.release()
+            raise
+        self._descriptors = [segment.fileno() for segment in segments]
+        self._paths += directories
+
+    def run(self) -> None:
+        """Only fsyncs, so any thread will do. Raises: OSError."""
+        for descriptor in self._descriptors:
+            sync_file(descriptor)
+        for path in self._paths:
+            with suppress(FileNotFoundError):  # deleted meanwhile, by retention or with its topic
+                sync_path(path)
+        self.is_done = True
+
+    def release(self) -> None:
+        """Unpin; for the owner to call, whether ``run`` failed or not."""
+        for segment in self._pinned:
+            segment.unpin()
+        self._pinned.clear()
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+class LogSegments:
+    """The segments in a partition's directory, ascending; never empty. ``active`` is the last, which is written to."""
+
+    __slots__ = ("_positions", "_segments", "active", "directory", "pending_removals", "pool")
+
+    def __init__(self, directory: str, pool: FilePool, segments: list[Segment]) -> None:
+        self.directory = directory
+        self.pool = pool
+        self.pending_removals: list[PendingRemoval] = []
+        self._segments = segments
+        self._positions: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins
+        self._activate_last()
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @overload
+    def __getitem__(self, slot: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, slot: slice) -> list[Segment]: ...
+
+    def __getitem__(self, slot: int | slice) -> Segment | list[Segment]:
+        return self._segments[slot]
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all ``.log`` files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def slot_of(self, offset: int) -> int:
+        """Index of the segment whose range holds ``offset``; 0 if it lies before all of them."""
+        return max(bisect_right(self._segments, offset, key=_base_offset) - 1, 0)
+
+    def _following(self, segment: Segment) -> Segment | None:
+        slot = bisect_right(self._segments, segment.base_offset, key=_base_offset)
+        return self._segments[slot] if slot < len(self._segments) else None
+
+    def _activate_last(self) -> None:
+        """Write to the last segment from now on; remembered positions are void."""
+        self.active = self._segments[-1]
+        self.active.is_active = True
+        self._positions.clear()
+
+    # -- begin, cut, delete -------------------------------------------------------------------------------------
+
+    def begin(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
+        """Add an empty segment at the end and write to it from now on. The one before is not closed: see ``roll``."""
+        self._segments.append(open_segment(self.directory, base_offset, config, self.pool, now_ms, size_bytes=None))
+        self._activate_last()
+
+    def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
+        """Close the active segment and begin one."""
+        self.active.write_out_indexes(final=True)
+        self.active.is_active = False
+        self.begin(base_offset, config, now_ms)
+
+    def truncate_to(self, offset: int, due_ms: int) -> int:
+        """Drop every batch that reaches ``offset`` or beyond, durably; returns where the log ends then.
+
+        ``offset`` lies at or after the first segment's base offset. Segments that go are unlinked from ``due_ms`` on.
+        """
+        behind = [segment for segment in self._segments if segment.base_offset > offset]
+        self.drop(behind, due_ms)
+        if behind:
+            sync_path(self.directory)  # they must not come back beside what is written in their place
+        last = self._segments[-1]
+        span = last.find(offset)
+        if span is not None:
+            last.truncate_to_position(span.position)
+            sync_file(last.fileno())  # once another segment follows, no recovery looks at this end again
+        self._activate_last()
+        return offset if span is None else span.base_offset
+
+    def replace_all(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
+        """Drop everything, durably, and begin an empty segment."""
+        self.drop(list(self._segments), now_ms + config.file_delete_delay_ms)
+        self.begin(base_offset, config, now_ms)
+        sync_path(self.directory)
+
+    def drop(self, dropped: Sequence[Segment], due_ms: int) -> None:
+        """Take segments out of the log and rename their files; ``remove_due`` unlinks them from ``due_ms`` on."""
+        for segment in dropped:
+            self._segments.remove(segment)
+            segment.is_active = False
+            segment.mark_deleted()
+            remove_file(f"{self.directory}/{offset_file(segment.base_offset, SNAPSHOT_SUFFIX)}")
+            self.pending_removals.append(PendingRemoval(due_ms, segment))
+        self._positions.clear()
+
+    def remove_due(self, now_ms: int) -> int:
+        """Unlink segment files whose delay is over; returns how many segments. Slices in use read on."""
+        due = [removal for removal in self.pending_removals if removal.due_ms <= now_ms]
+        for removal in due:
+            removal.segment.remove()
+            self.pending_removals.remove(removal)
+        return len(due)
+
+    # -- read ---------------------------------------------------------------------------------------------------
+
+    def read(self, fetch_offset: int, max_bytes: int, upper: int, end_offset: int, min_one_batch: bool) -> LogRead:
+        """See ``Log.read``; ``fetch_offset < upper <= end_offset``, the log's end."""
+        segments = self._segments
+        known = self._positions.get(fetch_offset)
+        if known is not None and known[1] < known[0].size_bytes:
+            segment, start = known
+            is_last = segment is segments[-1]
+            next_base = end_offset if is_last else segments[self.slot_of(segment.base_offset) + 1].base_offset
+        else:
+            slot = self.slot_of(fetch_offset)
+            while True:
+                segment = segments[slot]
+                span = segment.find(fetch_offset)
+                slot += 1
+                if span is not None or slot == len(segments):
+                    break
+            if span is None:
+                return LogRead(None, fetch_offset, False)
+            start = span.position
+            next_base = end_offset if slot == len(segments) else segments[slot].base_offset
+        return self._slice(segment, start, fetch_offset, max_bytes, upper, next_base, min_one_batch)
+
+    def _slice(
+        self,
+        segment: Segment,
+        start: int,
+        fetch_offset: int,
+        max_bytes: int,
+        upper: int,
+        next_base: int,
+        min_one_batch: bool,
+    ) -> LogRead:
+        """Cut the slice: to the segment's end, to the upper bound, to the last batch that fits."""
+        end = segment.size_bytes
+        next_offset = next_base
+        if upper < next_base:
+            next_offset = upper
+            known = self._positions.get(upper)  # a follower that reads along is where the high watermark is
+            if known is not None and known[0] is segment:
+                end = known[1]
+            elif (span := segment.find(upper)) is not None:
+                end, next_offset = span.position, span.base_offset
+        if end <= start:
+            return LogRead(None, fetch_offset, False)
+        if end - start > max_bytes:
+            boundary, offset, first_size = segment.boundary(start, start + max_bytes)
+            if boundary > start:
+                end, next_offset = boundary, offset
+            elif not min_one_batch:
+                return LogRead(None, fetch_offset, True)
+            elif start + first_size < end:
+                end = start + first_size
+                next_offset = segment.header_at(end).base_offset
+        positions = self._positions
+        if len(positions) >= _REMEMBERED_POSITIONS:
+            del positions[next(iter(positions))]
+        positions[next_offset] = (segment, end)
+        return LogRead(FileSlice(segment, start, end - start), next_offset, False)
+
+    def offset_for_timestamp(self, timestamp_ms: int, start_offset: int) -> Search:
+        """The first record at or after ``start_offset`` whose timestamp is at least ``timestamp_ms``.
+
+        Segments may come and go while the search is suspended.
+        """
+        segment: Segment | None = self._segments[self.slot_of(start_offset)]
+        while segment is not None:
+            if segment.max_timestamp_ms >= timestamp_ms:
+                position = segment.position_for_timestamp(timestamp_ms, start_offset)
+                work = SearchWork(position, segment.size_bytes, timestamp_ms, start_offset)
+                found = yield from search_segment(segment, work)
+                if found is not None:
+                    return found
+            yield None
+            segment = self._following(segment)
+        return None
+
+    def max_timestamp_offset(self) -> Search:
+        """The first record with the largest timestamp of all."""
+        newest: Segment | None = None
+        segment: Segment | None = self._segments[0]
+        while segment is not None:
+            if newest is None or segment.max_timestamp_ms > newest.max_timestamp_ms:
+                newest = segment
+            yield None
+            segment = self._following(segment)
+        if newest is None or newest.max_timestamp_ms < 0:
+            return None
+        span = newest.find(newest.max_timestamp_offset)
+        if span is None:
+            return None
+        largest_ms = newest.header_at(span.position).max_timestamp
+        return (
+            yield from search_segment(newest, SearchWork(span.position, span.position + span.size_bytes, largest_ms, 0))
+        )
+
+    # -- durability, closing, names -----------------------------------------------------------------------------
+
+    def prepare_flush(self, recovery_point: int, up_to: int) -> SegmentsFlush:
+        """What makes everything from ``recovery_point`` to ``up_to`` durable, the files' names included.
+
+        Raises: OSError.
+        """
+        segments = [each for each in self._segments[self.slot_of(recovery_point) :] if each.base_offset < up_to]
+        directories = []
+        if segments and recovery_point <= segments[-1].base_offset:
+            directories.append(self.directory)
+        if not recovery_point:
+            directories.append(os.path.dirname(self.directory))
+        return SegmentsFlush(segments, directories)
+
+    def close(self, sync: Callable[[str], None]) -> None:
+        """Write the indexes and close the files; ``sync`` makes the file at a path durable, now or later."""
+        for segment in self._segments:
+            segment.close(sync)
+
+    def close_files(self) -> None:
+        """Close what no slice pins, writing nothing: the log is deleted or its directory lost."""
+        for segment in (*self._segments, *(removal.segment for removal in self.pending_removals)):
+            segment.release_file()
+
+    def rename_to_delete(self, directory: str) -> None:
+        """Give the partition's directory its name for deletion; slices in use read on."""
+        rename(self.directory, directory)
+        self.directory = directory
+        for segment in self._segments:
+            segment.move_to(directory)
+            segment.abandon()
+        for removal in self.pending_removals:
+            removal.segment.move_to(directory)

@@ -1,0 +1,42 @@
+"""Waiting for something, but not for ever."""
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.task import Clock
+
+from kafka_zk.registry.session import fires_within
+
+
+def waiting_for(clock: Clock, awaited: "Deferred[Any]", delay_s: float) -> "tuple[Deferred[Any], list[Any]]":
+    outcomes: list[Any] = []
+    work = ensureDeferred(fires_within(clock, awaited, delay_s))
+    work.addBoth(lambda outcome: outcomes.append(getattr(outcome, "value", outcome)))
+    return work, outcomes
+
+
+def test_what_fires_in_time_is_told_and_leaves_no_timer() -> None:
+    clock, awaited = Clock(), Deferred[Any]()
+    _, outcomes = waiting_for(clock, awaited, 5)
+    clock.advance(4)
+    awaited.callback("anything")
+    assert outcomes == [True] and not clock.getDelayedCalls()
+
+
+def test_what_does_not_is_given_up_once() -> None:
+    """It may still fire afterwards: nobody is hurt."""
+    clock, awaited = Clock(), Deferred[Any]()
+    _, outcomes = waiting_for(clock, awaited, 5)
+    clock.advance(5)
+    awaited.callback("too late")
+    assert outcomes == [False]
+
+
+def test_a_failure_and_a_caller_who_gives_up_are_no_timeouts() -> None:
+    clock, failing, abandoned = Clock(), Deferred[Any](), Deferred[Any]()
+    _, failed = waiting_for(clock, failing, 5)
+    failing.errback(OSError("broken"))
+    work, cancelled = waiting_for(clock, abandoned, 5)
+    work.cancel()
+    assert isinstance(failed[0], OSError) and isinstance(cancelled[0], CancelledError)
+    assert not clock.getDelayedCalls()

@@ -1,0 +1,122 @@
+"""The one way to files: what each operation promises; another file system may take the operating system's place."""
+
+import os
+
+import pytest
+
+from kafka_zk.storage import files
+from kafka_zk.storage.log_config import LogConfig
+
+from .faults import IO_ERROR, NO_SPACE, FaultyFiles
+from .helpers import T0, TP, append, batch, new_log, read_offsets, reopen
+from .test_log_manager import manager
+
+
+def test_everything_goes_through_the_file_system_in_use(tmp_path):
+    """And through the operating system's again afterwards."""
+    system = FaultyFiles()
+    with files.use(system):
+        files.write_atomically(f"{tmp_path}/a", b"1")
+    files.write_atomically(f"{tmp_path}/b", b"2")
+    assert system.calls == {"open": 1, "sync": 2, "rename": 1, "read": 1}
+    assert files.write is os.write and files.pread is os.pread
+
+
+@pytest.mark.parametrize("operation", ["open", "sync", "rename"])
+def test_a_failure_on_the_way_leaves_the_old_content(tmp_path, faults, operation):
+    """Whatever part of the replacement it is."""
+    path = f"{tmp_path}/checkpoint"
+    files.write_atomically(path, b"old")
+    faults.fail(operation)
+    with pytest.raises(OSError):
+        files.write_atomically(path, b"new")
+    assert files.read_file(path) == b"old"
+
+
+def test_files_are_written_anew_at_their_end_and_read_whole(tmp_path):
+    """In more pieces than one."""
+    path = f"{tmp_path}/index"
+    assert files.read_file(path) is None
+    files.write_end(path, 0, b"x" * 200_000)
+    files.write_end(path, 199_999, b"yz")
+    assert files.read_file(path) == b"x" * 199_999 + b"yz"
+    assert files.size_bytes(path) == 200_001
+    with files.mapped(path) as view:
+        assert view[-2:] == b"yz"
+    files.write_file(path, b"new")
+    assert files.read_file(path) == b"new"
+    files.write_file(path)
+    assert files.read_file(path) == b""
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    """Whoever starts a broker wants to know which file it was."""
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        files.read_file(str(tmp_path))
+
+
+def test_a_directory_is_made_with_those_above_it(tmp_path):
+    """One that is there may stay; a file is in the way."""
+    files.make_directory(f"{tmp_path}/a/b/c")
+    files.make_directory(f"{tmp_path}/a/b/c")
+    assert files.list_directory(f"{tmp_path}/a") == [("b", True)]
+    (tmp_path / "file").write_bytes(b"")
+    for path in ("file", "file/below"):
+        with pytest.raises(OSError):
+            files.make_directory(f"{tmp_path}/{path}")
+    files.remove_tree(f"{tmp_path}/a")
+    files.remove_tree(f"{tmp_path}/a")
+    files.remove_file(f"{tmp_path}/file")
+    files.remove_file(f"{tmp_path}/file")
+    assert files.list_directory(str(tmp_path)) == []
+
+
+def test_a_name_is_taken_by_a_link_that_leads_nowhere(tmp_path):
+    """But nothing exists there."""
+    path = f"{tmp_path}/link"
+    os.symlink(f"{tmp_path}/nowhere", path)
+    assert files.is_taken(path) and not files.exists(path) and files.status(path) is None
+    with pytest.raises(FileNotFoundError):
+        files.size_bytes(path)
+
+
+def test_a_short_write_goes_on(tmp_path, faults):
+    """As the operating system may."""
+    faults.writes = [1, 2]
+    files.write_file(f"{tmp_path}/a", b"abcdef")
+    assert files.read_file(f"{tmp_path}/a") == b"abcdef"
+    faults.writes = [1, NO_SPACE]
+    with pytest.raises(OSError, match="No space"):
+        files.write_file(f"{tmp_path}/a", b"abcdef")
+
+
+@pytest.mark.parametrize("operation", ["open", "truncate", "sync_data", "rename", "sync", "entries"])
+def test_a_truncation_that_fails_is_told_and_loses_nothing_before_it(tmp_path, faults, operation):
+    """The next start finds at least what was to stay."""
+    log = new_log(tmp_path, segment_bytes=300, index_interval_bytes=0)
+    for _ in range(6):
+        append(log, batch(value=b"x" * 60))
+    log.flush()
+    faults.fail(operation)
+    with pytest.raises(OSError) as raised:
+        log.truncate_to(1)
+    assert raised.value is IO_ERROR
+    faults.heal()
+    log.segments.close_files()
+    recovered, _ = reopen(log)
+    assert read_offsets(recovered)[:1] == [0]
+    assert read_offsets(recovered) == list(range(recovered.log_end_offset))
+
+
+@pytest.mark.parametrize("operation", ["make_directory", "open", "rename"])
+def test_a_log_that_cannot_be_made_costs_its_directory(tmp_path, faults, operation):
+    """The other one takes it at the next attempt."""
+    logs = manager(tmp_path / "1", tmp_path / "2", default_config=LogConfig(), on_directory_failure=lambda *_: None)
+    logs.start({})
+    faults.fail(operation, tmp_path / "1", NO_SPACE)
+    with pytest.raises(OSError, match="No space"):
+        logs.get_or_create(TP, topic_id="YTI9vJfzQOepxQr8vcaMoQ")
+    assert logs.live_directories == [tmp_path / "2"]
+    append(logs.get_or_create(TP, topic_id="YTI9vJfzQOepxQr8vcaMoQ"), batch(), now_ms=T0)
+    assert logs.log_dir_of(TP) == tmp_path / "2"
+    logs.shutdown()
