@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kafka_zk.storage.types import TopicPartition
 
 POLL_MS = 500
+_ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list": "--blacklist", "trace": "--trace"}
 
 
 @click.command("consume", short_help="Read records from partitions, or as a member of a group.")
@@ -41,6 +42,7 @@ POLL_MS = 500
 )
 @click.option("--group", help="Join this group, which shares partitions and keeps offsets in ZooKeeper.")
 @zookeeper_option("The group's ZooKeeper.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option("--name", help="With --group: what this member is called.  [default: from host and time]")
 @click.option("--whitelist", "white_list", help="With --group: topics whose whole name matches this Java regex.")
 @click.option("--blacklist", "black_list", help="With --group: all topics except these.")
 @click.option(
@@ -58,11 +60,14 @@ def command(group: str | None, properties: tuple[tuple[str, str], ...], as_json:
     …), and offsets are committed to ZooKeeper: every auto.commit.interval.ms, when a partition goes to another member,
     and at the end. `kafka-zk watch` shows what members write with --trace.
 
+    --name anna calls the member <group>_anna in ZooKeeper, and anna in `kafka-zk watch`; it is Kafka's consumer.id. A
+    group has each name once: while anna is there, a second one is refused.
+
     \b
     kafka-zk consume --topic t --from-beginning --exit-at-end
     kafka-zk consume --topic t --partition 0 --offset 42 --max-messages 1 --json
     kafka-zk consume --topic t --from-timestamp 2026-11-21T06:00Z --property print.key=true
-    kafka-zk consume --group g --topic t --from-beginning
+    kafka-zk consume --group g --name anna --topic t --from-beginning
     kafka-zk consume --group g --whitelist 'orders\\..*' --consumer-property partition.assignment.strategy=cooperative
     """
     writer: line_format.LineWriter = line_format.from_properties(line_format.LineWriter, dict(properties))
@@ -83,6 +88,7 @@ def _in_group(
     write: "Callable[[ConsumerRecord], None]",
     group: str,
     topics: tuple[str, ...],
+    name: str | None,
     consumer_properties: tuple[tuple[str, str], ...],
     bootstrap: str,
     **options: Any,
@@ -90,14 +96,26 @@ def _in_group(
     from kafka_zk.cli.consume_group import GroupOptions, consume_in_group
 
     alone = {"numbers": "--partition", "offset": "--offset", "from_timestamp": "--from-timestamp"}
-    for name, option in {**alone, "exit_at_end": "--exit-at-end"}.items():
-        if options.pop(name):
+    for given, option in {**alone, "exit_at_end": "--exit-at-end"}.items():
+        if options.pop(given):
             raise click.UsageError(f"{option} cannot be used with --group: the group's offsets say where to start")
     if sum((bool(topics), options["white_list"] is not None, options["black_list"] is not None)) != 1:
         raise click.UsageError("give one of --topic, --whitelist and --blacklist")
     return consume_in_group(
-        GroupOptions(group=group, topics=topics, properties=dict(consumer_properties), **options), write
+        GroupOptions(group=group, topics=topics, properties=_named(name, dict(consumer_properties)), **options), write
     )
+
+
+def _named(name: str | None, properties: dict[str, str]) -> dict[str, str]:
+    """The properties with the member's name; it must not be given twice."""
+    if name is None:
+        return properties
+    if not name or "/" in name:
+        raise click.UsageError(f"--name {name!r} is no name for a member (it is part of a znode's name)")
+    for key in ("consumer.id", "group.instance.id"):
+        if key in properties or key.replace(".", "_") in properties:
+            raise click.UsageError(f"--name and {key} both name the member: give one of them")
+    return {**properties, "consumer.id": name}
 
 
 def _of_partitions(
@@ -114,7 +132,7 @@ def _of_partitions(
     from kafka_zk.consumer.blocking_reader import BlockingReader
     from kafka_zk.storage.types import TopicPartition
 
-    for name, option in (("white_list", "--whitelist"), ("black_list", "--blacklist"), ("trace", "--trace")):
+    for name, option in _ONLY_IN_A_GROUP.items():
         if others[name] is not None:
             raise click.UsageError(f"{option} needs --group")
     if len(topics) != 1:

@@ -11,10 +11,11 @@ from kafka_zk.cli.output import print_json
 
 
 @click.command("lesson", short_help="A guided lesson on consumer groups, on a live cluster.")
-@click.option("--pause/--no-pause", default=True, help="Wait for Enter after each explanation and before each watch.")
+@click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
 @click.option("--chapter", "chapters", type=click.IntRange(1, 3), multiple=True, help="Only this one; may be repeated.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
 @json_option
-def command(pause: bool, chapters: tuple[int, ...], as_json: bool) -> None:
+def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool) -> None:
     """Start a small cluster and show how consumers share partitions through ZooKeeper.
 
     \b
@@ -22,21 +23,24 @@ def command(pause: bool, chapters: tuple[int, ...], as_json: bool) -> None:
     2. two groups on one topic: each gets everything
     3. the same crash in an eager and a cooperative group, with the lag of both
 
-    The consumers are real members, in this process, so that each watch can be held back until you have read what it
-    means. Nothing is left behind. --json prints the measurements instead, without pauses.
+    Where it stops, Enter goes on, s goes to the next chapter, b back (to the beginning of the chapter, and from there
+    to the one before), q ends the lesson. The consumers are real members, in this process, so that each watch can be
+    held back until you have read what it means; the time that you take is not counted. Nothing is left behind. --json
+    prints the measurements instead, without stops.
     """
+    from kafka_zk.lesson import course
     from kafka_zk.lesson.chapters import CHAPTERS
     from kafka_zk.lesson.classroom import Classroom
     from kafka_zk.lesson.teacher import Teacher
 
     interrupt_at_the_end()
     teacher = Teacher(False, lambda line: None) if as_json else Teacher(pause)
-    report = {}
     with tempfile.TemporaryDirectory(prefix="kafka-zk-lesson-") as folder:
         teacher.show("A ZooKeeper and a broker start …")
-        with Classroom(Path(folder), teacher) as room:
-            teacher.show(f"… and serve. `kafka-zk znodes --zookeeper {room.zookeeper} /consumers` shows the znodes.")
-            for number in sorted(set(chapters) or CHAPTERS):
-                report[f"chapter {number}"] = CHAPTERS[number](room)
+        with Classroom(Path(folder), teacher, verbose) as room:
+            teacher.show("… and serve. In another terminal you can look at what this lesson does to the znodes:")
+            teacher.show(f"kafka-zk znodes --zookeeper {room.zookeeper} /consumers")
+            report = course.run(room, CHAPTERS, sorted(set(chapters) or CHAPTERS))
+            teacher.tell("The cluster stops; nothing is left behind.")
     if as_json:
         print_json(report)

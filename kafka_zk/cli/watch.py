@@ -1,19 +1,26 @@
-"""``kafka-zk watch``: a live timeline of a group's rebalances."""
+"""``kafka-zk watch``: a group's rebalances, live."""
 
-import json
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.options import group_option, json_option, zookeeper_option
+from kafka_zk.cli.output import note
+
+if TYPE_CHECKING:
+    from kafka_zk.cli.watch_show import Show
+    from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+    from kafka_zk.timeline.timeline import Timeline
 
 POLL_MS = 100
 
 
-@click.command("watch", short_help="Follow a group's rebalances live: watches, claims, who stopped for how long.")
+@click.command("watch", short_help="Follow a group's rebalances live: why, what moved, who was silent for how long.")
 @group_option("The group to follow; it need not be there yet.")
 @zookeeper_option("Where the group is.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
 @click.option(
@@ -23,6 +30,7 @@ POLL_MS = 100
 )
 @click.option("--rebalances", type=click.IntRange(1), help="Stop after this many rebalances.")
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop after this time.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every step: watches, reads, claims, commits.")
 @json_option
 def command(
     group: str,
@@ -30,19 +38,26 @@ def command(
     trace: Path | None,
     rebalances: int | None,
     timeout_ms: int | None,
+    verbose: bool,
     as_json: bool,
 ) -> None:
-    """Print what happens in a group, as it happens, with seconds since the first line, and a summary per rebalance.
+    """Print one line for each rebalance of a group, as it happens: why, who got what, how long, how many requests.
 
-    There are two kinds of lines. Those of the "observer" are what this command sees in ZooKeeper: members, owners,
-    assignments, and its own watches on them. It sees every lasting change; two changes between two reads look like one.
-    The rest only the members know: their watches, why they rebalance, when they stop and deliver, their requests to
-    ZooKeeper. Start members with --trace, on this machine or on a shared file system, and give the same path here.
-    Summaries need the traces of all members; times come from the members' own clocks. Members of other kinds (a Scala
-    consumer, say) write no trace.
+    At the end there is a picture, partitions by time: who delivered what, and where nobody did. On a terminal a live
+    screen stands below the lines: each member with its partitions, its lag, and what it did last.
 
     \b
-    kafka-zk consume --group g --topic t --trace /tmp/g &
+    13:02:11  dora joined: anna→dora t-1; 3 never stopped; silent 15 ms; 23 requests
+    13:02:40  the session of ben ended: ben→anna t-2; 3 never stopped; silent 9 ms; 14 requests
+
+    This command alone sees members, owners and assignments in ZooKeeper. It sees every lasting change; two changes
+    between two reads look like one. The rest only the members know: why they rebalance, when they stop and deliver,
+    their requests. Start members with --trace, on this machine or on a shared file system, and give the same path here.
+    Times come from the members' own clocks. A member that dies is silent from its death, but counted only from the end
+    of its session. Members of other kinds (a Scala consumer, say) write no trace; their owner znodes tell.
+
+    \b
+    kafka-zk consume --group g --name anna --topic t --trace /tmp/g &
     kafka-zk watch --group g --trace /tmp/g
     """
     from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
@@ -51,28 +66,37 @@ def command(
     from kafka_zk.timeline.trace_file import Traced, TraceFollower
 
     interrupt_at_the_end()
-    timeline = Timeline(group)
+    timeline = Timeline()
     follower = TraceFollower(trace) if trace is not None else None
 
-    def show(now_ms: int | None) -> None:
-        if follower is not None:
-            for traced in follower.read():
-                timeline.add(traced)
-        if as_json:
-            for document in timeline.documents(now_ms):
-                click.echo(json.dumps(document))
-        else:
-            for line in timeline.lines(now_ms):
-                click.echo(line)
-        sys.stdout.flush()
+    def read() -> None:
+        for traced in follower.read() if follower is not None else ():
+            timeline.add(traced)
 
-    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client:
+    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client, ExitStack() as cleanup:
         end_s = time.monotonic() + timeout_ms / 1000 if timeout_ms is not None else float("inf")
+        show = _show(group, timeline, client, verbose=verbose, as_json=as_json)
+        cleanup.callback(show.close)
+        cleanup.callback(read)
         observer = GroupObserver(client, group, lambda event: timeline.add(Traced(event, None)))
-        try:
-            while time.monotonic() < end_s and not (rebalances and len(timeline.summaries) >= rebalances):
-                client.process(POLL_MS)
-                show(int(time.time() * 1000))
-        finally:
-            observer.close()
-            show(None)
+        cleanup.callback(observer.close)
+        client.process(0)
+        if observer.sees_nobody and not sys.stdout.isatty():
+            note(f"waiting for members of group {group}")
+        while time.monotonic() < end_s and not (rebalances and len(timeline.summaries) >= rebalances):
+            client.process(POLL_MS)
+            read()
+            show.tell(int(time.time() * 1000))
+
+
+def _show(
+    group: str, timeline: "Timeline", client: "KazooBlockingClient", *, verbose: bool, as_json: bool
+) -> "Show":
+    from kafka_zk.cli.group_lag import LagMeter
+    from kafka_zk.cli.watch_show import JsonLines, LiveScreen, TextLines
+
+    if as_json:
+        return JsonLines(timeline)
+    if sys.stdout.isatty():
+        return LiveScreen(group, timeline, LagMeter(client, group), verbose=verbose)
+    return TextLines(group, timeline, verbose=verbose)

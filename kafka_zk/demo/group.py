@@ -1,5 +1,6 @@
-"""The demo's group: consumers that join, one that is killed, and the timeline of what they do."""
+"""The demo's group: consumers that join, one that is killed, and a line for each rebalance."""
 
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,13 +8,14 @@ from pathlib import Path
 
 from kafka_zk.demo.errors import DemoFailed
 from kafka_zk.embedded.process import ChildProcess, python_command
-from kafka_zk.registry.events import Event, Reread, WatchArmed, WatchFired
+from kafka_zk.registry.events import Event
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.events import OwnersGone, OwnersSeen
 from kafka_zk.timeline.group_observer import GroupObserver
 from kafka_zk.timeline.rebalances import GroupRebalance
+from kafka_zk.timeline.summary import Summaries
 from kafka_zk.timeline.timeline import Timeline
 from kafka_zk.timeline.trace_file import Traced, TraceFollower
 
@@ -22,12 +24,11 @@ SESSION_TIMEOUT_MS = 4_000  # the shortest that ZooKeeper grants with its defaul
 SETTLE_TIMEOUT_S = 45
 STOP_TIMEOUT_S = 20
 _STEP_MS = 50
-_HIDDEN = (Reread, WatchArmed)
-"""What follows every watch that fired: the read that sets it again. `kafka-zk watch` shows it, the demo is short."""
+_WIDTH = 77  # of a line, on a terminal of 80 columns
 
 
 class DemoGroup:
-    """Members as processes, which wait for a topic's newest records; ``tell`` gets each line of the timeline.
+    """Members as processes, which wait for a topic's newest records; ``tell`` gets a line for each rebalance.
 
     Raises: ProcessFailed when a member ends by itself, DemoFailed when the group does not settle.
     """
@@ -44,7 +45,8 @@ class DemoGroup:
         self._tell = tell
         self._members: dict[str, ChildProcess] = {}
         self._owners: dict[TopicPartition, str] = {}
-        self._timeline = Timeline(GROUP)
+        self._timeline = Timeline()
+        self._summaries = Summaries(GROUP)
         self._follower = TraceFollower(self._trace)
         self._client: KazooBlockingClient | None = None
 
@@ -68,7 +70,7 @@ class DemoGroup:
         for name in names:
             command, environ = python_command(
                 "consume", "--group", GROUP, "--topic", self._topic, "--zookeeper", self._zookeeper,
-                "--trace", self._trace, "--consumer-property", f"consumer.id={name}",
+                "--name", name, "--trace", self._trace,
                 "--consumer-property", "partition.assignment.strategy=cooperative",
                 "--consumer-property", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
             )  # fmt: skip
@@ -100,18 +102,15 @@ class DemoGroup:
         elif isinstance(event, OwnersGone):
             for tp in event.partitions:
                 self._owners.pop(tp, None)
-        if not isinstance(event, WatchFired):
-            self._take(Traced(event, None))
-
-    def _take(self, traced: Traced) -> None:
-        if not isinstance(traced.event, _HIDDEN):
-            self._timeline.add(traced)
+        self._timeline.add(Traced(event, None))
 
     def _show(self, now_ms: int | None) -> None:
         for traced in self._follower.read():
-            self._take(traced)
-        for line in self._timeline.lines(now_ms):
-            self._tell(line)
+            self._timeline.add(traced)
+        for told in self._timeline.due(now_ms):
+            if isinstance(told, GroupRebalance):
+                for part in textwrap.wrap(self._summaries.line(told), _WIDTH, subsequent_indent="  "):
+                    self._tell(part)
 
     def _stop_members(self) -> None:
         for member in self._members.values():

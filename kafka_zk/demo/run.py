@@ -227,13 +227,13 @@ class Demo:
             self._show.fact("Spark is starting meanwhile, for the next step")
         group = DemoGroup(self._data_dir, self._cluster.zookeeper, TOPIC, PARTITIONS, self._show.fact)
         with group.watched():
-            self._show.fact("three consumers start: anna, ben and cleo")
+            self._show.fact("anna, ben and cleo start")
             group.join("anna", "ben", "cleo")
-            self._show.fact("dora joins")
+            self._show.fact("dora starts")
             group.join("dora")
-            self._show.fact(f"ben is killed: his session, and so his claims, last up to {SESSION_TIMEOUT_MS} ms longer")
+            self._show.fact(f"ben is killed; his session, and so his claims, last up to {SESSION_TIMEOUT_MS // 1000} s")
             group.kill("ben")
-        self._show.fact(f"with `kafka-zk watch --group {GROUP} --trace …` you can follow any group like this")
+        self._show.fact(f"`kafka-zk watch --group {GROUP}` shows any group like this, -v every step of it")
         self._report["rebalances"] = [
             {
                 "duration_ms": each.duration_ms,

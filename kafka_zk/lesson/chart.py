@@ -21,7 +21,7 @@ def bar(value: float, full: float, width: int) -> str:
 
 
 def lag_chart(
-    groups: Mapping[str, Sequence[int]],
+    groups: Mapping[str, Sequence[float]],
     inputs: Sequence[int],
     times_ms: Sequence[int],
     marks: Mapping[int, str],
@@ -40,7 +40,7 @@ def lag_chart(
     yield f"{'ms':>7}  {'in':>4}  " + "".join(f"{f'lag, {name}':<{column}}" for name in groups)
     for index, time_ms in enumerate(times_ms):
         cells = "".join(
-            f"{bar(values[index], largest, width):<{width}} {values[index]:>4}  " for values in groups.values()
+            f"{bar(values[index], largest, width):<{width}} {values[index]:>4.0f}  " for values in groups.values()
         )
         mark = f"← {marks[index]}" if index in marks else ""
         yield f"{time_ms:>7}  {inputs[index]:>4}  {cells}{mark}".rstrip()

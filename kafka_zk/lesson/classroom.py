@@ -1,7 +1,7 @@
 """A lesson's live cluster and the members of its groups."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +14,10 @@ from kafka_zk.lesson.gate import Gate
 from kafka_zk.lesson.member import LessonMember
 from kafka_zk.lesson.teacher import Teacher
 from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
+from kafka_zk.timeline.lines import StepLines
+from kafka_zk.timeline.picture import began_ms, picture
+from kafka_zk.timeline.rebalances import GroupRebalance
+from kafka_zk.timeline.summary import Summaries
 from kafka_zk.timeline.timeline import Timeline
 
 PATIENCE_S = 60
@@ -30,8 +34,11 @@ class Group:
         self.partitions = partitions
         self.strategy = strategy
         self.members: list[LessonMember] = []
-        self.timeline = Timeline(name)
-        self._told: dict[str, int] = {}
+        self.timeline = Timeline()
+        self._last_ms = 0
+        self._told: list[int] = []  # how many events of each member
+        self._summaries = Summaries(name)
+        self._steps = StepLines(name, self.timeline)
 
     @property
     def living(self) -> list[LessonMember]:
@@ -42,16 +49,40 @@ class Group:
         shares = [len(member.owned) for member in self.living]
         return sum(shares) == self.partitions and max(shares) - min(shares) <= 1
 
-    def news(self) -> Iterable[str]:
-        """The timeline since the last call, without the watches (the teacher tells of those)."""
-        for member in self.members:
-            start = self._told.get(member.name, 0)
-            events = member.events[start:]
-            self._told[member.name] = start + len(events)
+    def member(self, name: str) -> LessonMember:
+        """The living one of that name."""
+        return next(member for member in self.living if member.name == name)
+
+    def firsts(self) -> dict[tuple[int, int], float]:
+        """When each record, by partition and offset, was handed out first, in seconds of the wall clock."""
+        firsts: dict[tuple[int, int], float] = {}
+        for got in sorted((got for member in self.members for got in list(member.got)), key=lambda got: got.got_s):
+            firsts.setdefault((got.partition, got.offset), got.got_s)
+        return firsts
+
+    def news(self, verbose: bool = False) -> Iterator[str]:
+        """A line for each rebalance since the last call; ``verbose``: every step (the teacher tells of watches)."""
+        self._told += [0] * (len(self.members) - len(self._told))
+        for number, member in enumerate(self.members):
+            events = member.events[self._told[number] :]
+            self._told[number] += len(events)
             for traced in events:
+                self._last_ms = max(self._last_ms, traced.event.time_ms)
                 if not isinstance(traced.event, _TOLD_BY_THE_TEACHER):
                     self.timeline.add(traced)
-        return self.timeline.lines()
+        for told in self.timeline.due():
+            if verbose:
+                yield from self._steps.of(told)
+            elif isinstance(told, GroupRebalance):
+                yield f"→ {self._summaries.line(told)}"
+
+    def picture(self, width: int) -> Iterator[str]:
+        """Partitions by time, from the first delivery until now."""
+        history = self.timeline.rebalances.deliveries.history
+        first_ms = began_ms(history)
+        if first_ms is not None:
+            after_ms = (self._last_ms - first_ms) // 10  # or the last change would be at the edge
+            yield from picture(self.name, history, first_ms, self._last_ms + after_ms, width)
 
 
 class Classroom:
@@ -60,12 +91,14 @@ class Classroom:
     Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed when a group does not settle.
     """
 
-    def __init__(self, data_dir: Path, teacher: Teacher) -> None:
+    def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
         self.teacher = teacher
+        self.verbose = verbose
         self._thread = reactor_thread()
         self._cluster = EmbeddedCluster(data_dir, broker_count=1, tick_time_ms=_TICK_TIME_MS, force_sync=False)
-        self.gate = Gate(teacher.watch_fires, self._thread.reactor.callFromThread)
+        self.gate = Gate(teacher.watches_fire, self._thread.reactor.callFromThread, teacher.clock)
         self._groups: list[Group] = []
+        self._used: dict[str, int] = {}  # names of topics and groups
 
     @property
     def bootstrap(self) -> str:
@@ -82,18 +115,25 @@ class Classroom:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.gate.closed = False
-        for group in self._groups:
-            self.dismiss(group)
+        self.dismiss()
         self._cluster.stop()
 
-    def topic(self, name: str, partitions: int) -> None:
+    def topic(self, name: str, partitions: int) -> str:
+        """A new topic of this name; returns the name, with a number if the lesson had one before."""
+        unique = self._unique(name)
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
-            admin.create_topic(name, partitions, 1)
+            admin.create_topic(unique, partitions, 1)
+        return unique
 
     def group(self, name: str, topic: str, partitions: int, strategy: str) -> Group:
-        self._groups.append(Group(name, topic, partitions, strategy))
+        """A new group of this name, or with a number behind it."""
+        self._groups.append(Group(self._unique(name), topic, partitions, strategy))
         return self._groups[-1]
+
+    def news(self, group: Group) -> list[str]:
+        """``Group.news`` after everything that has happened until now is known."""
+        self._thread.call(_nothing)
+        return list(group.news(self.verbose))
 
     def join(self, group: Group, name: str) -> LessonMember:
         """A new member; returns when the group has settled. Watches that fire meanwhile go through the gate."""
@@ -106,6 +146,7 @@ class Classroom:
         return member
 
     def leave(self, group: Group, member: LessonMember) -> None:
+        """It leaves; returns when the group has settled."""
         member.close()
         self.settle(group)
 
@@ -115,10 +156,21 @@ class Classroom:
             names = " and ".join(group.name for group in groups)
             raise LessonFailed(f"the group {names} did not settle within {PATIENCE_S} s")
 
-    def dismiss(self, group: Group) -> None:
-        """All members leave."""
-        was_closed, self.gate.closed = self.gate.closed, False
-        for member in group.members:
-            member.close()
-        self.gate.open_until(lambda: True, time.monotonic() + PATIENCE_S)
-        self.gate.closed = was_closed
+    def dismiss(self) -> None:
+        """All members of all groups leave, and what fires passes unseen meanwhile."""
+        self.gate.closed, self.gate.delay_s = False, 0.0
+        self.gate.release()
+        for group in self._groups:
+            for member in group.members:
+                member.close()
+        self._groups.clear()
+        self.gate.release()
+        self.gate.closed = True
+
+    def _unique(self, name: str) -> str:
+        count = self._used[name] = self._used.get(name, 0) + 1
+        return name if count == 1 else f"{name}-{count}"
+
+
+async def _nothing() -> None:
+    """What the reactor was given before is done when this is."""

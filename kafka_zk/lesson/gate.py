@@ -1,18 +1,27 @@
 """Between ZooKeeper and the members of a lesson: every watch that fires is told, and waits until it may.
 
-A watch that waits holds up its member's news of the change, nothing else: sessions go on.
+A watch that waits holds up its member's news of the change, nothing else: sessions go on. The lesson's clock stands
+still meanwhile.
 """
 
 import queue
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from kafka_zk.registry.client import EventType, RegistryClient, Watch, WatchedEvent, ZnodeStat
+from twisted.internet.defer import Deferred
+
+from kafka_zk.client.waiting import run
+from kafka_zk.lesson.clock import LessonClock
+from kafka_zk.registry.client import EventType, Operation, RegistryClient, Watch, WatchedEvent, ZnodeStat
 from kafka_zk.registry.counted_client import CountedClient
+from kafka_zk.system.clock import Timers
 
-_STEP_S = 0.05
+T = TypeVar("T")
+
+_TOGETHER_S = 0.05
+"""Fires that follow each other closer than this are told together: one change reaches several members."""
 
 
 class Fire(NamedTuple):
@@ -27,60 +36,134 @@ class Gate:
     """Told on the reactor's thread, opened on the lesson's.
 
     Args:
-        open_one: called for each fire, on the lesson's thread; returns when it may be passed on.
+        tell: called with fires that came together, on the lesson's thread; returns when they may be passed on.
         call_on_reactor: runs a function on the reactor's thread.
+        clock: held from when a fire comes until it is passed on.
     """
 
     def __init__(
-        self, open_one: Callable[[Fire], None], call_on_reactor: Callable[[Callable[[], None]], None]
+        self,
+        tell: Callable[[list[Fire]], None],
+        call_on_reactor: Callable[[Callable[[], None]], None],
+        clock: LessonClock,
     ) -> None:
-        self._open_one = open_one
+        self._tell = tell
         self._call_on_reactor = call_on_reactor
+        self.clock = clock
         self._waiting: queue.SimpleQueue[Fire] = queue.SimpleQueue()
         self.closed = True
         """While it is closed, fires wait for ``open_until``; else they pass unseen."""
+        self.delay_s = 0.0
+        """How much later than usual members hear from ZooKeeper."""
 
     def arrived(self, fire: Fire) -> None:
         """A watch fires."""
         if self.closed and fire.event.type is not EventType.NONE:
+            self.clock.hold()
             self._waiting.put(fire)
         else:
             fire.deliver()
 
     def open_until(self, done: Callable[[], bool], deadline_s: float) -> bool:
-        """Pass on fire after fire until ``done()`` holds and none waits; False if the monotonic clock was faster."""
+        """Pass on what fires until ``done()`` holds and nothing waits; False if the monotonic clock was faster."""
+        while True:
+            fires = list(self._come_together())
+            if fires:
+                try:
+                    self._tell(fires)
+                finally:
+                    self._pass_on(fires)
+            elif done():
+                return True
+            elif time.monotonic() > deadline_s:
+                return False
+
+    def release(self) -> None:
+        """Pass on all that waits, without a word."""
+        while not self._waiting.empty():
+            self._pass_on([self._waiting.get()])
+
+    def _come_together(self) -> Iterator[Fire]:
         while True:
             try:
-                fire = self._waiting.get(timeout=_STEP_S)
+                yield self._waiting.get(timeout=_TOGETHER_S)
             except queue.Empty:
-                if done():
-                    return True
-                if time.monotonic() > deadline_s:
-                    return False
-            else:
-                self._open_one(fire)
-                self._call_on_reactor(fire.deliver)
+                return
+
+    def _pass_on(self, fires: list[Fire]) -> None:
+        def deliver() -> None:
+            for fire in fires:
+                self.clock.resume()
+                fire.deliver()
+
+        self._call_on_reactor(deliver)
 
 
 class GatedClient(CountedClient):
-    """A client whose watches go through a gate."""
+    """A client whose watches go through a gate, and whose ZooKeeper can be made to look far away.
 
-    def __init__(self, client: RegistryClient, member: str, gate: Gate) -> None:
+    While ``gate.delay_s`` is not 0, every answer and every watch comes that much later.
+
+    Args:
+        clock: the reactor on which the client runs.
+    """
+
+    def __init__(self, client: RegistryClient, member: str, gate: Gate, clock: Timers) -> None:
         super().__init__(client)
         self._member = member
         self._gate = gate
+        self._clock = clock
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
-        return super().get(path, self._held(watch))
+        return self._late(super().get(path, self._held(watch)))
 
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]:
-        return super().exists(path, self._held(watch))
+        return self._late(super().exists(path, self._held(watch)))
 
     def children(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[list[str], ZnodeStat]]:
-        return super().children(path, self._held(watch))
+        return self._late(super().children(path, self._held(watch)))
+
+    def create(
+        self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
+    ) -> Awaitable[str]:
+        return self._late(super().create(path, data, ephemeral=ephemeral, sequential=sequential))
+
+    def set(self, path: str, data: bytes, version: int = -1) -> Awaitable[ZnodeStat]:
+        return self._late(super().set(path, data, version))
+
+    def delete(self, path: str, version: int = -1) -> Awaitable[None]:
+        return self._late(super().delete(path, version))
+
+    def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
+        return self._late(super().multi(operations))
+
+    def _late(self, answer: Awaitable[T]) -> Awaitable[T]:
+        """The answer, or the error, when it is due; the order stays."""
+        if not self._gate.delay_s:
+            return answer
+        late: Deferred[T] = Deferred()
+
+        async def wait() -> None:
+            try:
+                result = await answer
+            except Exception as error:
+                self._clock.callLater(self._gate.delay_s, late.errback, error)
+            else:
+                self._clock.callLater(self._gate.delay_s, late.callback, result)
+
+        run(wait())
+        return late
 
     def _held(self, watch: Watch | None) -> Watch | None:
         if watch is None:
             return None
         passed_on = watch
-        return lambda event: self._gate.arrived(Fire(self._member, event, partial(passed_on, event)))
+
+        def fired(event: WatchedEvent) -> None:
+            fire = Fire(self._member, event, partial(passed_on, event))
+            if self._gate.delay_s:
+                self._clock.callLater(self._gate.delay_s, self._gate.arrived, fire)
+            else:
+                self._gate.arrived(fire)
+
+        return fired

@@ -1,6 +1,7 @@
 """A member of a lesson's group: a consumer in this process that reads all the time and keeps what it got."""
 
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_zk.client.errors import ClientClosed
@@ -34,6 +35,7 @@ class LessonMember:
         self.name = name
         self.got: list[Got] = []
         self.events: list[Traced] = []
+        """What it told of itself, in the lesson's time."""
         self.alive = True
         self._thread = thread
         self._gate = gate
@@ -86,7 +88,7 @@ class LessonMember:
         timeout_ms = self.consumer.config.zookeeper_session_timeout_ms
         self._client = KazooTwistedClient(self._thread.reactor, self._zookeeper, timeout_ms)
         await self._client.start()
-        self._counted = GatedClient(self._client, self.name, self._gate)
+        self._counted = GatedClient(self._client, self.name, self._gate, self._thread.reactor)
         return self._counted
 
     async def _read(self) -> None:
@@ -98,4 +100,5 @@ class LessonMember:
             return
 
     def _observe(self, event: Event) -> None:
-        self.events.append(Traced(event, self._counted.request_count if self._counted is not None else None))
+        in_lesson = replace(event, time_ms=self._gate.clock.lesson_ms(event.time_ms))
+        self.events.append(Traced(in_lesson, self._counted.request_count if self._counted is not None else None))

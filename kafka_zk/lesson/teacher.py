@@ -1,53 +1,131 @@
-"""How a lesson speaks: text on a terminal, with pauses if wanted."""
+"""How a lesson speaks: text on a terminal, with stops if wanted."""
 
+import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import click
 
+from kafka_zk.lesson.clock import LessonClock
+from kafka_zk.lesson.errors import ChapterLeft
 from kafka_zk.lesson.gate import Fire
+from kafka_zk.lesson.keys import Ask, Key, ask
+from kafka_zk.registry.client import EventType
 
-_WIDTH = 100
+_INDENT = "   "
+_MAX_WIDTH = 100
 _MEANINGS = {
-    "ids": "a member joined or left; it will read the list and set the watch again",
-    "assignment": "the leader wrote a new assignment; it will read it and set the watch again",
-    "owners": "a partition that it waits for is free; it will claim it",
-    "topics": "the topic changed; it will read its partitions and set the watch again",
+    "ids": "A member joined or left. Each of these members reads the list again, which sets its watch again.",
+    "assignment": "The leader, which is the oldest member, wrote who gets what. Each of these members reads it.",
+    "owners": "A partition is free: its owner deleted this znode. Who waits for it claims it now. (Owners watch their "
+    "own znodes, too.)",
+    "topics": "The topic changed. Each of these members reads its partitions again.",
 }
+_VERBS = {EventType.CHILD: "changed"}
 
 
 class Teacher:
-    """Says what happens; with ``pause`` it waits for Enter at the ends of thoughts and before each watch fires.
+    """Says what happens; with ``pause`` it stops at the ends of thoughts, and at each kind of watch the first time.
 
-    ``write`` takes a line; a silent teacher's does nothing.
+    Args:
+        write: takes a line; a silent teacher's does nothing.
+        clock: held while the reader reads.
+        answer: waits for a key.
     """
 
-    def __init__(self, pause: bool, write: Callable[[str], None] = click.echo) -> None:
+    def __init__(
+        self,
+        pause: bool,
+        write: Callable[[str], None] = click.echo,
+        clock: LessonClock | None = None,
+        answer: Ask = ask,
+    ) -> None:
+        self.clock = clock or LessonClock()
         self._pause = pause
         self._write = write
+        self._answer = answer
+        self._explained: set[str] = set()
+        self._stops = 0  # in this chapter
+
+    @property
+    def width(self) -> int:
+        """Of the text, in characters."""
+        return min(_MAX_WIDTH, shutil.get_terminal_size((_MAX_WIDTH, 24)).columns)
 
     def chapter(self, number: int, title: str) -> None:
+        self._stops = 0
         self._write("")
         self._write(click.style(f"{number}. {title}", bold=True, fg="cyan"))
 
     def say(self, text: str) -> None:
-        """A thought; the paragraph ends with a pause."""
+        """A thought; a stop follows."""
         self._write("")
-        self._write(textwrap.fill(text, _WIDTH, initial_indent="   ", subsequent_indent="   "))
-        self._wait()
+        self._paragraph(text)
+        self._stop()
+
+    def tell(self, text: str) -> None:
+        """What happens next."""
+        self._write("")
+        self._paragraph(text)
 
     def show(self, line: str) -> None:
-        """A line of what is seen."""
-        self._write(f"   {line}")
+        """What is seen."""
+        for part in textwrap.wrap(
+            line, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ", drop_whitespace=False
+        ) or [""]:
+            self._write(part.rstrip())
 
-    def watch_fires(self, fire: Fire) -> None:
-        """Before a watch is passed on to its member."""
-        parts = fire.event.path.split("/")
-        meaning = next((_MEANINGS[part] for part in reversed(parts) if part in _MEANINGS), "it will read it again")
-        name = click.style(fire.member, bold=True)
-        self._write(f"   ⚡ the watch of {name} on {fire.event.path} fires ({fire.event.type.value}): {meaning}")
-        self._wait()
+    def picture(self, lines: Iterable[str]) -> None:
+        """Lines that must not be folded."""
+        for line in lines:
+            self._write(f"{_INDENT}{line}".rstrip())
 
-    def _wait(self) -> None:
-        if self._pause:
-            click.prompt("   [Enter]", default="", show_default=False, prompt_suffix="")
+    def watches_fire(self, fires: list[Fire]) -> None:
+        """Before watches are passed on to their members: a line for each change."""
+        for kind, line in _told_together(fires):
+            self.show(f"⚡ {line}")
+            if kind in _MEANINGS and kind not in self._explained:
+                self._explained.add(kind)
+                self._paragraph(_MEANINGS[kind])
+                self._stop()
+
+    def _paragraph(self, text: str) -> None:
+        self._write(textwrap.fill(text, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT))
+
+    def _stop(self) -> None:
+        """Raises: ChapterLeft."""
+        if not self._pause:
+            return
+        self._stops += 1
+        with self.clock.held():
+            key = self._answer()
+        match key:
+            case Key.QUIT:
+                raise ChapterLeft(None)
+            case Key.SKIP:
+                raise ChapterLeft(1)
+            case Key.BACK:
+                raise ChapterLeft(-1 if self._stops == 1 else 0)
+            case Key.GO_ON:
+                return
+
+
+def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
+    """The kind of change, and ``ids changed: anna, ben`` for all members that one change reaches."""
+    members: dict[tuple[str, EventType], dict[str, None]] = {}
+    for fire in fires:
+        members.setdefault((fire.event.path, fire.event.type), {})[fire.member] = None
+    partitions: dict[tuple[str, EventType, tuple[str, ...]], list[str]] = {}
+    for (path, event_type), names in members.items():
+        folder, _, name = path.rpartition("/")
+        partitions.setdefault((folder, event_type, tuple(sorted(names))), []).append(name)
+    for (folder, event_type, who), znodes in partitions.items():
+        kind = next((part for part in (*znodes[:1], *folder.split("/")) if part in _MEANINGS), "")
+        path = "/".join([*_within_group(folder), ",".join(sorted(znodes))])
+        yield kind, f"{path} {_VERBS.get(event_type, event_type.value)}: {', '.join(who)}"
+
+
+def _within_group(folder: str) -> list[str]:
+    """The parts of ``/consumers/<group>/…`` behind the group; of another path all."""
+    parts = folder.split("/")
+    return parts[3:] if parts[:2] == ["", "consumers"] else parts

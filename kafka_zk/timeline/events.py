@@ -9,6 +9,18 @@ from dataclasses import dataclass
 from kafka_zk.registry.events import RegistryEvent
 from kafka_zk.storage.types import TopicPartition
 
+OBSERVER = "observer"
+"""The actor of these events."""
+FIRST_LOOK = "there at the first look"
+"""The cause of what was there already when the observer began."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook(RegistryEvent):
+    """The observer begins; these members are there, and no others, whatever old traces say."""
+
+    members: tuple[str, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class MemberSeen(RegistryEvent):

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.consumers import ConsumerRegistry, Members
 from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, SessionLost
-from kafka_zk.registry.events import EventSource, Observe
+from kafka_zk.registry.events import Event, EventSource, Observe, Reread
 from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.pipeline import found
@@ -21,10 +21,18 @@ from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 from kafka_zk.registry.znodes.json_codec import PARTITIONS, number_of
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import AssignmentSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
+from kafka_zk.timeline.events import (
+    FIRST_LOOK,
+    OBSERVER,
+    AssignmentSeen,
+    FirstLook,
+    MemberGone,
+    MemberSeen,
+    OwnersGone,
+    OwnersSeen,
+)
 
 _log = Logger()
-OBSERVER = "observer"
 
 
 class GroupObserver:
@@ -33,34 +41,54 @@ class GroupObserver:
     def __init__(self, client: RegistryClient, group: str, observe: Observe) -> None:
         self._client = client
         self._group = group
+        self._observe = observe
         self._source = source = EventSource(OBSERVER, observe)
+        of_ids = EventSource(OBSERVER, self._ids_observed)
         self._offsets = OffsetRegistry(client, group)
-        self._members: dict[str, int] = {}  # consumer id -> czxid
+        self._members: dict[str, int] | None = None  # consumer id -> czxid; None: not read yet
+        self._members_zxid = 0  # of the latest change of the list of members
         self._owners: dict[TopicPartition, tuple[str, int]] = {}  # partition -> (thread id, czxid)
-        self._topics: dict[str, Watcher] = {}
+        self._topics: dict[str, Watcher] | None = None  # None: not listed yet
+        self._first_look: set[str] = set()  # topics that were there at first, whose owners were not read yet
         self._closed = False
         self._watchers: list[Watcher] = [
-            ConsumerRegistry(client, group, events=source).watch(self._members_read),
+            ConsumerRegistry(client, group, events=of_ids).watch(self._members_read),
             GroupAssignmentRegistry(client, group, source).watch(self._assignment_read),
             ChildrenWatcher(client, f"{znodes.group_path(group)}/owners", self._topics_read, source),
         ]
 
+    @property
+    def sees_nobody(self) -> bool:
+        """Whether the members were read, and there is none."""
+        return self._members is not None and not self._members
+
     def close(self) -> None:
         """Report nothing from now on."""
         self._closed = True
-        for watcher in (*self._watchers, *self._topics.values()):
+        for watcher in (*self._watchers, *(self._topics or {}).values()):
             watcher.close()
 
+    def _ids_observed(self, event: Event) -> None:
+        if isinstance(event, Reread):
+            self._members_zxid = event.zxid
+        self._observe(event)
+
     def _members_read(self, members: Members) -> None:
-        for consumer_id in sorted(self._members):
-            if consumer_id not in members or members[consumer_id].czxid != self._members[consumer_id]:
-                del self._members[consumer_id]
-                self._source.emit(MemberGone, consumer_id, cause="ids changed")
+        cause = FIRST_LOOK if self._members is None else "ids changed"
+        if self._members is None:
+            self._members = {}
+            self._source.emit(FirstLook, tuple(members), cause=cause)
+        known = self._members
+        zxid = self._members_zxid
+        for consumer_id in sorted(known):
+            if consumer_id not in members or members[consumer_id].czxid != known[consumer_id]:
+                del known[consumer_id]
+                self._source.emit(MemberGone, consumer_id, cause=cause, zxid=zxid)
         for consumer_id, (registration, czxid) in members.items():
-            if consumer_id not in self._members:
-                self._members[consumer_id] = czxid
+            if consumer_id not in known:
+                known[consumer_id] = czxid
                 can = ", ".join(registration.strategies)
-                self._source.emit(MemberSeen, consumer_id, can, cause="ids changed", zxid=czxid)
+                self._source.emit(MemberSeen, consumer_id, can, cause=cause, zxid=czxid)
 
     def _assignment_read(self, assignment: GroupAssignment | None, version: int) -> None:
         if assignment is not None:
@@ -68,6 +96,9 @@ class GroupObserver:
             self._source.emit(AssignmentSeen, *seen, cause="assignment changed")
 
     def _topics_read(self, topics: list[str]) -> None:
+        if self._topics is None:
+            self._topics = {}
+            self._first_look.update(topics)
         for topic in topics:
             if topic not in self._topics:
                 self._topics[topic] = ChildrenWatcher(
@@ -98,6 +129,8 @@ class GroupObserver:
         for tp, answer in zip(partitions, answers, strict=True):
             if answer is not None:
                 now[tp] = (_owner(tp, answer[0]), answer[1].czxid)
+        cause = FIRST_LOOK if topic in self._first_look else "owners changed"
+        self._first_look.discard(topic)
         gone: dict[str, list[TopicPartition]] = {}
         for tp in sorted(tp for tp in self._owners if tp.topic == topic and self._owners[tp] != now.get(tp)):
             gone.setdefault(self._owners.pop(tp)[0], []).append(tp)
@@ -107,10 +140,10 @@ class GroupObserver:
                 self._owners[tp] = (owner, czxid)
                 came.setdefault(owner, {})[tp] = offsets[tp].offset if tp in offsets else -1
         for owner, lost in gone.items():
-            self._source.emit(OwnersGone, owner, tuple(lost), cause="owners changed")
+            self._source.emit(OwnersGone, owner, tuple(lost), cause=cause)
         for owner, gained in came.items():
             czxid = max(now[tp][1] for tp in gained)
-            self._source.emit(OwnersSeen, owner, gained, cause="owners changed", zxid=czxid)
+            self._source.emit(OwnersSeen, owner, gained, cause=cause, zxid=czxid)
 
 
 def _owner(tp: TopicPartition, data: bytes | None) -> str:

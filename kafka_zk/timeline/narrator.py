@@ -165,6 +165,10 @@ class Narrator:
     # --- seen from outside ---
 
     @sentence.register
+    def _(self, event: seen.FirstLook) -> str | None:
+        return f"begins; in the group: {', '.join(map(self._member, event.members)) or 'nobody'}"
+
+    @sentence.register
     def _(self, event: seen.MemberSeen) -> str | None:
         can = f" (can {event.announces})" if event.announces else " (announces none of our strategies)"
         return f"ids: {self._member(event.consumer_id)} is there{can}"

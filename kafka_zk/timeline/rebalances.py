@@ -1,12 +1,15 @@
-"""Puts the events of a group's members together into rebalances: who stopped for how long, what moved, what it cost.
+"""Puts the events of a group's members together into rebalances: why, who stopped for how long, what moved, the cost.
 
-A rebalance of the group begins when the first member begins one, or when a partition stops; it is over when all members
-that began are done and every partition that stopped is delivered again, or nobody is left to do it. Events come in the
-order of their times. Pure. Tests: tests/kafka_zk/timeline/test_rebalances.py.
+A rebalance of the group begins when a member comes or goes, when the first member begins one, or when a partition
+stops. It is over when all members that began are done, every partition that stopped is delivered again, and nothing
+more has happened for ``QUIET_MS``: members and the observer hear of one change one after the other. A change that no
+member has answered yet may still be answered for ``UNANSWERED_MS``; partitions that stay without a member end it after
+``STUCK_MS``. Of a member that writes no trace, the owner znodes tell what it
+delivers. Events come in the order of their times. Pure. Tests: tests/kafka_zk/timeline/test_rebalances.py.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
@@ -15,27 +18,21 @@ from kafka_zk.rebalance.events import (
     MemberLeft,
     MemberRegistered,
     OwnershipLost,
+    RebalanceEvent,
     RebalanceFinished,
     RebalanceStarted,
 )
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import MemberGone, MemberSeen
+from kafka_zk.timeline.causes import MemberChange, MemberChanges, other_causes
+from kafka_zk.timeline.deliveries import Deliveries, Silence, together
+from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER, FirstLook, MemberGone, MemberSeen, OwnersGone, OwnersSeen
 
-
-class Silence(NamedTuple):
-    """A partition that nobody delivered for ``silent_ms``, and by whom it was delivered before and after.
-
-    ``noticed``: the member before died; it counts from when that was noticed, not from its last delivery. ``silent_ms``
-    is None when nobody took it over, or when it was taken over before the observer noticed anything.
-    """
-
-    partition: TopicPartition
-    before: str
-    after: str | None
-    silent_ms: int | None
-    noticed: bool
+QUIET_MS = 300
+UNANSWERED_MS = 1_500
+STUCK_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +42,11 @@ class GroupRebalance:
     number: int
     began_ms: int
     duration_ms: int
-    causes: tuple[str, ...]
+    members: MemberChanges
+    causes: tuple[str, ...]  # who came and went, then everything else
     strategy: str
     silences: tuple[Silence, ...]
-    first_owners: tuple[TopicPartition, ...]  # delivered for the first time
+    first_owners: dict[TopicPartition, str]  # delivered for the first time, by whom
     untouched_count: int  # delivered all the time
     requests: dict[str, int]  # to ZooKeeper, by member; members that do not count are left out
     notifications: dict[str, int]  # watches that fired, by member
@@ -58,32 +56,48 @@ class GroupRebalance:
         """Those that changed hands."""
         return tuple(each for each in self.silences if each.after is not None and each.after != each.before)
 
+    @property
+    def stayed(self) -> tuple[Silence, ...]:
+        """Those that stopped and went on with the same member."""
+        return tuple(each for each in self.silences if each.after == each.before)
 
-class _Stop(NamedTuple):
-    since_ms: int
-    before: str
-    noticed: bool
+    @property
+    def orphaned(self) -> tuple[Silence, ...]:
+        """Those that nobody delivers any more."""
+        return tuple(each for each in self.silences if each.after is None)
+
+    @property
+    def longest_silence_ms(self) -> int | None:
+        """Of those that are delivered again; None where none is, or where it is not known."""
+        return max((each.silent_ms for each in self.silences if each.silent_ms is not None), default=None)
 
 
 @dataclass(slots=True)
 class _Round:
     began_ms: int
+    last_ms: int
+    held: dict[TopicPartition, str]
     requests_before: dict[str, int]
-    causes: dict[str, None] = field(default_factory=dict)
+    requests_after: dict[str, int] = field(default_factory=dict)
+    members: MemberChange = field(default_factory=MemberChange)
+    causes: dict[str | int, None] = field(default_factory=dict)  # an int is a generation
+    answered: bool = False  # since the last change of members or assignment, somebody began, stopped or started
     strategy: str = ""
-    silences: list[Silence] = field(default_factory=list)
-    first_owners: list[TopicPartition] = field(default_factory=list)
+    silences: dict[TopicPartition, list[Silence]] = field(default_factory=dict)
     notifications: dict[str, int] = field(default_factory=dict)
 
 
 class Rebalances:
-    """Feed it with ``add``; it answers with a rebalance when one is over."""
+    """Feed it with ``add``, and with the time by ``advance``, which answers with a rebalance that is over."""
 
     def __init__(self) -> None:
+        self.deliveries = Deliveries()
         self._members: set[str] = set()
-        self._deliverer: dict[TopicPartition, str] = {}
-        self._stopped: dict[TopicPartition, _Stop] = {}
+        self._former: set[str] = set()  # members that are or were here
+        self.traced: set[str] = set()
+        """The members that tell of themselves."""
         self._busy: set[str] = set()
+        self._told_stopped: set[TopicPartition] = set()  # by a rebalance that ended without a member for them
         self._requests: dict[str, int] = {}
         self._newcomers: set[str] = set()  # since the last rebalance; all that they asked belongs to the next
         self._generations: dict[int, str] = {}  # why the leader wrote each
@@ -95,96 +109,195 @@ class Rebalances:
         """Whether a rebalance has begun and is not over."""
         return self._round is not None
 
-    def add(self, event: Event, request_count: int | None = None) -> GroupRebalance | None:
+    @property
+    def began_ms(self) -> int | None:
+        """When the rebalance began that is in progress."""
+        return self._round.began_ms if self._round is not None else None
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """The members that have begun a rebalance and are not done, sorted."""
+        return tuple(sorted(self._busy))
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Who is in the group, sorted."""
+        return tuple(sorted(self._members))
+
+    def add(self, event: Event, request_count: int | None = None) -> None:
         """Take in an event; ``request_count``: how many requests its member had sent to ZooKeeper until then."""
+        if isinstance(event, RebalanceEvent):
+            self.traced.add(event.actor)
+            self._of_member(event)
+        else:
+            self._of_observer(event)
+        if request_count is not None:
+            self._requests[event.actor] = request_count
+        if self._round is not None:
+            self._round.requests_after |= self._requests
+
+    def advance(self, now_ms: int) -> GroupRebalance | None:
+        """The rebalance that is over if nothing happens before ``now_ms``."""
+        if self._round is None or self._busy:
+            return None
+        unless_stuck_ms = QUIET_MS if self._round.answered else UNANSWERED_MS
+        needed_ms = STUCK_MS if self._waits() else unless_stuck_ms
+        return self._finish(self._round) if now_ms - self._round.last_ms >= needed_ms else None
+
+    def end(self) -> GroupRebalance | None:
+        """The rebalance that is over if nothing more happens at all."""
+        over = self._round is not None and not self._busy and not self._waits()
+        return self._finish(self._round) if over and self._round is not None else None
+
+    def _waits(self) -> bool:
+        """Whether partitions stopped that some member should take."""
+        return bool(self._members) and not self.deliveries.stopped.keys() <= self._told_stopped
+
+    # -- what members tell of themselves --
+
+    def _of_member(self, event: RebalanceEvent) -> None:
         match event:
             case MemberRegistered():
-                self._members.add(event.actor)
-                self._newcomers.add(event.actor)
-            case MemberSeen():
-                self._members.add(event.consumer_id)
+                self._came(event.time_ms, event.actor)
             case GenerationWritten():
                 self._generations[event.generation] = event.cause
+                self._begin(event.time_ms, answers=False if event.moved else None)
             case RebalanceStarted():
-                current = self._begin(event.time_ms)
-                current.causes[self._generations.get(event.generation, event.cause)] = None
+                current = self._begin(event.time_ms, answers=True)
+                current.causes[event.generation or event.cause] = None
                 current.strategy = event.strategy or current.strategy
                 self._busy.add(event.actor)
             case RebalanceFinished():
                 self._busy.discard(event.actor)
-            case DeliveryStopped() | OwnershipLost():
-                self._stop(event.time_ms, event.actor, event.partitions, noticed=False)
+                self._begin(event.time_ms, answers=True)
+            case DeliveryStopped():
+                self._stop(event.time_ms, event.actor, event.partitions)
+            case OwnershipLost():
+                self._stop(event.time_ms, event.actor, event.partitions)
+                if event.cause == "the session ended":
+                    self._gone(event.time_ms, event.actor)
             case DeliveryStarted():
-                self._start(event)
-            case MemberGone():
-                self._gone(event.time_ms, event.consumer_id)
+                self._start(event.time_ms, event.actor, event.offsets)
             case MemberLeft():
+                self._begin(event.time_ms, answers=False).members.left(event.actor)
                 self._members.discard(event.actor)
                 self._busy.discard(event.actor)
-            case WatchFired() if self._round is not None and event.type is not EventType.NONE:
-                fired = self._round.notifications
-                fired[event.actor] = fired.get(event.actor, 0) + 1
-        if request_count is not None:
-            self._requests[event.actor] = request_count
-        return self._finish(event.time_ms)
+            case _:
+                return
 
-    def _begin(self, time_ms: int) -> _Round:
+    # -- what is seen from outside --
+
+    def _of_observer(self, event: Event) -> None:
+        match event:
+            case FirstLook():
+                for member in self._members.difference(event.members):
+                    self._forget(event.time_ms, member)
+            case MemberSeen() if event.cause == FIRST_LOOK:
+                self._members.add(event.consumer_id)
+                self._former.add(event.consumer_id)
+            case MemberSeen() if event.consumer_id not in self._members:
+                self._came(event.time_ms, event.consumer_id)
+            case MemberGone():
+                self._gone(event.time_ms, event.consumer_id)
+            case OwnersSeen() if event.cause == FIRST_LOOK:
+                for tp in event.offsets.keys() - self.deliveries.by.keys():
+                    self.deliveries.start(event.time_ms, consumer_of(event.owner), tp)
+            case OwnersSeen() if consumer_of(event.owner) not in self.traced:
+                self._start(event.time_ms, consumer_of(event.owner), event.offsets)
+            case OwnersGone() if consumer_of(event.owner) not in self.traced:
+                self._stop(event.time_ms, consumer_of(event.owner), event.partitions)
+            case WatchFired() if self._round is not None and event.type is not EventType.NONE:
+                if event.actor != OBSERVER:
+                    fired = self._round.notifications
+                    fired[event.actor] = fired.get(event.actor, 0) + 1
+            case _:
+                return
+
+    # -- the rebalance --
+
+    def _begin(self, time_ms: int, *, answers: bool | None) -> _Round:
+        """``answers``: whether it answers a change, or is one; None: neither."""
         if self._round is None:
             known = {member: count for member, count in self._requests.items() if member not in self._newcomers}
-            self._round = _Round(time_ms, known)
+            self._round = _Round(time_ms, time_ms, self.deliveries.before(), known)
+        self._round.last_ms = max(self._round.last_ms, time_ms)
+        if answers is not None:
+            self._round.answered = answers
         return self._round
 
-    def _stop(self, time_ms: int, member: str, partitions: tuple[TopicPartition, ...], *, noticed: bool) -> None:
-        self._begin(time_ms)
-        for tp in partitions:
-            if self._deliverer.get(tp) == member:
-                del self._deliverer[tp]
-                self._stopped[tp] = _Stop(time_ms, member, noticed)
-
-    def _start(self, event: DeliveryStarted) -> None:
-        current = self._begin(event.time_ms)
-        for tp in event.offsets:
-            stop = self._stopped.pop(tp, None)
-            if stop is not None:
-                silent_ms = event.time_ms - stop.since_ms
-                current.silences.append(Silence(tp, stop.before, event.actor, silent_ms, stop.noticed))
-            elif tp not in self._deliverer:
-                current.first_owners.append(tp)
-            elif self._deliverer[tp] != event.actor:  # its death is not known yet
-                current.silences.append(Silence(tp, self._deliverer[tp], event.actor, None, True))
-            self._deliverer[tp] = event.actor
+    def _came(self, time_ms: int, member: str) -> None:
+        if member not in self._former:
+            self._newcomers.add(member)
+        self._busy.discard(member)
+        self._begin(time_ms, answers=False).members.came(member, before=member in self._former)
+        self._members.add(member)
+        self._former.add(member)
 
     def _gone(self, time_ms: int, member: str) -> None:
+        if member not in self._members:
+            return
+        self._begin(time_ms, answers=False).members.gone(member)
         self._members.discard(member)
         self._busy.discard(member)
-        held = tuple(tp for tp, deliverer in self._deliverer.items() if deliverer == member)
-        if held:
-            self._begin(time_ms).causes[f"{member} is gone"] = None
-            self._stop(time_ms, member, held, noticed=True)
+        self.deliveries.stop(time_ms, member, self.deliveries.held_by(member), noticed=True)
 
-    def _finish(self, time_ms: int) -> GroupRebalance | None:
-        current = self._round
-        if current is None or self._busy or (self._stopped and self._members):
-            return None
-        for tp, stop in sorted(self._stopped.items()):  # nobody is left
-            current.silences.append(Silence(tp, stop.before, None, None, stop.noticed))
-        self._stopped.clear()
+    def _forget(self, time_ms: int, member: str) -> None:
+        """Its trace is an old one, and it was gone before anybody looked."""
+        self._members.discard(member)
+        self._busy.discard(member)
+        held = self.deliveries.held_by(member)
+        self.deliveries.stop(time_ms, member, held, noticed=True)
+        self._told_stopped.update(held)
+
+    def _stop(self, time_ms: int, member: str, partitions: Iterable[TopicPartition]) -> None:
+        held = [tp for tp in partitions if self.deliveries.by.get(tp) == member]
+        if held:
+            self._begin(time_ms, answers=True)
+            self.deliveries.stop(time_ms, member, held, noticed=False)
+
+    def _start(self, time_ms: int, member: str, partitions: Iterable[TopicPartition]) -> None:
+        current = self._begin(time_ms, answers=True)
+        for tp in partitions:
+            self._told_stopped.discard(tp)
+            silence = self.deliveries.start(time_ms, member, tp)
+            if silence is not None:
+                current.silences.setdefault(tp, []).append(silence)
+
+    def _finish(self, current: _Round) -> GroupRebalance:
+        causes = [self._cause(each) for each in current.causes]
+        current.members.infer(causes, self._members)
+        members = current.members.result(self.traced)
+        silences = [together(each) for tp, each in current.silences.items() if tp in current.held]
+        for tp, stop in self.deliveries.stopped.items():
+            if tp in current.held and tp not in self._told_stopped:
+                silences.append(Silence(tp, stop.before, None, None, stop.noticed))
+        self._told_stopped.update(self.deliveries.stopped)
+        if not self._members:
+            self.deliveries.stopped.clear()  # without members nobody waits for anything
+            self._told_stopped.clear()
+        first_owners = {tp: by for tp, by in sorted(self.deliveries.by.items()) if tp not in current.held}
+        touched = {each.partition for each in silences} | first_owners.keys()
+        requests = {
+            member: count - current.requests_before.get(member, 0)
+            for member, count in sorted(current.requests_after.items())
+        }
         self._newcomers.clear()
         self._round = None
         self._count += 1
-        touched = {each.partition for each in current.silences} | set(current.first_owners)
-        requests = {
-            member: count - current.requests_before.get(member, 0) for member, count in sorted(self._requests.items())
-        }
         return GroupRebalance(
             self._count,
             current.began_ms,
-            time_ms - current.began_ms,
-            tuple(current.causes),
+            current.last_ms - current.began_ms,
+            members,
+            (*members.sentences(), *other_causes(causes, members)),
             current.strategy,
-            tuple(sorted(current.silences, key=lambda each: each.partition)),
-            tuple(sorted(current.first_owners)),
-            sum(tp not in touched for tp in self._deliverer),
+            tuple(sorted(silences, key=lambda each: each.partition)),
+            first_owners,
+            sum(tp not in touched for tp in self.deliveries.by),
             {member: count for member, count in requests.items() if count},
             dict(sorted(current.notifications.items())),
         )
+
+    def _cause(self, cause: str | int) -> str:
+        """Of a generation the leader's, which may become known last."""
+        return self._generations.get(cause, f"generation {cause}") if isinstance(cause, int) else cause

@@ -1,116 +1,106 @@
-"""A group's events, from its members' traces and from an observer, as lines for people: a live timeline.
+"""A group's events, from its members' traces and from an observer, in order, and its rebalances between them.
 
-Events of several processes come a little out of order; each is held back for a moment and sorted by its time. Pure: the
-time is given.
+Events of several processes come a little out of order; each is held back for a moment and sorted by its time. What the
+observer or the leader tells of a change stands before what other members made of it, even if they were quicker. Pure:
+the time is given. Tests: tests/kafka_zk/timeline/test_timeline.py.
 """
 
 import heapq
 import itertools
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
+from kafka_zk.rebalance.events import GenerationWritten, RebalanceStarted
+from kafka_zk.registry.events import Event, Reread
 from kafka_zk.timeline.event_codec import encode
-from kafka_zk.timeline.narrator import Narrator, listed, short_name
-from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances, Silence
+from kafka_zk.timeline.events import MemberGone
+from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances
 from kafka_zk.timeline.trace_file import Traced
 
 HOLD_BACK_MS = 250
-_WHO_WIDTH = 10
+
+Told = Traced | GroupRebalance
 
 
 class Timeline:
-    """Collects events of one group and tells them in order.
+    """Collects the events of one group."""
 
-    ``lines`` gives text, ``documents`` the same for programs; use one of them.
-    """
-
-    def __init__(self, group_id: str) -> None:
-        self._group_id = group_id
-        self._narrator = Narrator(group_id)
-        self._rebalances = Rebalances()
-        self._waiting: list[tuple[int, int, Traced]] = []
-        self._numbers = itertools.count()
-        self._first_ms: int | None = None
+    def __init__(self) -> None:
+        self.rebalances = Rebalances()
         self.summaries: list[GroupRebalance] = []
         """Every rebalance that is over."""
+        self.first_ms: int | None = None
+        """When the first event happened that was told."""
+        self.listeners: list[Callable[[Told], None]] = []
+        """Called with everything that ``due`` yields, before it does."""
+        self._waiting: list[tuple[int, int, Traced]] = []
+        self._numbers = itertools.count()
 
     @property
     def calm(self) -> bool:
         """Whether all that was added is told and no rebalance is in progress."""
-        return not self._waiting and not self._rebalances.in_progress
+        return not self._waiting and not self.rebalances.in_progress
 
     def add(self, traced: Traced) -> None:
         heapq.heappush(self._waiting, (traced.event.time_ms, next(self._numbers), traced))
 
-    def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """What is due now, one line each (None: all that is left); a rebalance's summary after its last event."""
-        for traced, summary in self._due(now_ms):
-            event = traced.event
-            sentence = self._narrator.sentence(event)
-            if sentence is not None:
-                yield f"{self._offset(event.time_ms)}  {self._narrator.who(event):<{_WHO_WIDTH}}  {sentence}"
-            if summary is not None:
-                yield from self._summary_lines(summary)
+    def due(self, now_ms: int | None = None) -> Iterator[Told]:
+        """What is due now (None: all that is left): events, and each rebalance when it is over."""
+        for told in self._due(now_ms):
+            for listener in self.listeners:
+                listener(told)
+            yield told
 
-    def documents(self, now_ms: int | None = None) -> Iterator[dict[str, Any]]:
-        """The same as JSON objects: each event, and ``{"event":"GroupRebalance",…}`` after the last of a rebalance."""
-        for traced, summary in self._due(now_ms):
-            yield {**encode(traced.event), "requests": traced.request_count}
-            if summary is not None:
-                yield _summary_document(summary)
-
-    def _due(self, now_ms: int | None) -> Iterator[tuple[Traced, GroupRebalance | None]]:
+    def _due(self, now_ms: int | None) -> Iterator[Told]:
         while self._waiting and (now_ms is None or self._waiting[0][0] <= now_ms - HOLD_BACK_MS):
-            traced = heapq.heappop(self._waiting)[2]
-            summary = self._rebalances.add(*traced)
-            if summary is not None:
-                self.summaries.append(summary)
-            yield traced, summary
+            time_ms, _, traced = heapq.heappop(self._waiting)
+            if self.first_ms is None:
+                self.first_ms = time_ms
+            yield from self._over(self.rebalances.advance(time_ms))
+            for each in (*self._take_causes(traced.event), traced):
+                self.rebalances.add(*each)
+                yield each
+        over = self.rebalances.end() if now_ms is None else self.rebalances.advance(now_ms - HOLD_BACK_MS)
+        yield from self._over(over)
 
-    def _offset(self, time_ms: int) -> str:
-        if self._first_ms is None:
-            self._first_ms = time_ms
-        return f"{(time_ms - self._first_ms) / 1000:>9.3f}"
+    def _over(self, summary: GroupRebalance | None) -> Iterator[GroupRebalance]:
+        if summary is not None:
+            self.summaries.append(summary)
+            yield summary
 
-    def _summary_lines(self, summary: GroupRebalance) -> Iterator[str]:
-        indent = " " * 11
-        strategy = f" ({summary.strategy})" if summary.strategy else ""
-        causes = "; ".join(self._shortened(cause) for cause in summary.causes) or "a first assignment"
-        yield f"{indent}── rebalance {summary.number}{strategy}: {summary.duration_ms} ms, because: {causes}"
-        moved = summary.moved
-        yield (
-            f"{indent}   {len(moved)} partitions moved, {len(summary.silences) - len(moved)} stopped and stayed, "
-            f"{summary.untouched_count} never stopped, {len(summary.first_owners)} have a first owner"
-        )
-        for each in sorted(summary.silences, key=lambda silence: -(silence.silent_ms or 0)):
-            yield f"{indent}   {self._silence(each)}"
-        requests = ", ".join(f"{self._short(member)} {count}" for member, count in summary.requests.items())
-        fired = ", ".join(f"{self._short(member)} {count}" for member, count in summary.notifications.items())
-        if requests:
-            yield f"{indent}   ZooKeeper requests: {sum(summary.requests.values())} ({requests})"
-        if fired:
-            yield f"{indent}   watches fired: {sum(summary.notifications.values())} ({fired})"
-
-    def _silence(self, silence: Silence) -> str:
-        before = self._short(silence.before)
-        if silence.after is None:
-            return f"{listed([silence.partition])} stopped with {before}; no member is left to take it"
-        after = self._short(silence.after)
-        path = f"{before} → {after}" if before != after else f"stays with {after}"
-        if silence.silent_ms is None:
-            return f"{listed([silence.partition])} was taken over before its owner was seen to be gone ({path})"
-        since = " after its owner was seen to be gone" if silence.noticed else ""
-        return f"{listed([silence.partition])} silent for {silence.silent_ms} ms{since} ({path})"
-
-    def _short(self, member: str) -> str:
-        return short_name(self._group_id, member)
-
-    def _shortened(self, cause: str) -> str:
-        return " ".join(self._short(word) for word in cause.split(" "))
+    def _take_causes(self, event: Event) -> list[Traced]:
+        """What of the waiting events must have happened before this one; their times become its time."""
+        is_cause = _causes_of(event)
+        if is_cause is None:
+            return []
+        causes = [each for each in self._waiting if is_cause(each[2].event)]
+        if causes:
+            self._waiting = [each for each in self._waiting if not is_cause(each[2].event)]
+            heapq.heapify(self._waiting)
+        return [traced._replace(event=replace(traced.event, time_ms=event.time_ms)) for *_, traced in sorted(causes)]
 
 
-def _summary_document(summary: GroupRebalance) -> dict[str, Any]:
-    silences = [{**each._asdict(), "partition": str(each.partition)} for each in summary.silences]
-    replaced = {"silences": silences, "first_owners": [str(tp) for tp in summary.first_owners]}
-    return {"event": "GroupRebalance", **asdict(summary), **replaced, "moved": len(summary.moved)}
+def document(told: Told) -> dict[str, Any]:
+    """The same for programs: an event, or ``{"event":"GroupRebalance",…}``."""
+    if isinstance(told, Traced):
+        return {**encode(told.event), "requests": told.request_count}
+    replaced = {
+        "members": told.members._asdict(),
+        "silences": [{**each._asdict(), "partition": str(each.partition)} for each in told.silences],
+        "first_owners": {str(tp): member for tp, member in told.first_owners.items()},
+    }
+    return {"event": "GroupRebalance", **asdict(told), **replaced, "moved": len(told.moved)}
+
+
+def _causes_of(event: Event) -> Callable[[Event], bool] | None:
+    """Which events this one can only have come after, whatever the clocks and the delays say."""
+    match event:
+        case Reread() if event.path.endswith("/ids"):
+            zxid = event.zxid
+            return lambda other: isinstance(other, MemberGone) and 0 < other.zxid <= zxid
+        case RebalanceStarted() if event.generation:
+            generation = event.generation
+            return lambda other: isinstance(other, GenerationWritten) and other.generation == generation
+        case _:
+            return None

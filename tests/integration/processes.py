@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "kafka_zk"]
@@ -32,10 +32,10 @@ def kafka_zk_json(*arguments: str | Path) -> Any:
     return json.loads(done.stdout)
 
 
-def start(*arguments: str | Path) -> "subprocess.Popen[str]":
+def start(*arguments: str | Path, stdout: int | IO[str] = subprocess.PIPE) -> "subprocess.Popen[str]":
     """Start a command that goes on."""
     command = [*COMMAND, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRON)
+    return subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=ENVIRON)
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:

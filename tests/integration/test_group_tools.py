@@ -36,7 +36,7 @@ def consume(kafka_zk_cluster: EmbeddedCluster, group: str, tmp_path: Path) -> It
         def run(topic: str, name: str, *arguments: str) -> "subprocess.Popen[str]":
             process = start(
                 "consume", "--group", group, "--topic", topic, "--zookeeper", kafka_zk_cluster.zookeeper_connect,
-                "--from-beginning", "--consumer-property", f"consumer.id={name}", "--trace", tmp_path,
+                "--from-beginning", "--name", name, "--trace", tmp_path,
                 "--consumer-property", "zookeeper.session.timeout.ms=4000", *arguments,
             )  # fmt: skip
             processes.callback(process.wait)
@@ -136,12 +136,12 @@ def test_watch_tells_joins_and_deaths_with_their_rebalances(
 def test_watch_without_traces_tells_what_can_be_seen_from_outside(
     kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str, consume: Consume, tmp_path: Path
 ) -> None:
-    """Members, owners and their own watches; in words."""
+    """Members, owners and their own watches; every step in words."""
     topic = make_topic()
     consume(topic, "a")
     wait_for(lambda: traced(tmp_path, "DeliveryStarted"), "its partition")
     watch = kafka_zk(
-        "watch", "--group", group, "--zookeeper", kafka_zk_cluster.zookeeper_connect, "--timeout-ms", "5000"
+        "watch", "--group", group, "--zookeeper", kafka_zk_cluster.zookeeper_connect, "--timeout-ms", "5000", "-v"
     )
     assert watch.returncode == 0, watch.stderr
     assert "observer    ids: a is there (can range)" in watch.stdout

@@ -1,13 +1,34 @@
-"""The lesson runs by itself, and what it says is true."""
+"""The lesson runs by itself and with a reader, what it says is true, and it is what tests/scenarios keeps."""
 
 import json
+import re
+import time
 
 import pytest
 
 from tests.integration.processes import kafka_zk
+from tests.integration.terminal import Terminal
+from tests.integration.transcripts import compare, normalized
 
 pytestmark = pytest.mark.integration
 TIMEOUT_S = 300
+PROMPT = "[q] quit "
+READING_S = 1.5
+
+
+def transcript(text: str) -> str:
+    """Of a chapter, without what depends on the machine: the bars, and whether a claim came before the release."""
+    unfolded = re.sub(r"(→.*)\r?\n     (?=\S)", r"\1 ", text)
+    return normalized(
+        unfolded,
+        (r"^ *⚡ owners.*\n(   A partition is free.*\n(   [^→⚡\s].*\n)?)?", ""),
+        (r"^\n? *\[Enter\] go on.*\n", ""),
+        (r"^(   (lesson|news)-\d)  [a-z·]+$", r"\1  PICTURE"),
+        (r"^ +0\.\d+ s .*", "             TIMES"),
+        (r"^ +(-?\d+) +\d+  ( *|[█▏▎▍▌▋▊▉]+ *)\d+  ( *|[█▏▎▍▌▋▊▉]+ *)\d+(  ←.*)?$", r"   \1  BARS\4"),
+        (r"(again per kill): eager \d+, cooperative \d+", r"\1: eager N, cooperative N"),
+        (r"\b(HOST:PORT)\b.*", r"\1"),
+    )
 
 
 def test_what_the_lesson_shows() -> None:
@@ -19,14 +40,51 @@ def test_what_the_lesson_shows() -> None:
     assert first["idle"] not in (None, first["left"])
     assert first["shares_after"][first["idle"]] == 1 and sum(first["shares_after"].values()) == 4
     assert second["read"] == {"cats": 20, "dogs": 20}
-    assert (third["eager"]["stopped"], third["eager"]["never_stopped"]) == (6, 0)
-    assert (third["cooperative"]["stopped"], third["cooperative"]["never_stopped"]) == (2, 4)
+    eager, cooperative = third["eager"], third["cooperative"]
+    assert (eager["stopped"], eager["never_stopped"]) == (6, 0)
+    assert (cooperative["stopped"], cooperative["never_stopped"]) == (2, 4)
+    assert cooperative["longest_silence_of_others_ms"] == 0
+    assert eager["lag_after"] > 2 * eager["lag_before"], "the bars vary less before the kill"
+    assert eager["lag_after"] > 2 * cooperative["lag_after"], "the picture shows what the chapter says"
 
 
-def test_the_lesson_in_words() -> None:
-    """Watches are told before they are passed on, and the lag is plotted."""
-    done = kafka_zk("lesson", "--no-pause", "--chapter", "1", "--chapter", "3", timeout_s=TIMEOUT_S)
+@pytest.mark.parametrize("chapter", [1, 2, 3])
+def test_a_chapter_in_a_pipe(chapter: int) -> None:
+    """In words, one line per change."""
+    done = kafka_zk("lesson", "--no-pause", "--chapter", str(chapter), timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
-    assert "is idle: a partition has one owner in a group" in done.stdout
-    assert "the watch of anna on /consumers/class/ids fires (child)" in done.stdout
-    assert "lag, eager" in done.stdout and "← ben is killed" in done.stdout
+    compare(f"lesson-{chapter}", transcript(done.stdout))
+
+
+def test_every_step_for_who_asks() -> None:
+    """-v."""
+    done = kafka_zk("lesson", "--no-pause", "--chapter", "2", "-v", timeout_s=TIMEOUT_S)
+    assert re.search(r"\d\.\d{3}  anna        claims news-0,1\n", done.stdout), done.stderr
+
+
+def test_a_reader_on_a_terminal() -> None:
+    """Few stops; the time that a reader takes is not silence; s, b and q; nothing is wider than the terminal."""
+    with Terminal("lesson") as terminal:
+        at, stops = 0, 0
+        while "2. Two groups" not in terminal.text:
+            at = terminal.read_until(PROMPT, at)
+            stops += "2. Two groups" not in terminal.text
+            last = terminal.text[:at].rpartition("⚡")[2]
+            if last.startswith(" owners"):
+                time.sleep(READING_S)  # a reader reads while two partitions are silent
+            if "2. Two groups" not in terminal.text:
+                terminal.press("\r")
+        assert stops <= 8
+        silences = [int(ms) for ms in re.findall(r"silent (?:at most )?(\d+) ms", terminal.text)]
+        assert silences and max(silences) < READING_S * 1000
+        first_chapter = terminal.text
+        terminal.press("b")
+        at = terminal.read_until("1. Five consumers", len(first_chapter))
+        at = terminal.read_until(PROMPT, at)
+        terminal.press("s")
+        at = terminal.read_until("2. Two groups", at)
+        at = terminal.read_until(PROMPT, at)
+        terminal.press("q")
+        assert terminal.read_to_the_end() == 0
+    assert max(map(len, terminal.text.splitlines())) <= 80
+    compare("lesson-1-terminal", transcript(first_chapter.partition("\n2. Two groups")[0]))

@@ -119,7 +119,7 @@ def test_a_group_is_joined_and_watched(running: Running) -> None:
     run_shell("echo hello | kafka-zk produce --topic greetings", running)
     (text,) = blocks("groups")
     shown = run_shell(text, running)
-    assert "── rebalance 1 (range)" in shown and "ids: " in shown
+    assert " joined: " in shown and "· silent" in shown
     assert "readers greetings" in " ".join(shown.split()), "the table of groups describe"
 
 

@@ -6,23 +6,29 @@ from kafka_zk.rebalance.events import (
     GenerationWritten,
     MemberLeft,
     MemberRegistered,
+    OwnershipLost,
     RebalanceFinished,
     RebalanceStarted,
 )
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Event, WatchFired
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import MemberGone, MemberSeen
-from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances, Silence
-from kafka_zk.timeline.timeline import HOLD_BACK_MS, Timeline
-from kafka_zk.timeline.trace_file import Traced
+from kafka_zk.timeline.causes import MemberChanges
+from kafka_zk.timeline.deliveries import Silence
+from kafka_zk.timeline.events import FIRST_LOOK, FirstLook, MemberGone, MemberSeen, OwnersGone, OwnersSeen
+from kafka_zk.timeline.rebalances import QUIET_MS, STUCK_MS, UNANSWERED_MS, GroupRebalance, Rebalances
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-A, B = "g_a", "g_b"
+A, B, C = "g_a", "g_b", "g_c"
 
 
 def fed(rebalances: Rebalances, *events: Event, requests: int | None = None) -> list[GroupRebalance]:
-    return [found for event in events if (found := rebalances.add(event, requests)) is not None]
+    """The rebalances that are over by the last event, or at last if nothing more happens."""
+    found = []
+    for event in events:
+        found.append(rebalances.advance(event.time_ms))
+        rebalances.add(event, requests)
+    return [each for each in (*found, rebalances.end()) if each is not None]
 
 
 def started(time_ms: int, actor: str, cause: str = "generation 1") -> RebalanceStarted:
@@ -47,8 +53,8 @@ def first_rebalance(rebalances: Rebalances) -> list[GroupRebalance]:
 def test_a_first_assignment() -> None:
     """Nobody stopped; the partitions have their first owner."""
     (found,) = first_rebalance(Rebalances())
-    assert (found.began_ms, found.duration_ms, found.causes) == (10, 10, ("generation 1",))
-    assert found.silences == () and found.first_owners == (T0, T1) and found.untouched_count == 0
+    assert (found.began_ms, found.duration_ms, found.causes) == (0, 20, ("g_a came",))
+    assert found.silences == () and found.first_owners == {T0: A, T1: A} and found.untouched_count == 0
     assert found.requests == {A: 7}, "a newcomer's registration counts as well"
 
 
@@ -69,7 +75,7 @@ def test_a_join_moves_a_partition_and_the_other_never_stops() -> None:
         requests=9,
     )
     assert found.silences == (Silence(T1, A, B, 20, False),) == found.moved
-    assert (found.duration_ms, found.untouched_count) == (21, 1)
+    assert (found.members.joined, found.duration_ms, found.untouched_count) == ((B,), 31, 1)
     assert found.requests == {A: 2, B: 9} and found.notifications == {B: 1}
 
 
@@ -77,24 +83,135 @@ def test_a_death_counts_from_when_it_was_noticed() -> None:
     """The dead tell nothing themselves."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
-    assert fed(rebalances, MemberRegistered(50, B, "", 0, 2), MemberGone(100, "observer", "", 0, A)) == []
-    (found,) = fed(rebalances, started(110, B), delivers(150, B, T0, T1), finished(151, B))
-    assert found.causes == ("g_a is gone", "generation 1")
+    assert len(fed(rebalances, MemberRegistered(50, B, "", 0, 2))) == 1
+    (found,) = fed(
+        rebalances,
+        MemberGone(100, "observer", "", 0, A), started(110, B), delivers(150, B, T0, T1), finished(151, B),
+    )  # fmt: skip
+    assert found.members.expired == (A,) and found.causes == ("g_a is gone",)
     assert found.silences == (Silence(T0, A, B, 50, True), Silence(T1, A, B, 50, True))
 
 
-def test_a_takeover_before_the_death_was_noticed_is_a_move_of_unknown_silence() -> None:
-    """The observer was slower than the members."""
+def test_one_death_is_one_rebalance() -> None:
+    """Two members take over one after the other, before the observer or the leader's own trace tell why."""
     rebalances = Rebalances()
     first_rebalance(rebalances)
-    written = GenerationWritten(109, B, "g_a went", 0, 2, "cooperative-sticky", 2)
-    begun = RebalanceStarted(110, B, "generation 2", 0, "cooperative-sticky", 2)
+    fed(rebalances, MemberRegistered(50, B, "", 0, 2), MemberRegistered(60, C, "", 0, 3))
     (found,) = fed(
-        rebalances, MemberRegistered(50, B, "", 0, 2), written, begun, delivers(150, B, T0, T1), finished(151, B)
+        rebalances,
+        RebalanceStarted(1_100, B, "generation 2", 0, "cooperative-sticky", 2),
+        delivers(1_110, B, T0),
+        finished(1_110, B),
+        RebalanceStarted(1_130, C, "generation 2", 0, "cooperative-sticky", 2),
+        GenerationWritten(1_131, B, "g_a went", 0, 2, "cooperative-sticky", 2),
+        delivers(1_150, C, T1),
+        finished(1_151, C),
+        MemberGone(1_160, "observer", "", 0, A),
     )
-    assert found.causes == ("g_a went",), "the leader's reason, not only its generation's number"
-    assert [(each.before, each.after, each.silent_ms) for each in found.moved] == [(A, B, None)] * 2
-    assert fed(rebalances, MemberGone(200, "observer", "", 0, A)) == []
+    assert found.members.expired == (A,) and found.causes == ("g_a is gone",), "not the generation's number"
+    assert [(each.before, each.after, each.silent_ms) for each in found.moved] == [(A, B, None), (A, C, None)]
+    assert fed(rebalances, MemberGone(1_600, "observer", "", 0, A)) == [], "no news"
+
+
+def test_only_the_members_know_of_a_death() -> None:
+    """Nobody observes."""
+    rebalances = Rebalances()
+    first_rebalance(rebalances)
+    fed(rebalances, MemberRegistered(50, B, "", 0, 2))
+    (found,) = fed(
+        rebalances,
+        OwnershipLost(1_000, A, "the session ended", 0, (T0, T1)),
+        started(1_005, B, "g_a went"), delivers(1_020, B, T0, T1), finished(1_020, B),
+    )  # fmt: skip
+    assert found.members.expired == (A,) and [each.silent_ms for each in found.moved] == [20, 20]
+
+
+def test_who_comes_back_is_told_from_who_is_new() -> None:
+    """A pause that was too long: the session ended, and then there is another one."""
+    rebalances = Rebalances()
+    first_rebalance(rebalances)
+    fed(rebalances, MemberGone(1_000, "observer", "", 0, A))
+    (found,) = fed(
+        rebalances,
+        OwnershipLost(9_000, A, "the session ended", 0, (T0, T1)), MemberRegistered(9_001, A, "", 0, 9),
+        started(9_002, A, "started"), delivers(9_010, A, T0, T1), finished(9_010, A),
+    )  # fmt: skip
+    assert found.members.returned == (A,) and found.causes == ("g_a came",)
+
+
+def test_changes_with_time_between_them_are_two_rebalances() -> None:
+    """And those without are one."""
+    for pause_ms, count in ((QUIET_MS - 1, 1), (QUIET_MS, 2)):
+        rebalances = Rebalances()
+        first_rebalance(rebalances)
+        one = (started(1_000, A), finished(1_000, A))
+        assert len(fed(rebalances, *one, MemberRegistered(1_000 + pause_ms, B, "", 0, 2))) == count
+
+
+def test_a_change_waits_for_its_answer() -> None:
+    """On a busy machine the first member begins late; it is no second rebalance. Some changes are never answered."""
+    rebalances = Rebalances()
+    first_rebalance(rebalances)
+    late_ms = UNANSWERED_MS - 1
+    (found,) = fed(
+        rebalances,
+        MemberRegistered(5_000, B, "", 0, 2), started(5_000 + late_ms, B), finished(5_000 + late_ms, B),
+    )  # fmt: skip
+    assert found.members.joined == (B,) and found.duration_ms == late_ms
+    rebalances.add(MemberRegistered(20_000, C, "", 0, 3))
+    assert rebalances.advance(20_000 + UNANSWERED_MS - 1) is None
+    found_idle = rebalances.advance(20_000 + UNANSWERED_MS)
+    assert found_idle is not None and found_idle.members.joined == (C,)
+
+
+def test_a_partition_that_nobody_takes_ends_the_rebalance_in_time() -> None:
+    """A static member's, or a deleted topic's; the silence goes on, and is told when somebody takes it."""
+    rebalances = Rebalances()
+    first_rebalance(rebalances)
+    rebalances.add(MemberRegistered(1_000, B, "", 0, 2))
+    rebalances.add(MemberGone(1_000, "observer", "", 0, A))
+    assert rebalances.advance(1_000 + STUCK_MS - 1) is None and rebalances.in_progress
+    found = rebalances.advance(1_000 + STUCK_MS)
+    assert found is not None and [each.partition for each in found.orphaned] == [T0, T1]
+    (found,) = fed(rebalances, started(9_000, B), delivers(9_100, B, T0, T1), finished(9_100, B))
+    assert [each.silent_ms for each in found.moved] == [8_100, 8_100]
+
+
+def test_owner_znodes_tell_of_a_member_without_a_trace() -> None:
+    """A Scala consumer, or anybody whose trace is not given."""
+    rebalances = Rebalances()
+    (found,) = fed(
+        rebalances, MemberSeen(0, "observer", "", 0, A, ""), OwnersSeen(10, "observer", "", 0, "g_a-0", {T0: 5})
+    )
+    assert found.first_owners == {T0: A} and found.members.joined == (A,)
+    (found,) = fed(
+        rebalances,
+        MemberSeen(1_000, "observer", "", 0, B, ""), OwnersGone(1_010, "observer", "", 0, "g_a-0", (T0,)),
+        OwnersSeen(1_040, "observer", "", 0, "g_b-0", {T0: 9}),
+    )  # fmt: skip
+    assert found.silences == (Silence(T0, A, B, 30, False),)
+    (found,) = fed(rebalances, MemberGone(2_000, "observer", "", 0, A))
+    assert found.members.gone == (A,), "whether it left, nobody knows"
+
+
+def test_what_was_there_already_is_no_rebalance() -> None:
+    """The observer's first look."""
+    rebalances = Rebalances()
+    assert fed(
+        rebalances,
+        MemberSeen(0, "observer", FIRST_LOOK, 0, A, ""), OwnersSeen(1, "observer", FIRST_LOOK, 0, "g_a-0", {T0: 5}),
+    ) == []  # fmt: skip
+    assert rebalances.members == (A,) and rebalances.deliveries.by == {T0: A}
+
+
+def test_an_old_trace_does_not_keep_a_member_alive() -> None:
+    """A trace whose member was killed before anybody looked."""
+    rebalances = Rebalances()
+    first_rebalance(rebalances)
+    assert fed(rebalances, FirstLook(60_000, "observer", FIRST_LOOK, 0, ())) == []
+    assert rebalances.members == () and rebalances.busy == () and rebalances.deliveries.by == {}
+    (found,) = fed(rebalances, MemberRegistered(70_000, B, "", 0, 2), delivers(70_002, B, T0))
+    assert found.members == MemberChanges(joined=(B,))
 
 
 def test_a_partition_that_stops_and_stays_did_not_move() -> None:
@@ -123,34 +240,3 @@ def test_when_the_last_one_leaves_nobody_takes_over() -> None:
         MemberLeft(106, A, "", 0),
     )
     assert [(each.after, each.silent_ms) for each in found.silences] == [(None, None)] * 2
-
-
-def test_the_timeline_sorts_and_tells() -> None:
-    """Events of two processes come out of order; the summary follows the last event of its rebalance."""
-    timeline = Timeline("g")
-    events = [
-        MemberSeen(1_000, "observer", "", 0, A, "range"), started(1_010, A), delivers(1_020, A, T0), finished(1_021, A),
-    ]  # fmt: skip
-    for event in reversed(events):
-        timeline.add(Traced(event, 12))
-    assert list(timeline.lines(now_ms=1_000)) == []
-    early = list(timeline.lines(now_ms=1_010 + HOLD_BACK_MS))
-    assert early == [
-        "    0.000  observer    ids: a is there (can range)",
-        "    0.010  a           REBALANCE begins: generation 1",
-    ]
-    rest = list(timeline.lines())
-    assert rest[0] == "    0.020  a           delivers t-0 at 5"
-    assert rest[2].endswith("── rebalance 1 (cooperative-sticky): 11 ms, because: generation 1")
-    assert rest[3].endswith("0 partitions moved, 0 stopped and stayed, 0 never stopped, 1 have a first owner")
-    assert len(timeline.summaries) == 1
-
-
-def test_the_same_for_programs() -> None:
-    """Each event and each rebalance as one JSON object."""
-    timeline = Timeline("g")
-    timeline.add(Traced(started(1_010, A), 12))
-    timeline.add(Traced(finished(1_011, A), 12))
-    documents = list(timeline.documents())
-    assert [document["event"] for document in documents] == ["RebalanceStarted", "RebalanceFinished", "GroupRebalance"]
-    assert documents[0]["requests"] == 12 and documents[2]["duration_ms"] == 1

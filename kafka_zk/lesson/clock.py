@@ -1,0 +1,49 @@
+"""The lesson's time: the wall clock without what the teacher holds up while somebody reads. Any thread."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kafka_zk.system.clock import wall_ms
+
+
+class LessonClock:
+    """It stands still while anything holds it.
+
+    Args:
+        now_ms: the wall clock, in ms.
+    """
+
+    def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._since_ms = 0  # when it was stopped, if it is
+        self._held_ms = 0
+
+    def hold(self) -> None:
+        """Stop it; as many calls of ``resume`` as of this let it go on."""
+        with self._lock:
+            if self._holders == 0:
+                self._since_ms = self._now_ms()
+            self._holders += 1
+
+    def resume(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._held_ms += self._now_ms() - self._since_ms
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """It stands still within the block."""
+        self.hold()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def lesson_ms(self, wall_ms: int) -> int:
+        """The lesson's time at this time of the wall clock, which must be about now."""
+        with self._lock:
+            return (min(wall_ms, self._since_ms) if self._holders else wall_ms) - self._held_ms

@@ -1,0 +1,61 @@
+"""What a reader presses where the lesson stops."""
+
+import os
+import sys
+import termios
+import tty
+from collections.abc import Callable
+from enum import Enum
+
+import click
+
+
+class Key(Enum):
+    """The answers that a stop takes."""
+
+    GO_ON = "go on"
+    SKIP = "skip"
+    BACK = "back"
+    QUIT = "quit"
+
+
+PROMPT = "[Enter] go on   [s] next chapter   [b] back   [q] quit "
+_KEYS = {"": Key.GO_ON, "\r": Key.GO_ON, "\n": Key.GO_ON, " ": Key.GO_ON, "s": Key.SKIP, "b": Key.BACK, "q": Key.QUIT}
+_ESCAPE, _END_OF_INPUT = "\x1b", "\x04"
+
+Ask = Callable[[], Key]
+
+
+def ask() -> Key:
+    """Wait for one of the keys: pressed on a terminal, else a line of stdin. The end of the input is ``QUIT``."""
+    return _ask_on_terminal() if sys.stdin.isatty() else _ask_for_lines()
+
+
+def _ask_on_terminal() -> Key:
+    """The prompt vanishes with the key."""
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal, termios.TCSANOW)  # what was pressed early is kept, and Ctrl-C interrupts
+    try:
+        click.echo(f"   {PROMPT}", nl=False)
+        while True:
+            pressed = os.read(terminal, 16).decode(errors="replace")
+            if pressed.startswith(_ESCAPE):  # an arrow or the like
+                continue
+            if not pressed or pressed[0] == _END_OF_INPUT:
+                return Key.QUIT
+            key = _KEYS.get(pressed[0].lower())
+            if key is not None:
+                return key
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
+        click.echo("\r\x1b[K", nl=False)
+
+
+def _ask_for_lines() -> Key:
+    click.echo(f"   {PROMPT}")
+    while line := sys.stdin.readline():
+        key = _KEYS.get(line.strip().lower())
+        if key is not None:
+            return key
+    return Key.QUIT

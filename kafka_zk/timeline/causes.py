@@ -1,0 +1,76 @@
+"""Why a group rebalances: who came, who went, and what else its members give as a cause. Pure."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+_MEMBERSHIP = re.compile(r"(\S+) (came|went)")
+_EXPLAINED_BY_MEMBERS = ("started", "this member leaves", "the session ended", "a member was replaced")
+
+
+class MemberChanges(NamedTuple):
+    """Members by their consumer ids, in the order in which they came and went."""
+
+    joined: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()  # were here before
+    left: tuple[str, ...] = ()  # said so in their traces
+    expired: tuple[str, ...] = ()  # are gone, and no trace of theirs says that they left: their sessions ended
+    gone: tuple[str, ...] = ()  # are gone and write no trace, so that nobody knows why
+
+    def sentences(self) -> Iterator[str]:
+        """``g_anna came`` and so on, one for each."""
+        yield from (f"{member} came" for member in (*self.joined, *self.returned))
+        yield from (f"{member} left" for member in self.left)
+        yield from (f"{member} is gone" for member in (*self.expired, *self.gone))
+
+
+class MemberChange:
+    """Collects what happens to the members during one rebalance."""
+
+    def __init__(self) -> None:
+        self._came: dict[str, bool] = {}  # whether it was here before
+        self._left: dict[str, None] = {}
+        self._gone: dict[str, None] = {}
+
+    def came(self, member: str, *, before: bool) -> None:
+        self._came.setdefault(member, before)
+
+    def left(self, member: str) -> None:
+        self._left[member] = None
+
+    def gone(self, member: str) -> None:
+        """Its registration vanished; ``left`` may still follow."""
+        self._gone[member] = None
+
+    def infer(self, causes: Iterable[str], present: Collection[str]) -> None:
+        """What only the members' own causes tell: nobody else has seen it (yet)."""
+        for cause in causes:
+            for member, verb in _MEMBERSHIP.findall(cause):
+                if verb == "came" and member in present and member not in self._came:
+                    continue  # it is no news: the cause is that of an earlier change
+                if verb == "came":
+                    self.came(member, before=False)
+                elif member not in present:
+                    self.gone(member)
+
+    def result(self, traced: Collection[str]) -> MemberChanges:
+        """``traced``: the members that write traces."""
+        vanished = [member for member in self._gone if member not in self._left]
+        return MemberChanges(
+            tuple(member for member, before in self._came.items() if not before),
+            tuple(member for member, before in self._came.items() if before),
+            tuple(self._left),
+            tuple(member for member in vanished if member in traced),
+            tuple(member for member in vanished if member not in traced),
+        )
+
+
+def other_causes(causes: Iterable[str], changes: MemberChanges) -> Iterator[str]:
+    """The causes that the changes of members do not explain."""
+    explained = any(changes)
+    for cause in causes:
+        if _MEMBERSHIP.sub("", cause).strip(", ") == "":
+            continue
+        if explained and (cause in _EXPLAINED_BY_MEMBERS or cause.startswith("generation ")):
+            continue
+        yield cause

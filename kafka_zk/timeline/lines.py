@@ -1,0 +1,120 @@
+"""A timeline as lines of text: one per rebalance, or every step. Pure. Tests: tests/kafka_zk/timeline/test_lines.py."""
+
+import time
+from collections.abc import Iterator
+
+from kafka_zk.rebalance.events import (
+    ClaimOverdue,
+    GroupNotUnderstood,
+    OffsetsOutdated,
+    PlaceNotKept,
+    SettingsDoubtful,
+    StrategyChosen,
+)
+from kafka_zk.registry.events import Event
+from kafka_zk.registry.znodes.consumers import consumer_of
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.events import FIRST_LOOK, MemberSeen, OwnersSeen
+from kafka_zk.timeline.narrator import Narrator, listed
+from kafka_zk.timeline.rebalances import GroupRebalance
+from kafka_zk.timeline.summary import Summaries, enumerated
+from kafka_zk.timeline.timeline import Timeline, Told
+
+_WARNINGS = (ClaimOverdue, GroupNotUnderstood, OffsetsOutdated, PlaceNotKept, SettingsDoubtful)
+_WHO_WIDTH = 10
+_LONG_MS = 2_000
+"""A rebalance that takes longer is told before it is over."""
+
+
+class RebalanceLines:
+    """One line per rebalance, and the warnings of members; each begins with the time of day."""
+
+    def __init__(self, group_id: str, timeline: Timeline) -> None:
+        self._summaries = Summaries(group_id)
+        self._narrator = Narrator(group_id)
+        self._timeline = timeline
+        self._found: dict[str, list[TopicPartition]] = {}  # member -> what it had at the first look
+        self._told_long: int | None = None  # when the rebalance began that was told to take long
+
+    def lines(self, now_ms: int | None = None) -> Iterator[str]:
+        """What is due now (None: all that is left)."""
+        for told in self._timeline.due(now_ms):
+            if isinstance(told, GroupRebalance):
+                yield from self._first_look(told.began_ms)
+                yield f"{_time_of_day(told.began_ms)}  {self._summaries.line(told)}"
+            else:
+                yield from self._of_event(told.event)
+        if now_ms is None or not self._timeline.rebalances.in_progress:
+            yield from self._first_look(now_ms)
+        yield from self._unfinished(now_ms)
+
+    def _of_event(self, event: Event) -> Iterator[str]:
+        if isinstance(event, MemberSeen) and event.cause == FIRST_LOOK:
+            self._found.setdefault(event.consumer_id, [])
+        elif isinstance(event, OwnersSeen) and event.cause == FIRST_LOOK:
+            self._found.setdefault(consumer_of(event.owner), []).extend(event.offsets)
+        elif isinstance(event, _WARNINGS) or (isinstance(event, StrategyChosen) and event.warning):
+            who, sentence = self._narrator.who(event), self._narrator.sentence(event)
+            yield f"{_time_of_day(event.time_ms)}  {who}: {sentence}"
+
+    def _first_look(self, now_ms: int | None) -> Iterator[str]:
+        """Who was there already, once; of those that write traces, these tell more."""
+        found = {member: tps for member, tps in self._found.items() if member not in self._timeline.rebalances.traced}
+        self._found.clear()
+        if found:
+            has = [f"{self._summaries.name(member)} has {listed(tps)}" for member, tps in sorted(found.items())]
+            prefix = f"{_time_of_day(now_ms)}  " if now_ms is not None else ""
+            yield f"{prefix}at the first look {enumerated(has)}"
+
+
+    def _unfinished(self, now_ms: int | None) -> Iterator[str]:
+        """What a rebalance waits for that takes long (told once), or that is not over at the end (None)."""
+        rebalances = self._timeline.rebalances
+        began_ms = rebalances.began_ms
+        if began_ms is None:
+            return
+        takes = "is not over"
+        if now_ms is not None:
+            if began_ms == self._told_long or now_ms < began_ms + _LONG_MS:
+                return
+            takes = f"takes more than {_LONG_MS // 1000} s"
+            self._told_long = began_ms
+        stopped = rebalances.deliveries.stopped
+        waits = [
+            f"{self._summaries.names(rebalances.busy)} not done" if rebalances.busy else "",
+            f"nobody reads {listed(stopped)}" if stopped else "",
+        ]
+        told = "; ".join(each for each in waits if each) or "members come and go"
+        yield f"{_time_of_day(began_ms)}  a rebalance {takes}: {told}"
+
+
+class StepLines:
+    """Every event with the seconds since the first one, and after each rebalance its line with all details."""
+
+    def __init__(self, group_id: str, timeline: Timeline) -> None:
+        self._summaries = Summaries(group_id)
+        self._narrator = Narrator(group_id)
+        self._timeline = timeline
+
+    def lines(self, now_ms: int | None = None) -> Iterator[str]:
+        """What is due now (None: all that is left)."""
+        for told in self._timeline.due(now_ms):
+            yield from self.of(told)
+
+    def of(self, told: Told) -> Iterator[str]:
+        """The lines about one event or rebalance."""
+        if isinstance(told, GroupRebalance):
+            indent = " " * 11
+            strategy = f" ({told.strategy})" if told.strategy else ""
+            yield f"{indent}── rebalance {told.number}{strategy}, {told.duration_ms} ms: {self._summaries.line(told)}"
+            for detail in self._summaries.details(told):
+                yield f"{indent}   {detail}"
+            return
+        sentence = self._narrator.sentence(told.event)
+        if sentence is not None:
+            offset_ms = told.event.time_ms - (self._timeline.first_ms or 0)
+            yield f"{offset_ms / 1000:>9.3f}  {self._narrator.who(told.event):<{_WHO_WIDTH}}  {sentence}"
+
+
+def _time_of_day(time_ms: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(time_ms / 1000))

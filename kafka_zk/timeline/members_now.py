@@ -1,0 +1,61 @@
+"""What each member of a group is doing now: its partitions and its last event. Pure."""
+
+from typing import NamedTuple
+
+from kafka_zk.rebalance.events import Committed, RebalanceEvent
+from kafka_zk.registry.znodes.consumers import consumer_of
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.events import MemberGone, MemberSeen, OwnersGone, OwnersSeen
+from kafka_zk.timeline.narrator import Narrator
+from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances
+from kafka_zk.timeline.timeline import Told
+
+
+class LastEvent(NamedTuple):
+    time_ms: int
+    sentence: str
+
+
+class MemberNow(NamedTuple):
+    member: str
+    partitions: tuple[TopicPartition, ...]
+    last: LastEvent | None
+
+
+class MembersNow:
+    """Of one group; feed it with what its timeline tells."""
+
+    def __init__(self, group_id: str, rebalances: Rebalances) -> None:
+        self._narrator = Narrator(group_id)
+        self._rebalances = rebalances
+        self._last: dict[str, LastEvent] = {}
+        self._tell_themselves: set[str] = set()
+
+    def add(self, told: Told) -> None:
+        """Commits are not counted: they come all the time. The observer is heard about those who tell nothing."""
+        if isinstance(told, GroupRebalance) or isinstance(told.event, Committed):
+            return
+        event = told.event
+        match event:
+            case RebalanceEvent():
+                member = event.actor
+                self._tell_themselves.add(member)
+            case MemberSeen() | MemberGone():
+                member = event.consumer_id
+            case OwnersSeen() | OwnersGone():
+                member = consumer_of(event.owner)
+            case _:
+                return
+        if event.actor != member and member in self._tell_themselves:
+            return
+        sentence = self._narrator.sentence(event)
+        if sentence is not None:
+            self._last[member] = LastEvent(event.time_ms, sentence)
+
+    def rows(self) -> list[MemberNow]:
+        """The members that are there, sorted."""
+        deliveries = self._rebalances.deliveries
+        return [
+            MemberNow(member, tuple(sorted(deliveries.held_by(member))), self._last.get(member))
+            for member in self._rebalances.members
+        ]

@@ -1,0 +1,121 @@
+"""A rebalance of a group in one line: why, what moved, who was silent for how long, what ZooKeeper was asked. Pure.
+
+``ben's session ended: ben→anna t-2, ben→cleo t-3; 6 never stopped; silent 14 ms; 24 requests``
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.narrator import listed, short_name
+from kafka_zk.timeline.rebalances import GroupRebalance
+
+T = TypeVar("T")
+
+_LISTED = 12
+"""More partitions than these are counted instead."""
+
+
+class Summaries:
+    """Lines about one group."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+
+    def line(self, summary: GroupRebalance) -> str:
+        """All of it, without a line break."""
+        return f"{self.why(summary)}: {'; '.join(self._parts(summary))}"
+
+    def why(self, summary: GroupRebalance) -> str:
+        """``anna and ben joined, cleo left``: the cause in a few words."""
+        joined, returned, left, expired, gone = (self.names(members) for members in summary.members)
+        words = [
+            f"{joined} joined" if joined else "",
+            f"{returned} {_is(summary.members.returned)} back" if returned else "",
+            f"{left} left" if left else "",
+            f"the {_plural('session', summary.members.expired)} of {expired} ended" if expired else "",
+            f"{gone} {_is(summary.members.gone)} gone" if gone else "",
+        ]
+        others = summary.causes[len([*summary.members.sentences()]) :]
+        return ", ".join([word for word in words if word] + [self._shortened(cause) for cause in others]) or "unknown"
+
+    def details(self, summary: GroupRebalance) -> Iterator[str]:
+        """What the line leaves out: each partition that was silent, requests and watches by member."""
+        for each in sorted(summary.silences, key=lambda silence: -(silence.silent_ms or 0)):
+            before, after = self.name(each.before), self.name(each.after or "")
+            partition = listed([each.partition])
+            path = f"{before} → {after}" if before != after else f"stays with {after}"
+            since = " after its owner was seen to be gone" if each.noticed else ""
+            if each.after is None:
+                yield f"{partition} stopped with {before}; nobody has taken it"
+            elif each.silent_ms is None:
+                yield f"{partition} was taken over before its owner was seen to be gone ({path})"
+            else:
+                yield f"{partition} silent for {each.silent_ms} ms{since} ({path})"
+        for what, counts in (("ZooKeeper requests", summary.requests), ("watches fired", summary.notifications)):
+            if counts:
+                shares = ", ".join(f"{self.name(member)} {count}" for member, count in counts.items())
+                yield f"{what}: {sum(counts.values())} ({shares})"
+
+    def name(self, member: str) -> str:
+        return short_name(self._group_id, member)
+
+    def names(self, members: Sequence[str]) -> str:
+        """``anna, ben and cleo``, sorted; empty for nobody."""
+        return enumerated(sorted(map(self.name, members)))
+
+    def _parts(self, summary: GroupRebalance) -> Iterator[str]:
+        many = len(summary.silences) + len(summary.first_owners) > _LISTED
+        moves = list(self._moves(summary, many))
+        yield ", ".join(moves) if moves else "nothing moves"
+        if summary.stayed:
+            yield f"{len(summary.stayed)} stopped and went on"
+        if summary.untouched_count:
+            yield f"{summary.untouched_count} never stopped"
+        if summary.longest_silence_ms is not None:
+            longest = "at most " if len(summary.silences) > 1 else ""
+            yield f"silent {longest}{summary.longest_silence_ms} ms"
+        if summary.requests:
+            yield _counted(sum(summary.requests.values()), "request")
+
+    def _moves(self, summary: GroupRebalance, many: bool) -> Iterator[str]:
+        handed_over = {each.partition: (each.before, each.after or "") for each in summary.moved}
+        for (before, after), partitions in _grouped(handed_over).items():
+            yield f"{self.name(before)}→{self.name(after)} {_partitions(partitions, many)}"
+        for owner, partitions in _grouped(summary.first_owners).items():
+            yield f"{self.name(owner)} starts {_partitions(partitions, many)}"
+        if summary.orphaned:
+            yield f"nobody reads {_partitions([each.partition for each in summary.orphaned], many)}"
+
+    def _shortened(self, cause: str) -> str:
+        return " ".join(self.name(word) for word in cause.split(" "))
+
+
+def enumerated(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    *most, last = names or ("",)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _grouped(values: Mapping[TopicPartition, T]) -> dict[T, list[TopicPartition]]:
+    by_value: dict[T, list[TopicPartition]] = {}
+    for tp, value in sorted(values.items()):
+        by_value.setdefault(value, []).append(tp)
+    return by_value
+
+
+def _partitions(partitions: Iterable[TopicPartition], many: bool) -> str:
+    tps = list(partitions)
+    return _counted(len(tps), "partition") if many else listed(tps)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _plural(noun: str, members: Sequence[str]) -> str:
+    return noun if len(members) == 1 else f"{noun}s"
+
+
+def _is(members: Sequence[str]) -> str:
+    return "is" if len(members) == 1 else "are"

@@ -1,0 +1,29 @@
+"""What the demo's group prints."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.demo.group import DemoGroup
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.testing.plugin import MakeTopic
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_line_for_each_change_and_no_more(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """Three that start, a fourth, a death that is one rebalance: a few lines, in the order of cause."""
+    lines: list[str] = []
+    topic = make_topic(partitions=8)
+    group = DemoGroup(tmp_path, kafka_zk_cluster.zookeeper_connect, topic, 8, lines.append)
+    with group.watched():
+        group.join("anna", "ben", "cleo")
+        group.join("dora")
+        group.kill("ben")
+    assert len(lines) <= 8 and all(len(line) <= 77 for line in lines), lines
+    told = re.sub(r"\n  ", " ", "\n".join(lines)).splitlines()
+    assert re.match(r"dora joined: \S+→dora .*; 6 never stopped; silent at most \d+ ms; \d+ requests$", told[-2])
+    assert re.match(r"the session of ben ended: ben→\S+ .*; 6 never stopped; .*\d+ requests$", told[-1])

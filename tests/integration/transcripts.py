@@ -1,0 +1,37 @@
+"""What commands print, kept under tests/scenarios and compared: what differs from run to run is replaced first.
+
+``pytest`` with the environment variable ``KAFKA_ZK_REWRITE_SCENARIOS=1`` writes them anew; commit that only if every
+change is meant.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from tests.integration.processes import ROOT
+
+SCENARIOS = ROOT / "tests" / "scenarios"
+_REPLACED = (
+    (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "HH:MM:SS"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "HOST:PORT"),
+    (re.compile(r"silent (at most )?\d+ ms"), "silent N ms"),
+    (re.compile(r"\d+ requests?"), "N requests"),
+    (re.compile(r"\d[\d,]* ms\b"), "N ms"),
+)
+
+
+def normalized(text: str, *more: tuple[str, str]) -> str:
+    """Without times, ports, counts of requests, and what ``more`` (patterns and replacements) says."""
+    for pattern, replacement in (*_REPLACED, *((re.compile(each, re.MULTILINE), with_) for each, with_ in more)):
+        text = pattern.sub(replacement, text)
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip() + "\n"
+
+
+def compare(name: str, text: str) -> None:
+    """The normalized text is that of ``tests/scenarios/NAME.txt``."""
+    path: Path = SCENARIOS / f"{name}.txt"
+    if os.environ.get("KAFKA_ZK_REWRITE_SCENARIOS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text(), f"{path} says something else"

@@ -1,0 +1,31 @@
+"""What each member is doing now."""
+
+from kafka_zk.rebalance.events import Committed, DeliveryStarted, MemberRegistered
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.events import MemberSeen, OwnersSeen
+from kafka_zk.timeline.members_now import LastEvent, MemberNow, MembersNow
+from kafka_zk.timeline.timeline import Timeline
+from kafka_zk.timeline.trace_file import Traced
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_partitions_and_the_last_event_of_each() -> None:
+    """A member's own word counts, not what is seen of it, nor its commits; of the others what is seen."""
+    timeline = Timeline()
+    now = MembersNow("g", timeline.rebalances)
+    timeline.listeners.append(now.add)
+    for event in (
+        MemberRegistered(1, "g_anna", "", 0, 255),
+        DeliveryStarted(2, "g_anna", "", 0, {T0: 5}),
+        OwnersSeen(3, "observer", "", 0, "g_anna-0", {T0: 5}),
+        Committed(4, "g_anna", "commit", 0, {T0: 6}),
+        MemberSeen(5, "observer", "", 0, "g_ben", "range"),
+        OwnersSeen(6, "observer", "", 0, "g_ben-0", {T1: 7}),
+    ):
+        timeline.add(Traced(event, None))
+    list(timeline.due())
+    assert now.rows() == [
+        MemberNow("g_anna", (T0,), LastEvent(2, "delivers t-0 at 5")),
+        MemberNow("g_ben", (T1,), LastEvent(6, "owners: ben-0 has t-1 at 7")),
+    ]
