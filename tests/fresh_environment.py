@@ -1,8 +1,8 @@
 """Fresh virtual environments with exactly what an extra declares, made in seconds.
 
 kafka-zk is built from this tree as a wheel and installed. The distributions that the wheel's metadata asks for, and
-those that they need in turn, are not downloaded again: they are linked from the environment that runs the tests. Nothing
-else is there, so what is imported but not declared fails as it would for a user.
+those that they need in turn, are not downloaded again: they are linked from the environment that runs the tests.
+Nothing else is there, so what is imported but not declared fails as it would for a user.
 """
 
 import fcntl
@@ -64,7 +64,7 @@ def fresh_environment(folder: Path, wheel: Path, requirements: Iterable[str]) ->
     if it is one of them. Returns its ``bin``."""
     run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
     python = folder / "bin" / "python"
-    site_packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
+    [site_packages] = folder.glob("lib/python*/site-packages")
     wanted = [Requirement(text) for text in requirements]
     own: Distribution | None = None
     if any(canonicalize_name(requirement.name) == OURS for requirement in wanted):
