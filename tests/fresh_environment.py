@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
@@ -23,6 +23,8 @@ PACKAGES = ("kafka_zk", "rebalance", "registry", "spark_jobs", "storage")
 FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 OURS = "kafka-zk"
 TIMEOUT_S = 300
+MakeEnvironment = Callable[[Iterable[str]], Path]
+"""The fixture ``make_environment``."""
 HIDDEN = ("PYTHON", "PYTEST", "VIRTUAL_ENV")
 
 

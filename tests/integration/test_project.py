@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fresh_environment import PACKAGES, build_wheel, fresh_environment, run
+from tests.fresh_environment import PACKAGES, MakeEnvironment, run
 from tests.integration.processes import ROOT
 
 pytestmark = pytest.mark.integration
@@ -31,14 +31,16 @@ def folders_named_like_ours(project: Path) -> None:
     (project / "tests" / "test_names.py").write_text(f"{imports}\n\n\ndef test_names():\n{checks}\n")
 
 
-def test_a_project_of_somebody_else_tests_itself_with_what_it_declares(tmp_path: Path) -> None:
+def test_a_project_of_somebody_else_tests_itself_with_what_it_declares(
+    tmp_path: Path, make_environment: MakeEnvironment
+) -> None:
     """Its own folders may have the names of ours: the distribution takes one name, ``kafka_zk``."""
     project = tmp_path / "project"
     shutil.copytree(ROOT / "examples" / "project", project)
-    python = fresh_environment(tmp_path / "venv", build_wheel(tmp_path / "wheel"), declared(project)) / "python"
+    python = make_environment(declared(project)) / "python"
     folders_named_like_ours(project)
     installed = run(python, "-c", "import kafka_zk; print(kafka_zk.__file__)", cwd=project)
-    assert installed.startswith(str(tmp_path / "venv")), "the package as installed, not this tree"
+    assert installed.startswith(str(python.parents[1])), "the package as installed, not this tree"
     shown = run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=project)
     assert "4 passed" in shown
 

@@ -36,7 +36,7 @@ def test_what_is_in_a_given_folder_is_there_for_the_next_cluster(tmp_path: Path)
 
 def test_a_cluster_that_does_not_come_up_keeps_the_log_that_the_error_names() -> None:
     cluster = Cluster(properties={"log.retention.hours": "many"})
-    with pytest.raises(ProcessFailed, match="log.retention.hours=many") as failure, cluster:
+    with pytest.raises(ProcessFailed, match=r"log\.retention\.hours=many") as failure, cluster:
         pass
     log = cluster.brokers[0].process.log_file
     assert str(log) in str(failure.value) and log.exists()

@@ -22,8 +22,7 @@ Error: port 9092 is in use
 def test_warnings_and_errors_of_a_broker() -> None:
     assert warnings(BROKER) == [
         "2026-11-21T06:18:30.000Z WARNING kafka_zk.replica: the disk is slow seconds=3",
-        "2026-11-21T06:18:32.000Z ERROR twisted: Unhandled Error\n"
-        "Traceback (most recent call last):\n  ValueError: no",
+        "2026-11-21T06:18:32.000Z ERROR twisted: Unhandled Error\nTraceback (most recent call last):\n  ValueError: no",
         "Error: port 9092 is in use",
     ]
 
