@@ -78,6 +78,19 @@ def test_what_install_installs_is_an_extra_and_has_the_command(make_environment:
     assert "version" in done.stdout
 
 
+def test_commands_are_timed_from_top_to_bottom_until_one_fails(
+    tmp_path: Path, make_environment: MakeEnvironment
+) -> None:
+    """What ``python -m tests.readme`` does, on a page of three blocks."""
+    path = make_environment(block("up").requirements)
+    fails = Block("", "commands", "sh", "kafka-zk topics list\nkafka-zk nonsense\nkafka-zk topics list\n")
+    with readme.Reader(tmp_path, path, whole=False) as reader:
+        rans = list(reader.read([block("clean clone"), block("up"), fails]))
+    assert [ran.exit_code for ran in rans] == [0, 0, 2], "nothing is installed, nothing runs after a failure"
+    assert all(0 < ran.silence_s <= ran.seconds for ran in rans)
+    assert "exit code 2:\n  | Usage: kafka-zk" in readme.row(rans[2])
+
+
 @pytest.mark.parametrize("running", ["commands"], indirect=True)
 def test_the_commands_work_on_the_cluster_of_up(running: Running) -> None:
     shown = running.type("commands")
