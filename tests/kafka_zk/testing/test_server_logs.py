@@ -1,10 +1,13 @@
 """What servers warned of is found in their logs, from where the test began, and attached to a test that fails."""
 
+import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from kafka_zk.testing.server_logs import LINES_SHOWN, LogFile, warnings
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.testing.server_logs import ENTRIES_SHOWN, LINES_SHOWN, LogFile, ServerLogs, warnings
 from tests.kafka_zk.testing.runs import run_pytest
 
 BROKER = """\
@@ -58,6 +61,50 @@ def test_a_log_is_read_from_its_mark(tmp_path: Path) -> None:
     log.path.rename(tmp_path / "broker.log.1")
     log.path.write_text("the next file\n")
     assert log.since(mark) == "the next file\n"
+
+
+class InContainer:
+    """A ZooKeeper in a container as the logs see one: what it printed, and when."""
+
+    def __init__(self) -> None:
+        self.printed: list[tuple[float, str]] = []
+
+    def warn(self, text: str) -> None:
+        self.printed.append((time.time(), f"2026-11-21 06:18:29,123 [myid:] - WARN  [main:X@1] - {text}\n"))
+
+    def output(self, since_s: float | None = None) -> str:
+        return "".join(text for at_s, text in self.printed if at_s >= (since_s or 0))
+
+    def __enter__(self) -> "InContainer":
+        self.warn("it starts")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_shared_server_shows_what_it_said_since_the_test_began_and_an_own_one_goes_with_its_test() -> None:
+    logs, shared, own = ServerLogs(), InContainer(), InContainer()
+    with logs.watched(cast(EmbeddedZooKeeper, shared), shared=True), logs.watched(cast(EmbeddedZooKeeper, own)):
+        assert logs.report() == "", "nothing of how they start"
+        shared.warn("shared")
+        own.warn("own")
+        assert [line[-6:].strip() for line in logs.report().splitlines() if "WARN" in line] == ["shared", "- own"]
+        logs.begin_test()
+        assert logs.report() == ""
+        own.warn("of the test before")
+        shared.warn("again")
+        assert logs.report().startswith("ZooKeeper (in a container):\n") and logs.report().endswith("again")
+
+
+def test_the_newest_entries_are_shown_and_the_rest_counted() -> None:
+    logs, server = ServerLogs(), InContainer()
+    with logs.watched(cast(EmbeddedZooKeeper, server)):
+        for number in range(ENTRIES_SHOWN + 5):
+            server.warn(f"number {number}")
+        report = logs.report().splitlines()
+    assert report[0] == f"ZooKeeper (in a container, the last {ENTRIES_SHOWN} of {ENTRIES_SHOWN + 5}):"
+    assert report[1].endswith("number 5") and len(report) == 1 + ENTRIES_SHOWN
 
 
 TESTS = """
