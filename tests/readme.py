@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
     silent = [ran for ran in rans if OURS.search(ran.command) and ran.silence_s > limit_s]
     print(f"{len(rans)} commands, {len(failed)} failed, {sum(ran.seconds for ran in rans):.0f} s", flush=True)
     for ran in silent:
-        print(f"nothing shown for {ran.silence_s:.1f} s: {ran.command}", flush=True)
+        print(f"nothing shown for {ran.silence_s:.1f} s: {ran.command}\n  after: {ran.before_silence}", flush=True)
     return 1 if failed or silent else 0
 
 

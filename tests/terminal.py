@@ -41,6 +41,8 @@ class Ran(NamedTuple):
     """The longest time without a character shown, from the start to the end of the command."""
     shown: str
     """What stood on the screen at last: without colours, and of a line that was written over the last text only."""
+    before_silence: str
+    """The last line that was shown before the longest silence; empty if there was none."""
 
 
 class Terminal:
@@ -87,14 +89,16 @@ class Terminal:
 
     def _wait(self, command: str, timeout_s: float, until: str | None) -> Ran:
         start_s = last_s = time.monotonic()
-        silence_s, shown, code = 0.0, b"", b""
+        silence_s, silent_at, shown, code = 0.0, 0, b"", b""
         exit_code: int | None = None
         while (now_s := time.monotonic()) < start_s + timeout_s:
             ready = [key.fd for key, _ in self._selector.select(start_s + timeout_s - now_s)]
             now_s = time.monotonic()
             if self._master in ready:
+                if now_s - last_s > silence_s:
+                    silence_s, silent_at = now_s - last_s, len(shown)
                 shown += self._read_shown()
-                silence_s, last_s = max(silence_s, now_s - last_s), now_s
+                last_s = now_s
                 if until is not None and until.encode() in shown:
                     exit_code = 0
                     break
@@ -104,9 +108,12 @@ class Terminal:
                     exit_code = int(code[:-1] or -1)
                     break
         ended_s = time.monotonic()
+        if ended_s - last_s > silence_s:
+            silence_s, silent_at = ended_s - last_s, len(shown)
         while any(key.fd == self._master for key, _ in self._selector.select(LINGER_S if until is None else 0)):
             shown += self._read_shown()
-        return Ran(command, exit_code, ended_s - start_s, max(silence_s, ended_s - last_s), _screen(shown))
+        before = _screen(shown[:silent_at]).rstrip().rpartition("\n")[2]
+        return Ran(command, exit_code, ended_s - start_s, silence_s, _screen(shown), before)
 
     def _read_shown(self) -> bytes:
         try:

@@ -20,9 +20,15 @@ def test_a_command_sees_a_terminal_and_what_the_one_before_did(tmp_path: Path) -
 
 def test_silence_counts_from_the_start_to_the_first_character_between_two_and_to_the_end(tmp_path: Path) -> None:
     with Terminal(tmp_path, os.environ) as terminal:
-        for command in ("sleep 0.5; printf a", "printf a; sleep 0.5; printf b", "printf a; sleep 0.5"):
+        commands = {
+            "sleep 0.5; printf a": "",
+            "echo x; printf a; sleep 0.5; printf b": "a",
+            "echo a; sleep 0.5": "a",
+        }
+        for command, before in commands.items():
             ran = terminal.run(command)
             assert 0.45 < ran.silence_s <= ran.seconds < 20, command
+            assert ran.before_silence == before
         spoken = terminal.run("for number in 1 2 3 4 5; do printf $number; sleep 0.1; done")
         assert spoken.seconds > 0.45 and spoken.silence_s < spoken.seconds
 
