@@ -23,14 +23,15 @@ from kafka_zk.system.clock import boottime_ms, monotonic_s
 T = TypeVar("T")
 
 
-def run_blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that awaits nothing but a blocking client's operations; returns its result or raises."""
+def run_blocking(work: Awaitable[T]) -> T:
+    """Run a blocking client's operation, or a coroutine that awaits nothing else; returns its result or raises."""
+    steps = work.__await__()
     try:
-        work.send(None)
+        next(steps)
     except StopIteration as stop:
         result: T = stop.value
         return result
-    work.close()
+    steps.close()
     raise RuntimeError("the coroutine awaits something that is not an operation of a blocking client")
 
 

@@ -69,9 +69,10 @@ class ContainerProcess:
     def last_words(self) -> str:
         return f", saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}"
 
-    def output(self) -> str:
-        """What it wrote in all its lives."""
-        return bytes(self._container.get_wrapped_container().logs()).decode(errors="replace")
+    def output(self, since_s: float | None = None) -> str:
+        """What it wrote in all its lives, or since a time; empty once the container is removed."""
+        container = self._container._container
+        return bytes(container.logs(since=since_s)).decode(errors="replace") if container else ""
 
     def terminate(self) -> None:
         """Ask it to end, without waiting."""

@@ -1,4 +1,4 @@
-"""A certificate authority for tests. Needs the package ``cryptography``: ``pip install 'kafka-zk[containers]'``."""
+"""A certificate authority for tests. Needs the package ``cryptography``: ``pip install 'kafka-zk[embedded]'``."""
 
 import datetime
 import ipaddress

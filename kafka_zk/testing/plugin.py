@@ -7,7 +7,8 @@
 Session-wide and shared: ``zookeeper_server``, ``kafka_zk_cluster``. Per test: ``zookeeper`` (a fresh chroot on the
 shared server), ``zk_client``. Factories, whose products end with the test: ``make_zookeeper``, ``make_cluster``,
 ``make_zk_client``, ``make_topic``, ``make_proxy``. ``expire_session`` ends any session. Everything listens on free
-ports of 127.0.0.1; logs are in pytest's temporary folder. ZooKeepers tick every 200 ms, so sessions last up to 4 s.
+ports of 127.0.0.1; logs are in pytest's temporary folder, and what they warned of is attached to a test that fails.
+ZooKeepers tick every 200 ms, so sessions last up to 4 s. docs/testing.md describes every fixture and option.
 
 With ``--containers`` the same fixtures run ZooKeepers and brokers in containers (see ``containers``): tests need
 no change. If no Docker engine answers, they are skipped, with the reason.
@@ -16,12 +17,14 @@ Only pytest and two numbers are imported here: a run that uses none of the fixtu
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from kafka_zk.testing import options
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from kafka_zk.registry.client import RegistryClient
     from kafka_zk.testing.backend import Backend
     from kafka_zk.testing.proxy import TcpProxy
+    from kafka_zk.testing.server_logs import ServerLogs
     from kafka_zk.testing.variants import Variant
     from kafka_zk.testing.zookeeper import Chroot
 
@@ -66,10 +70,40 @@ class MakeTopic(Protocol):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("kafka-zk")
-    group.addoption("--containers", action="store_true", help="run ZooKeepers and brokers in containers")
-    group.addoption("--zookeeper-image", metavar="IMAGE", help="of ZooKeeper 3.4 to 3.9, for --containers")
-    group.addoption("--broker-image", metavar="IMAGE", help="made by docker/Dockerfile, for --containers")
+    options.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    options.broker_count(config)
+    options.properties(config)
+
+
+# --- logs of the servers ----------------------------------------------------------------------------------------------
+
+_LOGS: "pytest.StashKey[ServerLogs]" = pytest.StashKey()
+
+
+@pytest.fixture(scope="session")
+def _server_logs(request: pytest.FixtureRequest) -> "ServerLogs":
+    from kafka_zk.testing.server_logs import ServerLogs
+
+    return request.config.stash.setdefault(_LOGS, ServerLogs())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _LOGS in item.config.stash:
+        item.config.stash[_LOGS].begin_test()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what its servers warned of meanwhile."""
+    report = yield
+    logs = item.config.stash.get(_LOGS, None) if "_server_logs" in getattr(item, "fixturenames", ()) else None
+    if logs and report.failed and (said := logs.report()):
+        report.sections.append(("WARN and worse in the logs of kafka-zk and ZooKeeper", said))
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -86,8 +120,7 @@ def kafka_zk_backend(request: pytest.FixtureRequest) -> "Iterator[Backend]":
         pytest.skip(f"--containers: {error.name} is not installed; pip install 'kafka-zk[containers]'")
     if reason := why_no_engine():
         pytest.skip(f"--containers: {reason}")
-    images = {name: request.config.getoption(name) for name in ("zookeeper_image", "broker_image")}
-    with Containers(**{name: image for name, image in images.items() if image}) as containers:
+    with Containers(**options.images(request.config)) as containers:
         yield containers
 
 
@@ -96,10 +129,11 @@ def kafka_zk_backend(request: pytest.FixtureRequest) -> "Iterator[Backend]":
 
 @pytest.fixture(scope="session")
 def zookeeper_server(
-    kafka_zk_backend: "Backend", tmp_path_factory: pytest.TempPathFactory
+    kafka_zk_backend: "Backend", _server_logs: "ServerLogs", tmp_path_factory: pytest.TempPathFactory
 ) -> "Iterator[EmbeddedZooKeeper]":
     """One real ZooKeeper for all tests of this process."""
-    with kafka_zk_backend.zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+    server = kafka_zk_backend.zookeeper(tmp_path_factory.mktemp("zookeeper"))
+    with _server_logs.watched(server, shared=True):
         yield server
 
 
@@ -113,14 +147,15 @@ def zookeeper(zookeeper_server: "EmbeddedZooKeeper") -> "Chroot":
 
 @pytest.fixture
 def make_zookeeper(
-    kafka_zk_backend: "Backend", tmp_path_factory: pytest.TempPathFactory
+    kafka_zk_backend: "Backend", _server_logs: "ServerLogs", tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MakeZooKeeper]:
     """``make_zookeeper(variant="open")``: a server of the test's own, to stop, kill, pause and restart. The variants
     digest, sasl, tls and mtls secure it; clusters made with it, and its ``client_properties``, have access."""
     with ExitStack() as servers:
 
         def make(variant: "Variant" = "open") -> "EmbeddedZooKeeper":
-            return servers.enter_context(kafka_zk_backend.zookeeper(tmp_path_factory.mktemp("zookeeper"), variant))
+            server = kafka_zk_backend.zookeeper(tmp_path_factory.mktemp("zookeeper"), variant)
+            return servers.enter_context(_server_logs.watched(server))
 
         yield make
 
@@ -160,20 +195,44 @@ def expire_session(zookeeper_server: "EmbeddedZooKeeper") -> Callable[[int], Non
 
 
 @pytest.fixture(scope="session")
+def kafka_zk_properties(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Kafka's keys for every broker that the fixtures start: the ini option of this name."""
+    from kafka_zk.config.kafka_config import KafkaConfig
+
+    keys = options.properties(request.config)
+    _, unknown = KafkaConfig.from_properties({"zookeeper.connect": "127.0.0.1:2181"}, keys)
+    for warning in unknown:
+        warnings.warn(f"{options.PROPERTIES}: {warning}", pytest.PytestConfigWarning, stacklevel=1)
+    return keys
+
+
+@pytest.fixture(scope="session")
 def kafka_zk_cluster(
-    kafka_zk_backend: "Backend", zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    kafka_zk_backend: "Backend",
+    kafka_zk_properties: dict[str, str],
+    zookeeper_server: "EmbeddedZooKeeper",
+    _server_logs: "ServerLogs",
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[EmbeddedCluster]":
-    """Three brokers shared by all tests of this process: leave them as they were; use ``make_cluster`` for faults."""
+    """Brokers shared by all tests of this process, three unless the ini option ``kafka_zk_brokers`` says otherwise:
+    leave them as they were; use ``make_cluster`` for faults."""
     from kafka_zk.testing.zookeeper import Chroot
 
+    count, folder = options.broker_count(request.config), tmp_path_factory.mktemp("cluster")
     chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")
-    with kafka_zk_backend.cluster(tmp_path_factory.mktemp("cluster"), 3, chroot.connect_string) as cluster:
+    cluster = kafka_zk_backend.cluster(folder, count, chroot.connect_string, kafka_zk_properties)
+    with _server_logs.watched(cluster, shared=True):
         yield cluster
 
 
 @pytest.fixture
 def make_cluster(
-    kafka_zk_backend: "Backend", zookeeper_server: "EmbeddedZooKeeper", tmp_path_factory: pytest.TempPathFactory
+    kafka_zk_backend: "Backend",
+    kafka_zk_properties: dict[str, str],
+    zookeeper_server: "EmbeddedZooKeeper",
+    _server_logs: "ServerLogs",
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[MakeCluster]:
     """``make_cluster(broker_count=1, properties=None, zookeeper=None)``: a cluster of the test's own, by default on a
     fresh chroot of the shared ZooKeeper."""
@@ -187,14 +246,15 @@ def make_cluster(
             zookeeper: "str | EmbeddedZooKeeper | None" = None,
         ) -> "EmbeddedCluster":
             where = zookeeper or Chroot(zookeeper_server, f"/cluster-{next(_numbers)}").connect_string
-            folder = tmp_path_factory.mktemp("cluster")
-            return clusters.enter_context(kafka_zk_backend.cluster(folder, broker_count, where, properties))
+            keys = {**kafka_zk_properties, **(properties or {})}
+            cluster = kafka_zk_backend.cluster(tmp_path_factory.mktemp("cluster"), broker_count, where, keys)
+            return clusters.enter_context(_server_logs.watched(cluster))
 
         yield make
 
 
 @pytest.fixture
-def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
+def make_topic(request: pytest.FixtureRequest, _server_logs: "ServerLogs") -> MakeTopic:
     """``make_topic(name=None, partitions=1, config=None, cluster=None)``: create a topic and return its name, which is
     unique unless given; by default in the shared cluster."""
     from kafka_zk.testing.clients import create_topic

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.server_security import JAAS, KEYSTORE, TRUSTSTORE, ServerSecurity
 from kafka_zk.security.zookeeper import DIGEST, DIGEST_LOGIN_MODULE, JAAS_FILE, SET_ACL, SSL
@@ -21,6 +22,8 @@ def server_security(variant: Variant, folder: Path, hosts: Sequence[str] = HOSTS
     - ``sasl``: SASL DIGEST-MD5 is demanded; znodes are protected.
     - ``tls``: encrypted, the server's certificate is for ``hosts``; znodes are open.
     - ``mtls``: as tls, and clients have to show a certificate, by which their znodes are protected.
+
+    Raises: EmbeddedError if what makes certificates is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if variant == "open":
@@ -42,8 +45,10 @@ def write_login(path: Path, section: str, **options: str) -> Path:
 
 
 def _tls(folder: Path, hosts: Sequence[str], *, client_certificates: bool) -> ServerSecurity:
-    from kafka_zk.testing.certificates import CertificateAuthority
-
+    try:
+        from kafka_zk.testing.certificates import CertificateAuthority
+    except ImportError as error:
+        raise EmbeddedError(f"ZooKeeper with TLS needs {error.name}: pip install 'kafka-zk[embedded]'") from None
     authority = CertificateAuthority()
     authority.write_keystore(folder / KEYSTORE, "zookeeper", hosts)
     truststore = authority.write_truststore(folder / TRUSTSTORE)

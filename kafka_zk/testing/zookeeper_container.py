@@ -190,9 +190,9 @@ class ZooKeeperContainer(DockerContainer):
         self.stop()
         self.start()
 
-    def output(self) -> str:
-        """What it logged."""
-        return bytes(self.get_wrapped_container().logs()).decode(errors="replace")
+    def output(self, since_s: float | None = None) -> str:
+        """What it logged, or what it did since a time; empty once the container is removed."""
+        return bytes(self._container.logs(since=since_s)).decode(errors="replace") if self._container else ""
 
     def __exit__(self, *_: object) -> None:
         self.remove()

@@ -1,152 +1,138 @@
-"""What README.md and docs/clients.md show works: their blocks are run as they stand, on other ports.
+"""What README.md shows works: each of its blocks runs alone, in an environment with what its first line installs.
 
-A block is marked by a comment before it: ``runs: NAME`` says which test runs it, ``not run here: WHY`` excuses it.
+A block of shell runs on a cluster of its own, on a terminal, and nothing of it may wait for ever. The whole page from
+top to bottom, in a fresh clone and with everything installed by pip, is a test of ``make soak``; see ``tests.readme``.
 """
 
-import re
-import shutil
-import signal
 import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from kafka_zk.embedded.ports import can_listen, free_port
-from tests.integration.processes import ENVIRON, ROOT
-from tests.integration.spark import LOCAL
+from tests import readme
+from tests.documented import PAGES, PICTURES, ROOT, Block, block, blocks, programs
+from tests.fresh_environment import MakeEnvironment
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.integration
 
-TEXTS = {name: (ROOT / name).read_text() for name in ("README.md", "docs/clients.md")}
-UNMARKED = {"README.md": 1, "docs/clients.md": 0}
-"""Blocks that are no code: the picture."""
-BLOCK = re.compile(r"<!-- ([^>]*) -->\n```(\w+)\n(.*?)```", re.DOTALL)
-TIMEOUT_S = 900
+TIMEOUT_S = 120
+HOW = {"clean clone", "install", "up", "commands", "groups", "spark", "pytest", "python", "kcat", "java"}
 
 
 class Running(NamedTuple):
-    folder: Path
-    environ: dict[str, str]
-    bootstrap: str
+    """A cluster that README's ``up`` started, and the terminal before which the person sits."""
+
+    ports: readme.Ports
+    terminal: Terminal
+
+    def type(self, mark: str) -> str:
+        """Run a block's commands, one by one; returns all that they showed."""
+        shown = []
+        for command in self.ports.move(block(mark)).commands:
+            ran = self.terminal.run(command, TIMEOUT_S)
+            assert ran.exit_code == 0, f"{command}: {ran.exit_code}\n{ran.shown}"
+            shown.append(ran.shown)
+        return "".join(shown)
 
 
-def blocks(name: str) -> list[str]:
-    """The texts of the blocks with this mark."""
-    found = [text for mark, _, text in BLOCK.findall("\n".join(TEXTS.values())) if mark == f"runs: {name}"]
-    assert found, f"no block is marked 'runs: {name}'"
-    return found
+@pytest.fixture
+def running(request: pytest.FixtureRequest, tmp_path: Path, make_environment: MakeEnvironment) -> Iterator[Running]:
+    """A cluster in a folder of its own, on free ports, for the block that the test is about (its parameter)."""
+    path = make_environment({*block("up").requirements, *block(request.param).requirements})
+    ports = readme.Ports.other()
+    environ = {**readme.person_environ(path), **ports.environ}
+    with Terminal(tmp_path, environ) as up, Terminal(tmp_path, environ) as terminal:
+        [command] = block("up").commands
+        started = up.run_until(ports.up(command), readme.READY, TIMEOUT_S)
+        assert started.exit_code == 0, started.shown
+        yield Running(ports, terminal)
+        assert up.interrupt().exit_code == 0
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The README's ``kafka-zk up`` in a folder of its own, on free ports; ``kafka-zk`` is on PATH there."""
-    folder = tmp_path_factory.mktemp("readme")
-    shim = folder / "bin" / "kafka-zk"
-    shim.parent.mkdir()
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kafka_zk "$@"\n')
-    shim.chmod(0o755)
-    port, zookeeper_port = _three_neighbours(), free_port()
-    environ = {
-        **ENVIRON,
-        "PATH": f"{shim.parent}:{ENVIRON['PATH']}",
-        **LOCAL,
-        "KAFKA_ZK_BOOTSTRAP": f"127.0.0.1:{port}",
-        "KAFKA_ZK_ZOOKEEPER": f"127.0.0.1:{zookeeper_port}",
-    }
-    (up,) = blocks("up")
-    command = f"exec {up.strip().replace('9092', str(port))} --zookeeper-port {zookeeper_port}"
-    with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True, cwd=folder, env=environ) as process:
-        try:
-            assert process.stdout
-            assert any(line.startswith("ready bootstrap=") for line in process.stdout)
-            yield Running(folder, environ, f"127.0.0.1:{port}")
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
-
-
-def _three_neighbours() -> int:
-    """A port whose two neighbours are free as well."""
-    while True:
-        port = free_port()
-        if port + 2 < 65536 and all(can_listen(port + number) for number in range(3)):
-            return port
-
-
-def run_shell(text: str, running: Running) -> str:
-    text = text.replace("127.0.0.1:9092", running.bootstrap)
-    text = text.replace("127.0.0.1:2181", running.environ["KAFKA_ZK_ZOOKEEPER"])
-    done = subprocess.run(
-        ["sh", "-e", "-c", text],
-        capture_output=True,
-        text=True,
-        cwd=running.folder,
-        env=running.environ,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_every_block_is_marked(name: str) -> None:
-    marked = BLOCK.findall(TEXTS[name])
-    assert TEXTS[name].count("```") == 2 * (len(marked) + UNMARKED[name]), "a block without a mark"
-    assert {mark.split(":")[0] for mark, _, _ in marked} == {"runs", "not run here"}
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_how_it_is_run_and_what_it_needs(page: str) -> None:
+    found = blocks(page)
+    assert (ROOT / page).read_text().count("```") == 2 * (len(found) + PICTURES[page]), "a block without a mark"
+    assert {each.mark for each in found} <= HOW
+    silent = [each.text for each in found if each.mark not in readme.INSTALLING and not each.text.startswith("# ")]
+    assert not silent, "a block whose first line does not say what to install"
 
 
 def test_the_two_commands_are_targets_of_make() -> None:
-    (text,) = blocks("clean clone")
-    commands = [line.split("#")[0].split() for line in text.strip().splitlines()]
+    commands = [command.split("#")[0].split() for command in block("clean clone").commands]
     assert [command[0] for command in commands] == ["make", "make"]
     for command in commands:
         subprocess.run([*command, "--dry-run"], cwd=ROOT, capture_output=True, check=True, timeout=TIMEOUT_S)
 
 
+def test_what_install_installs_is_an_extra_and_has_the_command(make_environment: MakeEnvironment) -> None:
+    [install] = [command for command in block("install").commands if command.startswith("pip install")]
+    path = make_environment(Block("", "", "sh", f"# {install}").requirements)
+    [shown] = [command for command in block("install").commands if command.startswith("kafka-zk")]
+    done = subprocess.run(
+        ["sh", "-c", f"{path}/{shown}"], capture_output=True, text=True, check=True, timeout=TIMEOUT_S
+    )
+    assert "version" in done.stdout
+
+
+def test_commands_are_timed_from_top_to_bottom_until_one_fails(
+    tmp_path: Path, make_environment: MakeEnvironment
+) -> None:
+    """What ``python -m tests.readme`` does, on a page of three blocks."""
+    path = make_environment(block("up").requirements)
+    fails = Block("", "commands", "sh", "kafka-zk topics list\nkafka-zk nonsense\nkafka-zk topics list\n")
+    with readme.Reader(tmp_path, path, whole=False) as reader:
+        rans = list(reader.read([block("clean clone"), block("up"), fails]))
+    assert [ran.exit_code for ran in rans] == [0, 0, 2], "nothing is installed, nothing runs after a failure"
+    assert all(0 < ran.silence_s <= ran.seconds for ran in rans)
+    assert "exit code 2:\n  | Usage: kafka-zk" in readme.row(rans[2])
+
+
+@pytest.mark.parametrize("running", ["commands"], indirect=True)
 def test_the_commands_work_on_the_cluster_of_up(running: Running) -> None:
-    (text,) = blocks("commands")
-    shown = run_shell(text, running)
+    shown = running.type("commands")
     assert "Created topic greetings." in shown
     assert {"en\thello", "fr\tbonjour"} <= set(shown.splitlines())
 
 
+@pytest.mark.parametrize("running", ["groups"], indirect=True)
 def test_a_group_is_joined_and_watched(running: Running) -> None:
-    run_shell("echo hello | kafka-zk produce --topic greetings", running)
-    (text,) = blocks("groups")
-    shown = run_shell(text, running)
-    assert " joined: " in shown and "· silent" in shown
-    assert "readers greetings" in " ".join(shown.split()), "the table of groups describe"
+    shown = running.type("groups")
+    assert {"one", "two", "three"} <= set(shown.splitlines())
+    assert "rebalance 1" in shown or " joined: " in shown, "the watch"
+    assert "readers" in shown.splitlines()[-2], "the table of groups describe"
 
 
-def test_spark_extracts_and_goes_on(running: Running) -> None:
-    run_shell("echo hello | kafka-zk produce --topic greetings", running)
-    (text,) = blocks("spark")
-    shown = run_shell(text, running)
-    folders = [line for line in shown.splitlines() if line.startswith("range=greetings@")]
-    assert len(folders) == 2 and folders == sorted(folders)
-    assert "lake greetings" in " ".join(shown.split()), "the table of groups describe"
+@pytest.mark.parametrize("running", ["spark"], indirect=True)
+def test_spark_extracts_and_goes_on(running: Running, tmp_path: Path) -> None:
+    shown = running.type("spark")
+    assert len(list((tmp_path / "lake").glob("range=words@*"))) == 2
+    assert shown.count("range=words@") >= 2, shown
 
 
-@pytest.mark.skipif(not shutil.which("kcat"), reason="kcat is not installed")
-def test_kcat_writes_and_reads(running: Running) -> None:
-    (text,) = blocks("kcat")
-    assert "hello" in run_shell(text, running).splitlines()
-
-
-@pytest.mark.parametrize("text", blocks("python"), ids=lambda text: re.findall(r"(?:from|import) (\w+)", text)[0])
-def test_each_client_reads_a_record(text: str, running: Running) -> None:
-    run_shell("echo word | kafka-zk produce --topic greetings --partition 0", running)
-    body = textwrap.indent(text, "    ")
-    program = f"import asyncio\nasync def main():\n{body}" if "await " in text else text
-    if "await " in text:
-        program += "    await consumer.stop()\nasyncio.run(main())\n"
-    script = running.folder / "snippet.py"
-    program = program.replace("127.0.0.1:9092", running.bootstrap)
-    script.write_text(program.replace("127.0.0.1:2181", running.environ["KAFKA_ZK_ZOOKEEPER"]))
-    shown = run_shell(f'"{sys.executable}" -W ignore {script}', running)
-    assert shown.startswith("b'"), shown
+@pytest.mark.parametrize("program", programs("README.md"), ids=lambda program: "-".join(program.requirements))
+def test_each_program_runs_alone(
+    program: Block, request: pytest.FixtureRequest, tmp_path: Path, make_environment: MakeEnvironment
+) -> None:
+    if "127.0.0.1:" in program.text:
+        cluster = request.getfixturevalue("kafka_zk_cluster")
+        program = program.elsewhere(cluster.bootstrap, cluster.zookeeper_connect)
+    python = make_environment(program.requirements) / "python"
+    file = tmp_path / "test_program.py"
+    file.write_text(program.text)
+    module = ["-m", "pytest", "-p", "no:cacheprovider"] if program.mark == "pytest" else []
+    done = subprocess.run(
+        [python, *module, file],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=readme.person_environ(python.parent),
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    expected = {"pytest": "1 passed", "python": "orders"}[program.mark] if "spark" not in program.text else "hello"
+    assert expected in done.stdout

@@ -1,0 +1,49 @@
+"""The pytest plugin's command line and ini options, checked before a test runs."""
+
+import pytest
+
+BROKER_COUNT = "kafka_zk_brokers"
+PROPERTIES = "kafka_zk_properties"
+ZOOKEEPER_IMAGE = "kafka_zk_zookeeper_image"
+BROKER_IMAGE = "kafka_zk_broker_image"
+DEFAULT_BROKER_COUNT = 3
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """All that there are."""
+    group = parser.getgroup("kafka-zk")
+    group.addoption("--containers", action="store_true", help="run ZooKeepers and brokers in containers")
+    group.addoption("--zookeeper-image", metavar="IMAGE", help="of ZooKeeper 3.4 to 3.9, for --containers")
+    group.addoption("--broker-image", metavar="IMAGE", help="made by docker/Dockerfile, for --containers")
+    parser.addini(BROKER_COUNT, "brokers of the shared cluster", default=str(DEFAULT_BROKER_COUNT))
+    parser.addini(PROPERTIES, "keys of server.properties for every broker, a key=value a line", type="linelist")
+    parser.addini(ZOOKEEPER_IMAGE, "as --zookeeper-image, which wins")
+    parser.addini(BROKER_IMAGE, "as --broker-image, which wins")
+
+
+def broker_count(config: pytest.Config) -> int:
+    """How many brokers the shared cluster has. Raises: UsageError."""
+    text = config.getini(BROKER_COUNT)
+    if not text.isdecimal() or int(text) < 1:
+        raise pytest.UsageError(f"{BROKER_COUNT} = {text}: not a number of brokers")
+    return int(text)
+
+
+def properties(config: pytest.Config) -> dict[str, str]:
+    """Kafka's keys for every broker. Raises: UsageError."""
+    pairs: dict[str, str] = {}
+    for line in config.getini(PROPERTIES):
+        key, equals, value = line.partition("=")
+        if not equals or not key.strip():
+            raise pytest.UsageError(f"{PROPERTIES}: {line!r} is not key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def images(config: pytest.Config) -> dict[str, str]:
+    """``zookeeper_image`` and ``broker_image``, those that were chosen."""
+    chosen = {
+        "zookeeper_image": config.getoption("zookeeper_image") or config.getini(ZOOKEEPER_IMAGE),
+        "broker_image": config.getoption("broker_image") or config.getini(BROKER_IMAGE),
+    }
+    return {name: image for name, image in chosen.items() if image}

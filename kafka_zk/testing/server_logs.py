@@ -1,0 +1,145 @@
+"""What brokers and ZooKeepers complained of while a test ran: the plugin attaches it to a test that fails.
+
+Tests: tests/kafka_zk/testing/test_server_logs.py.
+"""
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+
+Server = TypeVar("Server", EmbeddedCluster, EmbeddedZooKeeper)
+
+ENTRIES_SHOWN = 20
+"""Of one server, the newest; the rest are counted."""
+LINES_SHOWN = 8
+"""Of one entry: a stack trace has many."""
+
+_ENTRY = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S* (?:\[.*?\] (?:- )?)?(\w+)\s|(Error: |Exception in thread )")
+_QUIET = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE"))
+
+
+def warnings(text: str) -> list[str]:
+    """The entries of a log that are WARN or worse, each with the lines of its stack trace.
+
+    An entry begins with a time and a level, as brokers and every ZooKeeper since 3.4 write them.
+    """
+    entries: list[list[str]] = []
+    loud = False
+    for line in text.splitlines():
+        if entry := _ENTRY.match(line):
+            loud = entry[1] not in _QUIET
+            if loud:
+                entries.append([])
+        if loud:
+            entries[-1].append(line)
+    return ["\n".join([*lines[:LINES_SHOWN], *(["    …"] if len(lines) > LINES_SHOWN else [])]) for lines in entries]
+
+
+class LogFile(NamedTuple):
+    """The log of a process."""
+
+    name: str
+    path: Path
+
+    @property
+    def where(self) -> str:
+        return str(self.path)
+
+    def mark(self) -> tuple[int, int]:
+        """Where it ends now: inode and size in bytes."""
+        with contextlib.suppress(FileNotFoundError):
+            stat = self.path.stat()
+            return stat.st_ino, stat.st_size
+        return 0, 0
+
+    def since(self, mark: tuple[int, int] | None) -> str:
+        """What was written after the mark, or everything; of a log that was rotated meanwhile, the newest file."""
+        inode, position = mark or (0, 0)
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as log:
+            log.seek(position if os.fstat(log.fileno()).st_ino == inode else 0)
+            return log.read().decode(errors="replace")
+        return ""
+
+
+class HasOutput(Protocol):
+    """A server in a container."""
+
+    def output(self, since_s: float | None = None) -> str: ...
+
+
+class ContainerLog(NamedTuple):
+    """What a container prints."""
+
+    name: str
+    server: HasOutput
+
+    @property
+    def where(self) -> str:
+        return "in a container"
+
+    def mark(self) -> float:
+        return time.time()
+
+    def since(self, mark: float | None) -> str:
+        return self.server.output(mark)
+
+
+class ServerLogs:
+    """The logs of all servers that the fixtures run, read from where a test began.
+
+    What a server says while it starts is not shown: ZooKeeper warns of its own defaults then. Of a server that does not
+    come up it is.
+    """
+
+    def __init__(self) -> None:
+        self._shared: list[EmbeddedCluster | EmbeddedZooKeeper] = []
+        self._own: list[EmbeddedCluster | EmbeddedZooKeeper] = []
+        self._marks: dict[LogFile | ContainerLog, Any] = {}
+
+    @contextlib.contextmanager
+    def watched(self, server: Server, *, shared: bool = False) -> Iterator[Server]:
+        """Start a server; stop it at the end of the block. ``shared``: for more than the test that runs now."""
+        (self._shared if shared else self._own).append(server)
+        with server:
+            self._mark(server)
+            yield server
+
+    def begin_test(self) -> None:
+        """What is in the logs now is not the next test's."""
+        self._own.clear()
+        self._marks.clear()
+        for server in self._shared:
+            self._mark(server)
+
+    def report(self) -> str:
+        """WARN and worse since the test began, by server; empty if there is nothing."""
+        parts = []
+        for log in [log for server in (*self._shared, *self._own) for log in _logs(server)]:
+            if entries := warnings(log.since(self._marks.get(log))):
+                hidden = len(entries) - ENTRIES_SHOWN
+                count = f", the last {ENTRIES_SHOWN} of {len(entries)}" if hidden > 0 else ""
+                parts.append("\n".join([f"{log.name} ({log.where}{count}):", *entries[-ENTRIES_SHOWN:]]))
+        return "\n\n".join(parts)
+
+    def _mark(self, server: EmbeddedCluster | EmbeddedZooKeeper) -> None:
+        self._marks |= {log: log.mark() for log in _logs(server)}
+
+
+def _logs(server: EmbeddedCluster | EmbeddedZooKeeper | HasOutput) -> list[LogFile | ContainerLog]:
+    if isinstance(server, EmbeddedCluster):
+        return [_broker_log(broker.process.name, broker.process) for broker in server.brokers]
+    if isinstance(server, EmbeddedZooKeeper):
+        return [LogFile("ZooKeeper", server.data_dir / "zookeeper.log")]
+    return [ContainerLog("ZooKeeper", server)]
+
+
+def _broker_log(name: str, process: ChildProcess | HasOutput) -> LogFile | ContainerLog:
+    return LogFile(name, process.log_file) if isinstance(process, ChildProcess) else ContainerLog(name, process)

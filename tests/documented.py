@@ -1,0 +1,65 @@
+"""The blocks of code in README.md and docs/clients.md, and what each says it needs.
+
+A block is marked by a comment before it: ``runs: NAME`` says how it is run. Its first line says what to install, in
+words that a person can follow: ``# pip install '.[embedded]'``.
+"""
+
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/clients.md")
+PICTURES = {"README.md": 1, "docs/clients.md": 0}
+"""Blocks that are no code."""
+MARK = "runs: "
+BOOTSTRAP, ZOOKEEPER = "127.0.0.1:9092", "127.0.0.1:2181"
+
+_BLOCK = re.compile(r"<!-- ([^>]*) -->\n```(\w+)\n(.*?)```", re.DOTALL)
+_CLONE = re.compile(r"(?:\.|/path/to/kafka-zk)(\[\w+\])?")
+
+
+class Block(NamedTuple):
+    page: str
+    mark: str
+    language: str
+    text: str
+
+    @property
+    def requirements(self) -> list[str]:
+        """What the first line installs with pip, as requirements; the clone is ``kafka-zk``."""
+        first = self.text.partition("\n")[0]
+        if not first.startswith("# pip install "):
+            return []
+        named = shlex.split(first.removeprefix("# pip install "))
+        return [f"kafka-zk{own[1] or ''}" if (own := _CLONE.fullmatch(name)) else name for name in named]
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a block of shell, without the lines that only say something."""
+        lines = self.text.replace("\\\n", " ").splitlines()
+        return [line for line in lines if line.strip() and not line.startswith("#")]
+
+    def elsewhere(self, bootstrap: str, zookeeper: str) -> "Block":
+        """The same for a cluster at other addresses."""
+        return self._replace(text=self.text.replace(BOOTSTRAP, bootstrap).replace(ZOOKEEPER, zookeeper))
+
+
+def blocks(page: str) -> list[Block]:
+    """All marked blocks of a page, from top to bottom."""
+    return [
+        Block(page, mark.removeprefix(MARK), language, text)
+        for mark, language, text in _BLOCK.findall((ROOT / page).read_text())
+    ]
+
+
+def block(mark: str) -> Block:
+    """The only block with this mark."""
+    [found] = [each for page in PAGES for each in blocks(page) if each.mark == mark]
+    return found
+
+
+def programs(page: str) -> list[Block]:
+    """Those in Python."""
+    return [each for each in blocks(page) if each.language == "python"]

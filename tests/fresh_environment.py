@@ -1,0 +1,110 @@
+"""Fresh virtual environments with exactly what an extra declares, made in seconds.
+
+kafka-zk is built from this tree as a wheel and installed. The distributions that the wheel's metadata asks for, and
+those that they need in turn, are not downloaded again: they are linked from the environment that runs the tests.
+Nothing else is there, so what is imported but not declared fails as it would for a user.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable
+from importlib.metadata import Distribution, PathDistribution, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("kafka_zk", "rebalance", "registry", "spark_jobs", "storage")
+FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+OURS = "kafka-zk"
+TIMEOUT_S = 300
+MakeEnvironment = Callable[[Iterable[str]], Path]
+"""The fixture ``make_environment``."""
+HIDDEN = ("PYTHON", "PYTEST", "VIRTUAL_ENV")
+
+
+def clean_environ() -> dict[str, str]:
+    """The environment of a person's shell: without the variables that lead to this tree or to the tests."""
+    return {key: value for key, value in os.environ.items() if not key.startswith(HIDDEN)}
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Run a command that must succeed, and return what it printed."""
+    arguments = [str(part) for part in command]
+    done = subprocess.run(
+        arguments, cwd=cwd, env=clean_environ(), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel of this tree in ``folder``, unless it lies there; safe for processes that do so together."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("*.whl")):
+            source = folder / "source"
+            for package in PACKAGES:
+                ignore = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(ROOT / package, source / package, symlinks=True, ignore=ignore)
+            for file in FILES:
+                shutil.copy(ROOT / file, source)
+            pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+            run(*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source, cwd=folder)
+    [wheel] = folder.glob("*.whl")
+    return wheel
+
+
+def fresh_environment(folder: Path, wheel: Path, requirements: Iterable[str]) -> Path:
+    """Make a virtual environment in ``folder`` that satisfies ``requirements`` and has nothing else; kafka-zk is in it
+    if it is one of them. Returns its ``bin``."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    python = folder / "bin" / "python"
+    [site_packages] = folder.glob("lib/python*/site-packages")
+    wanted = [Requirement(text) for text in requirements]
+    own: Distribution | None = None
+    if any(canonicalize_name(requirement.name) == OURS for requirement in wanted):
+        pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", python)
+        run(*pip, "install", "--no-deps", "--no-compile", wheel, cwd=folder)
+        [metadata] = site_packages.glob("kafka_zk-*.dist-info")
+        own = PathDistribution(metadata)
+    for name in sorted(_closure(wanted, own) - {OURS}):
+        _link(distribution(name), site_packages)
+    return python.parent
+
+
+def _closure(wanted: Iterable[Requirement], own: Distribution | None) -> set[str]:
+    """The names of everything that is needed. Raises: PackageNotFoundError if the tests' environment lacks one."""
+    names: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    waiting = [(requirement, extra) for requirement in wanted for extra in ("", *sorted(requirement.extras))]
+    while waiting:
+        requirement, extra = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        names.add(name)
+        found = own if name == OURS and own else distribution(name)
+        for text in found.requires or ():
+            needed = Requirement(text)
+            if needed.marker is None or needed.marker.evaluate({"extra": extra}):
+                waiting += [(needed, each) for each in ("", *sorted(needed.extras))]
+    return names
+
+
+def _link(found: Distribution, site_packages: Path) -> None:
+    """Link what belongs to a distribution; a folder that two of them share is made and linked file by file."""
+    origin = Path(sysconfig.get_path("purelib"))
+    tops = {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}
+    assert tops, f"{found.name} has no list of its files"
+    for top in tops:
+        source, target = origin / top, site_packages / top
+        assert not target.exists(), f"{found.name} shares {top} with another distribution"
+        target.symlink_to(source)
