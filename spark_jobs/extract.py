@@ -133,7 +133,7 @@ def command(
         config = dict(conf)
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
-        preflight.check_target(target, config)
+        preflight.check_folder(target, config)
         report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error

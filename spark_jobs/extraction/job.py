@@ -32,6 +32,7 @@ from kafka_zk.spark_jobs.extraction.errors import (
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
+from kafka_zk.spark_jobs.extraction.preflight import check_store
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
@@ -76,6 +77,7 @@ class Lake(Protocol):
 
 def check(extraction: Extraction) -> None:
     """What can be known to be wrong without asking anybody. Raises: WronglyAsked."""
+    check_store(extraction.target)
     decoding.check(extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable)
     columns = decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
     if columns is not None:

@@ -52,14 +52,19 @@ def _check_standalone(master: str) -> None:
     raise WronglyAsked(f"--master: no Spark master is there ({'; '.join(refusals)})")
 
 
-def check_target(target: str, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
-    """Raises: WronglyAsked for a local folder that cannot be written, and for stores that do not rename atomically."""
+def check_store(target: str) -> None:
+    """Raises: WronglyAsked for stores that are known not to rename a folder atomically."""
     scheme = urlsplit(target).scheme.lower()
     if scheme in _OBJECT_STORES:
         raise WronglyAsked(
-            f"--to: {scheme}:// is an object store, which does not rename a folder at once, so a range could be seen "
-            "half; extract to HDFS or a disk and copy the finished folders"
+            f"--to: {scheme}:// is an object store, which does not rename a folder atomically, so that half a range "
+            "could be seen; extract to HDFS or a disk and copy the finished folders"
         )
+
+
+def check_folder(target: str, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
+    """Raises: WronglyAsked for a folder on this machine that cannot be written."""
+    scheme = urlsplit(target).scheme.lower()
     if scheme == "file":
         _check_folder(target, Path(unquote(urlsplit(target).path)))
     elif not scheme and not _is_configured(config, environ):

@@ -32,6 +32,8 @@ def test_all_rows_come_back_and_no_process_stays() -> None:
     ends = [each["until_offset"] for each in first["partitions"]]
     starts = [each["from_offset"] for each in second["partitions"]]
     assert starts == ends, "the second range begins where the first one ends"
+    assert second["spark_start_seconds"] == 0 < report["spark_start"]["seconds"], "one Spark for both"
+    assert list(report["step_seconds"]) == ["1", "2", "3", "4", "5", "6"]
     assert not any(running(pid) for pid in report["pids"].values())
 
 

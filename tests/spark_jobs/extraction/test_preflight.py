@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction.preflight import check_master, check_target
+from kafka_zk.spark_jobs.extraction.preflight import check_folder, check_master, check_store
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_one_of_several_standalone_masters_is_enough() -> None:
 
 def test_a_folder_that_can_be_made(tmp_path: Path) -> None:
     for target in (str(tmp_path), f"{tmp_path}/a/b", f"file://{tmp_path}/a", f"file:{tmp_path}", "hdfs://h/lake"):
-        check_target(target, {}, {})
+        check_folder(target, {}, {})
 
 
 def test_a_file_is_no_folder_and_holds_none(tmp_path: Path) -> None:
@@ -43,13 +43,24 @@ def test_a_file_is_no_folder_and_holds_none(tmp_path: Path) -> None:
     file.touch()
     for target in (str(file), f"file:{tmp_path}/a%20file"):
         with pytest.raises(WronglyAsked, match="is a file, not a folder"):
-            check_target(target, {}, {})
+            check_folder(target, {}, {})
     with pytest.raises(WronglyAsked, match=r"a file is a file"):
-        check_target(f"{file}/lake", {}, {})
+        check_folder(f"{file}/lake", {}, {})
 
 
 def test_where_the_default_file_system_may_be_another_spark_judges(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    check_target(str(file), {}, {"HADOOP_CONF_DIR": "/etc/hadoop"})
-    check_target(str(file), {"spark.hadoop.fs.defaultFS": "hdfs://h"}, {})
+    check_folder(str(file), {}, {"HADOOP_CONF_DIR": "/etc/hadoop"})
+    check_folder(str(file), {"spark.hadoop.fs.defaultFS": "hdfs://h"}, {})
+
+
+@pytest.mark.parametrize("target", ["s3a://bucket/lake", "S3://bucket", "gs://b/l", "wasbs://c@a.blob/l"])
+def test_an_object_store_does_not_rename_atomically(target: str) -> None:
+    with pytest.raises(WronglyAsked, match="is an object store"):
+        check_store(target)
+
+
+@pytest.mark.parametrize("target", ["lake", "/lake", "file:/lake", "hdfs://h/lake", "abfss://c@a.dfs/lake", "C:lake"])
+def test_other_file_systems_may(target: str) -> None:
+    check_store(target)
