@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from kafka_zk.cli.command_group import CommandGroup
 from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.output import print_json
 from kafka_zk.cli.properties import KEY_VALUE
@@ -23,7 +24,7 @@ from kafka_zk.cli.topic_access import (
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
-@click.group("topics", short_help="Create, list, describe and delete topics.")
+@click.group("topics", cls=CommandGroup, short_help="Create, list, describe and delete topics.")
 def command() -> None:
     """Create, list, describe and delete topics, through a broker or (with --zookeeper) directly in ZooKeeper.
 

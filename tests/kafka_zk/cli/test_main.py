@@ -30,7 +30,27 @@ def test_help_imports_neither_twisted_nor_kazoo_nor_rich() -> None:
 
 def test_a_command_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tpics"]) == 2
-    assert "No such command 'tpics'" in capsys.readouterr().err
+    assert "no such command 'tpics'; did you mean topics?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["topic", "list"], "topics"),
+        (["topics", "lst"], "list"),
+        (["groups", "describ"], "describe"),
+        (["topics", "list", "--bootstrap-serve", "h:1"], "--bootstrap-server"),
+        (["consume", "--topic", "t", "--from-begining"], "--from-beginning"),
+        (["consume", "--topic", "t", "--property", "print.kye=true"], "print.key"),
+        (["consume", "--topic", "t", "--consumer-property", "fetch.min.byts=1"], "fetch.min.bytes"),
+    ],
+)
+def test_the_nearest_name_is_told_wherever_a_name_is_not_there(
+    words: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) in (1, 2)
+    told = capsys.readouterr().err.lower()
+    assert f"did you mean {nearest}?" in told.replace("'", "")
 
 
 def test_brokers_that_are_not_there_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
