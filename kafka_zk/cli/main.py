@@ -12,7 +12,10 @@ from typing import NamedTuple
 import click
 
 from kafka_zk import __version__
-from kafka_zk.cli.errors import sentence
+from kafka_zk.cli.command_group import CommandGroup
+from kafka_zk.cli.errors import CommandFailed, sentence
+from kafka_zk.cli.output import note
+from kafka_zk.cli.waiting import begin_command
 
 UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130
@@ -44,7 +47,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """A group that imports a command's module only to run it or to show its own help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -90,12 +93,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """``main`` without the exit; returns the exit code."""
+    begin_command()
     try:
         cli.main(args=arguments, prog_name="kafka-zk", standalone_mode=False)
         sys.stdout.flush()
         return 0
     except click.exceptions.Exit as end:
         return end.exit_code
+    except CommandFailed as error:
+        note(f"Error: {error.format_message()}")
+        return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -110,8 +117,8 @@ def run(arguments: list[str] | None = None) -> int:
             raise
         known = sentence(error)
         if known is not None:
-            click.echo(f"Error: {known}", err=True)
+            note(f"Error: {known}")
             return 1
         text = f"{type(error).__name__}: {error}".splitlines()[0]
-        click.echo(f"Error: this is a bug in kafka-zk: {text} ({DEBUG_VARIABLE}=1 shows where)", err=True)
+        note(f"Error: this is a bug in kafka-zk: {text} ({DEBUG_VARIABLE}=1 shows where)")
         return UNEXPECTED

@@ -7,16 +7,21 @@ from typing import Any
 
 import click
 
+from kafka_zk.cli.waiting import stderr_columns, told, wrapped
+
 
 def print_json(value: Any) -> None:
     """One JSON document on one line of stdout, flushed."""
+    told()
     click.echo(json.dumps(value, ensure_ascii=False, default=str))
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
     """Something a person may want to know that is not the command's result."""
-    click.echo(text, err=True)
+    told()
+    for line in wrapped(text, stderr_columns()):
+        click.echo(line, err=True)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -18,6 +18,7 @@ from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import json_option, zookeeper_option, zookeeper_properties
 from kafka_zk.cli.output import note, print_json
 from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.cli.waiting import told, waiting
 
 if TYPE_CHECKING:
     from kafka_zk.embedded.broker import BrokerProcess
@@ -153,7 +154,11 @@ def _run(cluster: "EmbeddedCluster", as_json: bool) -> None:
 
 
 def _start(cluster: "EmbeddedCluster", as_json: bool) -> None:
-    cluster.start_zookeeper()
+    from kafka_zk.embedded import cluster as brokers
+    from kafka_zk.embedded import zookeeper as server
+
+    with waiting("ZooKeeper to answer", server.START_TIMEOUT_S):
+        cluster.start_zookeeper()
     if cluster.zookeeper:
         _say(as_json, f"zookeeper pid {cluster.zookeeper.pid}", event="zookeeper", pid=cluster.zookeeper.pid)
     cluster.start_brokers()
@@ -171,7 +176,9 @@ def _start(cluster: "EmbeddedCluster", as_json: bool) -> None:
         if as_json:
             print_json({"event": "registered", "id": broker.broker_id})
 
-    cluster.wait_ready(on_registered=registered)
+    ids = ", ".join(str(broker.broker_id) for broker in cluster.brokers)
+    with waiting(f"brokers {ids} to register and lead", brokers.START_TIMEOUT_S):
+        cluster.wait_ready(on_registered=registered)
     bootstrap, zookeeper = cluster.bootstrap, cluster.zookeeper_connect
     line = f"ready bootstrap={bootstrap} zookeeper={zookeeper}"
     _say(as_json, line, event="ready", bootstrap=bootstrap, zookeeper=zookeeper)
@@ -181,6 +188,7 @@ def _say(as_json: bool, line: str, **fields: object) -> None:
     if as_json:
         print_json(fields)
     else:
+        told()
         click.echo(line)
         sys.stdout.flush()
 

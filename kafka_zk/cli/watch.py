@@ -45,7 +45,7 @@ def command(
     kafka-zk consume --group g --topic t --trace /tmp/g &
     kafka-zk watch --group g --trace /tmp/g
     """
-    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
+    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_session
     from kafka_zk.timeline.group_observer import GroupObserver
     from kafka_zk.timeline.timeline import Timeline
     from kafka_zk.timeline.trace_file import Traced, TraceFollower
@@ -66,7 +66,7 @@ def command(
                 click.echo(line)
         sys.stdout.flush()
 
-    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client:
+    with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client:
         end_s = time.monotonic() + timeout_ms / 1000 if timeout_ms is not None else float("inf")
         observer = GroupObserver(client, group, lambda event: timeline.add(Traced(event, None)))
         try:
