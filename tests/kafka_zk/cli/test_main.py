@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.cli.main import COMMANDS, DEBUG_VARIABLE, UNEXPECTED, run
+from kafka_zk.cli.commands import COMMANDS
+from kafka_zk.cli.main import DEBUG_VARIABLE, UNEXPECTED, run
 
 ROOT = Path(__file__).parents[3]
 
