@@ -1,6 +1,7 @@
 """What commands print: tables for people, JSON for programs, notes on stderr."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -22,6 +23,17 @@ def note(text: str) -> None:
     told()
     for line in wrapped(text, stderr_columns()):
         click.echo(line, err=True)
+
+
+def say(line: str, joint: str = "") -> None:
+    """A line of the result, flushed; a terminal gets it broken between words, each part but the last with ``joint``."""
+    told()
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    parts = wrapped(line, columns and columns - len(joint))
+    for part in parts[:-1]:
+        click.echo(part + joint)
+    click.echo(parts[-1])
+    sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
