@@ -1,8 +1,13 @@
-"""Groups of commands that name the nearest command when one is not there."""
+"""Groups of commands: they name the nearest command when one is not there, and their examples fit 80 columns."""
+
+import textwrap
 
 import click
 
 from kafka_zk.cli.nearest import did_you_mean
+
+EXAMPLE_COLUMNS = 78
+"""click indents them by two."""
 
 
 class CommandGroup(click.Group):
@@ -15,3 +20,26 @@ class CommandGroup(click.Group):
             hint = did_you_mean(args[0], self.list_commands(ctx))
             raise click.UsageError(f"no such command {args[0]!r}{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        return command and with_narrow_examples(command)
+
+
+def with_narrow_examples(command: click.Command) -> click.Command:
+    """The command with the lines that click leaves as they are (after a backspace) broken between words."""
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(_narrow(text) if text.lstrip().startswith("\b") else text for text in paragraphs)
+    return command
+
+
+def _narrow(paragraph: str) -> str:
+    return "\n".join(part for line in paragraph.split("\n") for part in _broken(line))
+
+
+def _broken(line: str) -> list[str]:
+    if len(line) <= EXAMPLE_COLUMNS:
+        return [line]
+    joint = " \\" if "kafka-zk" in line else ""
+    parts = textwrap.wrap(line, EXAMPLE_COLUMNS - len(joint), break_long_words=False, break_on_hyphens=False)
+    return [part + joint for part in parts[:-1]] + parts[-1:]

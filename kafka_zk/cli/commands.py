@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 
 from kafka_zk import __version__
-from kafka_zk.cli.command_group import CommandGroup
+from kafka_zk.cli.command_group import CommandGroup, with_narrow_examples
 from kafka_zk.embedded import interrupts
 
 
@@ -52,7 +52,7 @@ class LazyGroup(CommandGroup):
         module = entry.module if "." in entry.module else f"kafka_zk.cli.{entry.module}"
         with interrupts.held():
             command: click.Command = importlib.import_module(module).command
-        return command
+        return with_narrow_examples(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -4,9 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from kafka_zk.cli.commands import COMMANDS
+from kafka_zk.cli.commands import COMMANDS, cli
 from kafka_zk.cli.main import DEBUG_VARIABLE, UNEXPECTED, run
 
 ROOT = Path(__file__).parents[3]
@@ -18,6 +19,21 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: kafka-zk {name}")
     assert "--json" in shown or name in ("broker", "zookeeper", "topics", "groups")
+
+
+def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    subcommands = [[name, each] for name in ("topics", "groups") for each in _subcommands(name)]
+    for words in ([], *([name] for name in COMMANDS), *subcommands):
+        assert run([*words, "--help"]) == 0
+        wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 80]
+        assert not wide, words
+
+
+def _subcommands(name: str) -> list[str]:
+    group = cli.get_command(click.Context(cli), name)
+    assert isinstance(group, click.Group)
+    return list(group.commands)
 
 
 def test_help_imports_neither_twisted_nor_kazoo_nor_rich() -> None:
