@@ -8,7 +8,7 @@ from typing import Any
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.nearest import did_you_mean, missing
 from kafka_zk.cli.output import note
-from kafka_zk.cli.waiting import waiting
+from kafka_zk.cli.waiting import shortened_list, waiting
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.client.errors import BrokerError, KafkaTimeoutError
 from kafka_zk.client.metadata import TopicMetadata
@@ -26,7 +26,7 @@ ANSWER_MS = 60_000
 def broker_admin(bootstrap: str, **options: Any) -> Iterator[BlockingAdmin]:
     """An admin client for a block that does nothing but ask brokers. Raises: KafkaError."""
     limit_s = options.get("default_api_timeout_ms", ANSWER_MS) / 1000
-    notice = waiting(f"the brokers at {bootstrap}", limit_s)
+    notice = waiting(f"the brokers at {shortened_list(bootstrap)}", limit_s)
     with notice, BlockingAdmin(bootstrap_servers=bootstrap, **options) as admin:
         yield admin
 
@@ -52,12 +52,12 @@ def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetada
     limit_s = reader.config.default_api_timeout_ms / 1000
     if not wait:
         try:
-            with waiting(f"the brokers at {servers}", limit_s):
+            with waiting(f"the brokers at {shortened_list(servers)}", limit_s):
                 return reader.partitions_for(topic, 0)
         except KafkaTimeoutError:
             with broker_admin(servers) as admin:
                 check_topics(admin, [topic])
-    with waiting(f"topic {topic} at {servers}", limit_s):
+    with waiting(f"topic {topic} at {shortened_list(servers)}", limit_s):
         return reader.partitions_for(topic)
 
 

@@ -12,7 +12,7 @@ from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.nearest import missing
 from kafka_zk.cli.options import zookeeper_properties
-from kafka_zk.cli.waiting import told, waiting
+from kafka_zk.cli.waiting import shortened_list, told, waiting
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, connected
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.consumer.records import ConsumerRecord
@@ -70,7 +70,7 @@ def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], No
         consumer = _make(config, options.trace, cleanup)
         consumer.subscribe(options.topics, white_list=options.white_list, black_list=options.black_list)
         limit_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
-        with waiting(f"ZooKeeper at {config.zookeeper_connect} to register in group {options.group}", limit_ms / 1000):
+        with waiting(f"ZooKeeper at {shortened_list(config.zookeeper_connect)}", limit_ms / 1000):
             cleanup.enter_context(consumer)
         for record in _records(consumer, options.timeout_ms):
             write(record)

@@ -13,7 +13,7 @@ from kafka_zk.cli import line_format
 from kafka_zk.cli.options import bootstrap_option, json_option
 from kafka_zk.cli.output import note, print_json
 from kafka_zk.cli.properties import KEY_VALUE
-from kafka_zk.cli.waiting import waiting
+from kafka_zk.cli.waiting import shortened_list, waiting
 
 if TYPE_CHECKING:
     from kafka_zk.producer.config import ProducerConfig
@@ -93,7 +93,7 @@ def command(
         for number, line in enumerate(lines, 1):
             record = reader.parse(line, number)
             if number == 1:
-                with waiting(f"topic {topic} at {servers}", producer.config.max_block_ms / 1000):
+                with waiting(f"topic {topic} at {shortened_list(servers)}", producer.config.max_block_ms / 1000):
                     producer.partitions_for(topic)
             future = producer.send(topic, record.value, record.key, partition, None, always + record.headers)
             report.add(future, len(line))
@@ -113,7 +113,7 @@ class _Report:
         self._pending: deque[tuple[RecordFuture, int]] = deque()
         self._pending_bytes = 0
         self._most_bytes = config.buffer_memory // 2  # so that send never waits for room
-        self._wait = f"acknowledgements of the brokers at {servers}"
+        self._wait = f"acknowledgements of the brokers at {shortened_list(servers)}"
         self._limit_s = config.delivery_timeout_ms / 1000
 
     def add(self, future: "RecordFuture", size_bytes: int) -> None:

@@ -242,8 +242,11 @@ def _watch(cluster: "EmbeddedCluster", as_json: bool) -> None:
 
 
 def _stop(cluster: "EmbeddedCluster") -> None:
+    from kafka_zk.embedded.cluster import STOP_TIMEOUT_S
+
     try:
-        complaints = cluster.stop()
+        with waiting("brokers and ZooKeeper to end", STOP_TIMEOUT_S):
+            complaints = cluster.stop()
     except KeyboardInterrupt:  # asked twice: no more patience
         cluster.kill()
         raise CommandFailed("stopped by force") from None

@@ -32,7 +32,7 @@ class WaitingNotice:
         self._waits: list[tuple[str, float]] = []  # sentence and begin of each, the innermost last
         self._said: set[str] = set()
         self._heard_s = now_s
-        self._in_place = False
+        self._in_place = ""  # the line that is on the terminal now
 
     def begin(self, what: str, limit_s: float | None, now_s: float) -> str:
         """A wait begins, perhaps within another one. Returns what to write, as all methods do."""
@@ -55,18 +55,19 @@ class WaitingNotice:
         if not self._waits or now_s - self._heard_s < SILENCE_S:
             return ""
         sentence, began_s = self._waits[-1]
-        counted = f"{sentence} ({now_s - began_s:.0f} s)"
+        counted = f"{sentence} ({int(now_s - began_s)} s)"
         if self._columns is not None and len(counted) < self._columns:
-            shown = ("" if not self._in_place else _ERASE) + counted
-            self._in_place = True
-            return shown
+            if counted == self._in_place:
+                return ""
+            erase, self._in_place = self._erase(), counted
+            return erase + counted
         if sentence in self._said:
             return ""
         self._said.add(sentence)
         return self._erase() + "\n".join(wrapped(sentence, self._columns)) + "\n"
 
     def _erase(self) -> str:
-        erase, self._in_place = _ERASE if self._in_place else "", False
+        erase, self._in_place = _ERASE if self._in_place else "", ""
         return erase
 
 
@@ -79,6 +80,12 @@ def wrapped(text: str, columns: int | None) -> list[str]:
         for part in text.split("\n")
         for line in textwrap.wrap(part, columns - 1, break_long_words=False, break_on_hyphens=False) or [""]
     ]
+
+
+def shortened_list(addresses: str) -> str:
+    """``h1:9092,h2:9092,h3:9092`` as ``h1:9092 and 2 more``."""
+    first, *others = addresses.split(",")
+    return f"{first} and {len(others)} more" if others else first
 
 
 def stderr_columns() -> int | None:

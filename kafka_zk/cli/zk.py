@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import zookeeper_properties
-from kafka_zk.cli.waiting import waiting
+from kafka_zk.cli.waiting import shortened_list, waiting
 from kafka_zk.registry import connect_string
 from kafka_zk.registry.client import ZnodeStat
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
@@ -23,7 +23,7 @@ def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
 
     As ``zookeeper_session`` otherwise.
     """
-    answer = waiting(f"an answer of ZooKeeper at {servers}", SESSION_TIMEOUT_MS / 1000)
+    answer = waiting(f"an answer of ZooKeeper at {shortened_list(servers)}", SESSION_TIMEOUT_MS / 1000)
     with zookeeper_session(servers) as client, answer:
         yield client
 
@@ -52,7 +52,7 @@ def connected(servers: str, security: Security) -> Iterator[KazooBlockingClient]
     client = KazooBlockingClient(
         servers, SESSION_TIMEOUT_MS, connection_timeout_ms=CONNECT_TIMEOUT_MS, security=security
     )
-    with waiting(f"ZooKeeper at {servers}", CONNECT_TIMEOUT_MS / 1000):
+    with waiting(f"ZooKeeper at {shortened_list(servers)}", CONNECT_TIMEOUT_MS / 1000):
         client.start()
     try:
         yield client

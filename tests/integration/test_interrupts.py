@@ -96,6 +96,7 @@ def test_an_interrupted_start_leaves_nothing(
             check(ended)
 
 
+@pytest.mark.soak
 def test_a_second_interrupt_is_the_end_of_patience(tmp_path: Path) -> None:
     """The brokers are paused and cannot end; the first Ctrl-C waits for them."""
     process = subprocess.Popen(
