@@ -7,7 +7,7 @@ import click
 from kafka_zk.cli.nearest import did_you_mean
 
 EXAMPLE_COLUMNS = 78
-"""click indents them by two."""
+"""Without the indentation of the source; click indents by two."""
 
 
 class CommandGroup(click.Group):
@@ -38,8 +38,12 @@ def _narrow(paragraph: str) -> str:
 
 
 def _broken(line: str) -> list[str]:
-    if len(line) <= EXAMPLE_COLUMNS:
+    indent = line[: len(line) - len(line.lstrip())]
+    columns = EXAMPLE_COLUMNS + len(indent)
+    if len(line) <= columns:
         return [line]
     joint = " \\" if "kafka-zk" in line else ""
-    parts = textwrap.wrap(line, EXAMPLE_COLUMNS - len(joint), break_long_words=False, break_on_hyphens=False)
+    parts = textwrap.wrap(
+        line, columns - len(joint), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
     return [part + joint for part in parts[:-1]] + parts[-1:]
