@@ -12,7 +12,7 @@ from kafka_zk.cli.main import run
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.testing.clients import create_topic
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
-from tests.integration.processes import start
+from tests.integration.processes import kafka_zk, start
 
 pytestmark = pytest.mark.integration
 
@@ -62,8 +62,8 @@ def _first_line(words: Words) -> str:
         assert process.stderr
         return process.stderr.readline()
     finally:
-        process.kill()
-        process.communicate()
+        process.terminate()  # so that up removes its folder
+        process.communicate(timeout=60)
 
 
 def test_json_stays_alone_on_stdout(black_hole: str) -> None:
@@ -117,8 +117,6 @@ def test_a_new_topic_is_told_where_brokers_create_topics_and_refused_where_they_
 
 
 def _produce(topic: str, bootstrap: str) -> "subprocess.CompletedProcess[str]":
-    from tests.integration.processes import kafka_zk
-
     return kafka_zk("produce", "--topic", topic, "--bootstrap-server", bootstrap, stdin="a\n")
 
 
@@ -132,8 +130,6 @@ def test_an_unknown_group_is_told_with_the_nearest_one(told: Told, kafka_zk_clus
 
 
 def _import_offsets(text: str, where: Words) -> Any:
-    from tests.integration.processes import kafka_zk
-
     assert kafka_zk("groups", "import", *where, stdin=text).returncode == 0
 
 
