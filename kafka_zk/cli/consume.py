@@ -1,8 +1,7 @@
 """``kafka-zk consume``: records to stdout, of assigned partitions or as a member of a group."""
 
 import sys
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,12 +14,9 @@ from kafka_zk.cli.output import note
 from kafka_zk.cli.properties import KEY_VALUE
 
 if TYPE_CHECKING:
-    from kafka_zk.consumer.blocking_reader import BlockingReader
     from kafka_zk.consumer.records import ConsumerRecord
     from kafka_zk.consumer.starts import Start
-    from kafka_zk.storage.types import TopicPartition
 
-POLL_MS = 500
 _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list": "--blacklist", "trace": "--trace"}
 
 
@@ -36,6 +32,7 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 @click.option("--max-messages", type=click.IntRange(1), help="Stop after this many.")
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop when no record arrives for this long.")
 @click.option("--exit-at-end", is_flag=True, help="Stop at the partitions' ends as of the start.")
+@click.option("--wait", is_flag=True, help="Wait for a topic that is not there yet.")
 @click.option("--property", "properties", type=KEY_VALUE, multiple=True, help="What is printed, see below.")
 @click.option(
     "--consumer-property", "consumer_properties", type=KEY_VALUE, multiple=True, help="E.g. fetch.min.bytes=1."
@@ -80,8 +77,8 @@ def command(group: str | None, properties: tuple[tuple[str, str], ...], as_json:
         sys.stdout.buffer.write(line)
 
     count = _of_partitions(write, **options) if group is None else _in_group(write, group, **options)
-    if sys.stderr.isatty():
-        note(f"{count} records")
+    if sys.stderr.isatty() or count == 0:
+        note("1 record" if count == 1 else f"{count} records")
 
 
 def _in_group(
@@ -127,8 +124,11 @@ def _of_partitions(
     exit_at_end: bool,
     max_messages: int | None,
     timeout_ms: int | None,
+    wait: bool,
     **others: Any,
 ) -> int:
+    from kafka_zk.cli.brokers import find_topic
+    from kafka_zk.cli.reading import check_start, end_offsets, limited
     from kafka_zk.consumer.blocking_reader import BlockingReader
     from kafka_zk.storage.types import TopicPartition
 
@@ -141,15 +141,17 @@ def _of_partitions(
     start = _start(others["offset"], others["from_beginning"], others["from_timestamp"])
     properties: dict[str, str] = {"bootstrap.servers": bootstrap, **dict(consumer_properties)}
     with BlockingReader(None, **properties) as reader:
-        known = reader.partitions_for(topic)
+        known = find_topic(reader, topic, wait=wait)
         for number in numbers:
             if number >= len(known.partitions):
                 raise click.UsageError(f"--partition {number}: {topic} has partitions 0..{len(known.partitions) - 1}")
         partitions = [TopicPartition(topic, number) for number in numbers or range(len(known.partitions))]
-        until = reader.end_offsets(partitions) if exit_at_end else None
+        if isinstance(start, int):
+            check_start(reader, partitions, start)
+        until = end_offsets(reader, partitions) if exit_at_end else None
         reader.assign(dict.fromkeys(partitions, start))
         count = 0
-        for record in _limited(reader, until, max_messages, timeout_ms):
+        for record in limited(reader, until, max_messages, timeout_ms):
             write(record)
             count += 1
         sys.stdout.buffer.flush()
@@ -181,29 +183,3 @@ def parse_time_ms(text: str) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
         raise click.UsageError(f"{text!r} is neither milliseconds nor a time like 2026-11-21T06:00Z") from None
-
-
-def _limited(
-    reader: "BlockingReader",
-    until: "Mapping[TopicPartition, int] | None",
-    max_messages: int | None,
-    timeout_ms: int | None,
-) -> "Iterable[ConsumerRecord]":
-    """Records until one of the limits is reached; flushes stdout whenever nothing more is there at once."""
-    left = max_messages
-    quiet_since_s = time.monotonic()
-    while not (until and all(reader.position(tp) >= end for tp, end in until.items())):
-        records = reader.poll(min(POLL_MS, timeout_ms or POLL_MS))
-        for record in records:
-            if until and record.offset >= until[record.topic_partition]:
-                continue
-            yield record
-            if left is not None:
-                left -= 1
-                if left == 0:
-                    return
-        if records:
-            quiet_since_s = time.monotonic()
-        elif timeout_ms is not None and (time.monotonic() - quiet_since_s) * 1000 >= timeout_ms:
-            return
-        sys.stdout.buffer.flush()

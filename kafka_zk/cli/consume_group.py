@@ -2,20 +2,25 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_zk.broker.signals import interrupt_at_the_end
+from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.nearest import missing
 from kafka_zk.cli.options import zookeeper_properties
-from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER
+from kafka_zk.cli.waiting import shortened_list, told, waiting
+from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, connected
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.registry.counted_client import CountedClient
+from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.timeline.trace_file import TraceWriter
 
 if TYPE_CHECKING:
@@ -39,12 +44,14 @@ class GroupOptions:
     max_messages: int | None
     timeout_ms: int | None
     trace: Path | None
+    wait: bool
 
 
 def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
     """Consume until a limit, Ctrl-C or SIGTERM; then leave the group in an orderly way. Returns the count of records.
 
-    What was written counts as processed. Raises: KafkaError, RegistryError, KeyboardInterrupt.
+    What was written counts as processed.
+    Raises: CommandFailed for a topic that is not there, unless ``wait``; KafkaError, RegistryError, KeyboardInterrupt.
     """
     interrupt_at_the_end()
     given: dict[str, Any] = {
@@ -56,11 +63,15 @@ def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], No
         "consumer.timeout.ms": FLUSH_MS,
     }
     config = ZookeeperConsumerConfig.from_properties(given)
+    if options.topics and not options.wait:
+        _check_topics(config, options.topics)
     count = 0
     with ExitStack() as cleanup:
         consumer = _make(config, options.trace, cleanup)
         consumer.subscribe(options.topics, white_list=options.white_list, black_list=options.black_list)
-        cleanup.enter_context(consumer)
+        limit_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
+        with waiting(f"ZooKeeper at {shortened_list(config.zookeeper_connect)}", limit_ms / 1000):
+            cleanup.enter_context(consumer)
         for record in _records(consumer, options.timeout_ms):
             write(record)
             count += 1
@@ -68,6 +79,14 @@ def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], No
                 break
         sys.stdout.buffer.flush()
     return count
+
+
+def _check_topics(config: ZookeeperConsumerConfig, topics: Sequence[str]) -> None:
+    with connected(config.zookeeper_connect, config.zookeeper_security) as client:
+        known = run_blocking(TopicRegistry(client).names())
+    for topic in topics:
+        if topic not in known:
+            raise CommandFailed(missing("topic", topic, known))
 
 
 def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStack) -> BlockingZookeeperConsumer:
@@ -102,10 +121,15 @@ def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStac
 def _records(consumer: BlockingZookeeperConsumer, timeout_ms: int | None) -> Iterator[ConsumerRecord]:
     """Records until nothing came for ``timeout_ms``; flushes stdout whenever nothing more is there at once."""
     quiet_since_s = time.monotonic()
-    while True:
-        for record in consumer:
-            yield record
-            quiet_since_s = time.monotonic()
-        sys.stdout.buffer.flush()
-        if timeout_ms is not None and (time.monotonic() - quiet_since_s) * 1000 >= timeout_ms:
-            return
+    told_s = 0.0
+    with waiting("partitions and records", None if timeout_ms is None else timeout_ms / 1000):
+        while True:
+            for record in consumer:
+                quiet_since_s = time.monotonic()
+                if quiet_since_s - told_s > FLUSH_MS / 1000:
+                    told_s = quiet_since_s
+                    told()
+                yield record
+            sys.stdout.buffer.flush()
+            if timeout_ms is not None and (time.monotonic() - quiet_since_s) * 1000 >= timeout_ms:
+                return

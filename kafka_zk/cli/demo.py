@@ -3,6 +3,8 @@
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,6 +12,7 @@ import click
 from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.options import json_option
 from kafka_zk.cli.output import print_json
+from kafka_zk.embedded import interrupts
 
 
 @click.command("demo", short_help="336,776 flights through a real cluster and back, checked.")
@@ -30,21 +33,30 @@ def command(keep: bool, data: Path | None, as_json: bool) -> None:
     Without --data everything is in a temporary folder, which is removed at the end unless --keep is given. If anything
     fails, the demo says what in one sentence, stops every process and exits with a nonzero code.
     """
-    from kafka_zk.demo.run import Demo
-    from kafka_zk.demo.show import OnConsole, Silent
-
     interrupt_at_the_end()
-    directory = data or Path(tempfile.mkdtemp(prefix="kafka-zk-demo-"))
-    directory.mkdir(parents=True, exist_ok=True)
-    passing = data is None and not keep
-    try:
+    with interrupts.held():
+        from kafka_zk.demo.run import Demo
+        from kafka_zk.demo.show import OnConsole, Silent
+
+    with ExitStack() as cleanup:
+        directory = data or _temporary_directory(cleanup, keep)
+        directory.mkdir(parents=True, exist_ok=True)
         report = Demo(directory.resolve(), keep, Silent() if as_json else OnConsole()).run()
-    except Exception:  # its data stay: the message may name log files in it
-        passing = False
-        raise
-    finally:
-        if passing:
-            shutil.rmtree(directory, ignore_errors=True)
     if as_json:
         print_json(report)
     sys.stdout.flush()
+
+
+def _temporary_directory(cleanup: ExitStack, keep: bool) -> Path:
+    with interrupts.held():
+        folder = Path(tempfile.mkdtemp(prefix="kafka-zk-demo-"))
+        cleanup.push(partial(_remove, folder, keep))
+    return folder
+
+
+def _remove(folder: Path, keep: bool, kind: type[BaseException] | None, error: object, trace: object) -> None:
+    """After a failure it stays: the message may name log files in it."""
+    failed = kind is not None and issubclass(kind, Exception)
+    if not failed and not (keep and kind is None):
+        with interrupts.held():
+            shutil.rmtree(folder, ignore_errors=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.nearest import did_you_mean
 from kafka_zk.cli.output import note
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
 from kafka_zk.client.errors import KafkaError
@@ -61,13 +62,18 @@ class GroupAccess:
         """All groups with their counts of live members."""
         return run_blocking(group_registry.groups(self._client))
 
+    def check_there(self, group: str) -> None:
+        """Raises: CommandFailed if there is no such group."""
+        names = self.groups()
+        if group not in names:
+            raise CommandFailed(f"there is no group {group} in ZooKeeper{did_you_mean(group, names)}")
+
     def describe(self, group: str) -> list[PartitionOfGroup]:
         """All partitions of the topics that the group owns or has offsets of, then the members that own nothing.
 
         Raises: CommandFailed if there is no such group.
         """
-        if group not in self.groups():
-            raise CommandFailed(f"there is no group {group} in ZooKeeper")
+        self.check_there(group)
         offsets = self.offsets(group)
         owners = run_blocking(OwnerRegistry(self._client, group).owners())
         partitions = sorted({*offsets, *owners, *self._partitions({tp.topic for tp in (*offsets, *owners)})})
@@ -94,23 +100,25 @@ class GroupAccess:
             run_blocking(group_registry.check_empty(self._client, group))
 
     def delete(self, group: str) -> None:
-        """Raises: GroupNotEmpty, NoNode."""
+        """Raises: CommandFailed if there is no such group; GroupNotEmpty."""
+        self.check_there(group)
         run_blocking(group_registry.delete_group(self._client, group))
 
     def delete_topic(self, group: str, topic: str) -> None:
-        """Raises: GroupNotEmpty, NoNode."""
+        """Raises: CommandFailed if there is no such group; GroupNotEmpty."""
+        self.check_there(group)
         run_blocking(group_registry.delete_group_topic(self._client, group, topic))
 
     @contextlib.contextmanager
     def admin(self) -> "Iterator[BlockingAdmin]":
         """To ask the brokers. Raises: CommandFailed if none is registered."""
-        from kafka_zk.client.blocking_admin import BlockingAdmin
+        from kafka_zk.cli.brokers import broker_admin
 
         servers = self._bootstrap or self._registered_brokers()
         if not servers:
             raise CommandFailed("no broker is registered in this ZooKeeper")
         options: dict[str, Any] = {"default_api_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
-        with BlockingAdmin(bootstrap_servers=servers, **options) as admin:
+        with broker_admin(servers, **options) as admin:
             yield admin
 
     def _registered_brokers(self) -> str:
@@ -131,8 +139,17 @@ class GroupAccess:
             return {}
         try:
             with self.admin() as admin:
-                listed = admin.list_offsets(dict.fromkeys(existing, LATEST))
+                listed = admin.list_offsets(dict.fromkeys(_with_leader(admin, existing), LATEST))
         except (CommandFailed, KafkaError) as error:
             note(f"Log end offsets are unknown: {error}")
             return {}
         return {tp: found.offset for tp, found in listed.items()}
+
+
+def _with_leader(admin: "BlockingAdmin", partitions: list[TopicPartition]) -> list[TopicPartition]:
+    """Those that have a leader; a note names the others. Their log ends could be waited for in vain."""
+    described = admin.describe_topics({tp.topic for tp in partitions})
+    led = [tp for tp in partitions if tp.partition in described[tp.topic].available]
+    if leaderless := sorted(set(partitions) - set(led)):
+        note(f"Log end offsets are unknown where there is no leader: {', '.join(map(str, leaderless))}")
+    return led

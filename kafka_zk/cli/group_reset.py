@@ -32,7 +32,11 @@ class Target(NamedTuple):
 
 def chosen_partitions(admin: "BlockingAdmin", topics: Sequence[str], current: Offsets) -> list[TopicPartition]:
     """The partitions of ``topics``; without any, those with an offset. Raises: CommandFailed, KafkaError."""
+    from kafka_zk.cli.brokers import check_topics
+
     names = {text.partition(":")[0] for text in topics} or {tp.topic for tp in current}
+    if topics:
+        check_topics(admin, sorted(names))
     described = admin.describe_topics(sorted(names.intersection(admin.list_topics())))
     known = {name: [each.partition for each in topic.partitions] for name, topic in described.items()}
     if topics:

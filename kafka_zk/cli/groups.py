@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from kafka_zk.cli.command_group import CommandGroup
 from kafka_zk.cli.options import group_option, groups_option, json_option, zookeeper_option
 from kafka_zk.cli.output import note, print_json, print_rows, print_table
 
@@ -15,7 +16,7 @@ COLUMNS = ("group", "topic", "partition", "current-offset", "log-end-offset", "l
 RESET_COLUMNS = ("group", "topic", "partition", "new-offset", "store")
 
 
-@click.group("groups", short_help="Consumer groups in ZooKeeper: show, reset, remove, export, import.")
+@click.group("groups", cls=CommandGroup, short_help="Consumer groups in ZooKeeper: show, reset, remove, export.")
 def command() -> None:
     """Show and change consumer groups that coordinate through ZooKeeper, and their offsets there.
 
@@ -155,6 +156,8 @@ def export(wanted: tuple[str, ...], output_file: TextIO, zookeeper: str | None, 
     from kafka_zk.cli.group_access import group_access
 
     with group_access(zookeeper) as access:
+        for name in wanted:
+            access.check_there(name)
         stored = {name: access.offsets(name) for name in (wanted or access.groups())}
     if as_json:
         print_json(_offset_documents(stored))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.nearest import did_you_mean
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -118,7 +119,7 @@ def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
     values: dict[str, Any] = {}
     for key, text in properties.items():
         if key not in fields:
-            raise CommandFailed(f"--property {key}: allowed are {', '.join(fields)}")
+            raise CommandFailed(f"--property {key}: allowed are {', '.join(fields)}{did_you_mean(key, fields)}")
         if isinstance(kind.__dataclass_fields__[fields[key]].default, bool):  # type: ignore[attr-defined]
             if text.lower() not in ("true", "false"):
                 raise CommandFailed(f"--property {key}={text}: allowed is true or false")

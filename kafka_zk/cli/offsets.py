@@ -28,11 +28,12 @@ def command(wanted: tuple[str, ...], numbers: tuple[int, ...], time: str | None,
     kafka-zk offsets --topic t
     kafka-zk offsets --topic t --time 2026-11-21T06:00Z
     """
-    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.cli.brokers import broker_admin, check_topics
     from kafka_zk.client.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
     from kafka_zk.storage.types import TopicPartition
 
-    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+    with broker_admin(bootstrap) as admin:
+        check_topics(admin, wanted)
         topics = admin.describe_topics(list(wanted) or None)
         partitions = [
             TopicPartition(name, each.partition)

@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+BOOTSTRAP_VARIABLE = "KAFKA_ZK_BOOTSTRAP"
+ZOOKEEPER_VARIABLE = "KAFKA_ZK_ZOOKEEPER"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -16,7 +18,8 @@ bootstrap_option: Decorator = click.option(
     "--bootstrap-server",
     "bootstrap",
     metavar="HOST:PORT[,...]",
-    envvar="KAFKA_ZK_BOOTSTRAP",
+    envvar=BOOTSTRAP_VARIABLE,
+    show_envvar=True,
     default=DEFAULT_BOOTSTRAP,
     show_default=True,
     help="Brokers to ask first.",
@@ -50,7 +53,9 @@ def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
 
     It brings ``--zk-tls-config-file`` with it, which ``zookeeper_properties`` reads.
     """
-    servers = click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar=envvar, help=help_text)
+    servers = click.option(
+        "--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar=envvar, show_envvar=True, help=help_text
+    )
     secured = click.option(
         "--zk-tls-config-file",
         type=click.Path(path_type=Path, dir_okay=False),

@@ -1,31 +1,59 @@
 """What commands print: tables for people, JSON for programs, notes on stderr."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
+from kafka_zk.cli import table
+from kafka_zk.cli.waiting import stderr_columns, told, wrapped
+
 
 def print_json(value: Any) -> None:
     """One JSON document on one line of stdout, flushed."""
+    told()
     click.echo(json.dumps(value, ensure_ascii=False, default=str))
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
     """Something a person may want to know that is not the command's result."""
-    click.echo(text, err=True)
+    told()
+    for line in wrapped(text, stderr_columns()):
+        click.echo(line, err=True)
+
+
+def say(line: str, joint: str = "") -> None:
+    """A line of the result, flushed; a terminal gets it broken between words, each part but the last with ``joint``."""
+    told()
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    parts = wrapped(line, columns and columns - len(joint))
+    for part in parts[:-1]:
+        click.echo(part + joint)
+    click.echo(parts[-1])
+    sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Rows as a table: ruled and coloured on a terminal, plain aligned columns into a pipe."""
+    """Rows as a table: plain aligned columns into a pipe; on a terminal it fits, and has bold headers."""
+    told()
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
-    if sys.stdout.isatty():
-        _print_rich(columns, cells)
-    else:
-        _print_plain(columns, cells)
+    if not sys.stdout.isatty():
+        for line in table.plain(columns, cells):
+            click.echo(line)
+        return
+    layout = table.fitted(columns, cells, shutil.get_terminal_size().columns)
+    for line in layout.above:
+        click.echo(line)
+    for line in layout.header:
+        click.secho(line, bold=True)
+    for line in layout.rows:
+        click.echo(line)
+    if layout.left_out:
+        note(f"Left out for want of room: {', '.join(layout.left_out)}. A pipe, --json or a wider terminal has all.")
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
@@ -44,23 +72,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, Mapping):
         return ",".join(f"{key}={item}" for key, item in value.items())
     return str(value)
-
-
-def _print_rich(columns: Sequence[str], cells: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column.upper(), overflow="fold")
-    for row in cells:
-        table.add_row(*row)
-    Console(highlight=False, markup=False).print(table)
-
-
-def _print_plain(columns: Sequence[str], cells: list[list[str]]) -> None:
-    lines = [[column.upper() for column in columns], *cells]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
-    for line in lines:
-        padded = [text.ljust(width) for text, width in zip(line, widths, strict=True)]
-        click.echo("  ".join(padded).rstrip())

@@ -13,8 +13,10 @@ from kafka_zk.cli import line_format
 from kafka_zk.cli.options import bootstrap_option, json_option
 from kafka_zk.cli.output import note, print_json
 from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.cli.waiting import shortened_list, waiting
 
 if TYPE_CHECKING:
+    from kafka_zk.producer.config import ProducerConfig
     from kafka_zk.producer.future import RecordFuture
 
 LINGER_MS = 20
@@ -68,6 +70,7 @@ def command(
     echo 'k1:hello' | kafka-zk produce --topic t --key-separator : --header source=shell
     kafka-zk produce --topic t --file events.jsonl --compression-codec lz4 --acks 1
     """
+    from kafka_zk.cli.brokers import check_may_produce
     from kafka_zk.producer.blocking import BlockingProducer
 
     line_properties = dict(properties)
@@ -83,12 +86,17 @@ def command(
         **dict(producer_properties),
     }
     always = tuple((name, value.encode()) for name, value in headers)
-    report = _Report()
     with _lines(path) as lines, BlockingProducer(None, **options) as producer:
+        servers = ",".join(f"{host}:{port}" for host, port in producer.config.bootstrap_addresses)
+        check_may_produce(servers, topic)
+        report = _Report(servers, producer.config)
         for number, line in enumerate(lines, 1):
             record = reader.parse(line, number)
-            report.add(producer.send(topic, record.value, record.key, partition, None, always + record.headers))
-        producer.flush()
+            if number == 1:
+                with waiting(f"topic {topic} at {shortened_list(servers)}", producer.config.max_block_ms / 1000):
+                    producer.partitions_for(topic)
+            future = producer.send(topic, record.value, record.key, partition, None, always + record.headers)
+            report.add(future, len(line))
         report.finish()
     if as_json:
         print_json({"topic": topic, "records": report.count, "partitions": report.partitions})
@@ -99,21 +107,34 @@ def command(
 class _Report:
     """Which offsets the records got; raises the first failure soon after it is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, servers: str, config: "ProducerConfig") -> None:
         self.count = 0
         self.partitions: dict[int, dict[str, Any]] = {}
-        self._pending: deque[RecordFuture] = deque()
+        self._pending: deque[tuple[RecordFuture, int]] = deque()
+        self._pending_bytes = 0
+        self._most_bytes = config.buffer_memory // 2  # so that send never waits for room
+        self._wait = f"acknowledgements of the brokers at {shortened_list(servers)}"
+        self._limit_s = config.delivery_timeout_ms / 1000
 
-    def add(self, future: "RecordFuture") -> None:
-        self._pending.append(future)
-        while self._pending and (self._pending[0].done() or len(self._pending) > WATCHED_RECORDS):
-            self._take(self._pending.popleft())
+    def add(self, future: "RecordFuture", size_bytes: int) -> None:
+        self._pending.append((future, size_bytes))
+        self._pending_bytes += size_bytes
+        while self._pending and self._pending[0][0].done():
+            self._take_oldest()
+        while len(self._pending) > WATCHED_RECORDS or (self._pending and self._pending_bytes > self._most_bytes):
+            self._await_oldest()
 
     def finish(self) -> None:
         while self._pending:
-            self._take(self._pending.popleft())
+            self._await_oldest()
 
-    def _take(self, future: "RecordFuture") -> None:
+    def _await_oldest(self) -> None:
+        with waiting(self._wait, self._limit_s):
+            self._take_oldest()
+
+    def _take_oldest(self) -> None:
+        future, size_bytes = self._pending.popleft()
+        self._pending_bytes -= size_bytes
         written = future.result()
         self.count += 1
         seen = self.partitions.setdefault(written.partition, {"records": 0, "first": written.offset, "last": -1})

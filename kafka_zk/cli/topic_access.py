@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.nearest import missing
 
 Assignment = Mapping[int, Sequence[int]]
 
@@ -59,9 +60,9 @@ class TopicAccess(Protocol):
 @contextlib.contextmanager
 def through_broker(bootstrap: str) -> Iterator[TopicAccess]:
     """Raises: KafkaError."""
-    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.cli.brokers import broker_admin
 
-    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+    with broker_admin(bootstrap) as admin:
         yield _BrokerTopics(admin)
 
 
@@ -109,8 +110,10 @@ class _BrokerTopics:
             raise
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
+        from kafka_zk.cli.brokers import check_topics
         from kafka_zk.protocol import uuids
 
+        check_topics(self._admin, names)
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
         return [
@@ -142,6 +145,9 @@ class _BrokerTopics:
         }
 
     def delete(self, names: Sequence[str]) -> None:
+        from kafka_zk.cli.brokers import check_topics
+
+        check_topics(self._admin, names)
         self._admin.delete_topics(names)
 
 
@@ -211,7 +217,7 @@ class _ZooKeeperTopics:
         assignments = run_blocking(self._topics.assignments(names))
         for name in names:
             if name not in assignments:
-                raise CommandFailed(f"topic {name} does not exist")
+                raise CommandFailed(missing("topic", name, self.names()))
         states = run_blocking(
             self._topics.states(TopicPartition(name, p) for name in names for p in assignments[name].partitions)
         )
@@ -232,5 +238,5 @@ class _ZooKeeperTopics:
         existing = set(self.names())
         for name in names:
             if name not in existing:
-                raise CommandFailed(f"topic {name} does not exist")
+                raise CommandFailed(missing("topic", name, existing))
             run_blocking(self._topics.request_deletion(name))

@@ -1,5 +1,6 @@
 """``kafka-zk topics``: create, list, describe, delete."""
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -8,11 +9,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from kafka_zk.cli.command_group import CommandGroup
 from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
-from kafka_zk.cli.output import print_json
+from kafka_zk.cli.output import print_json, print_table, say
 from kafka_zk.cli.properties import KEY_VALUE
 from kafka_zk.cli.topic_access import (
     Assignment,
+    PartitionDescription,
     TopicAccess,
     TopicDescription,
     TopicExists,
@@ -23,7 +26,7 @@ from kafka_zk.cli.topic_access import (
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
-@click.group("topics", short_help="Create, list, describe and delete topics.")
+@click.group("topics", cls=CommandGroup, short_help="Create, list, describe and delete topics.")
 def command() -> None:
     """Create, list, describe and delete topics, through a broker or (with --zookeeper) directly in ZooKeeper.
 
@@ -97,14 +100,20 @@ def list_topics(exclude_internal: bool, bootstrap: str, zookeeper: str | None, a
 @click.option("--topic", "wanted", multiple=True, help="May be repeated; all topics by default.")
 @where
 def describe(wanted: tuple[str, ...], bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
-    """Show partitions, leaders, replicas, in-sync replicas and configuration of topics."""
+    """Show partitions, leaders, replicas, in-sync replicas and configuration of topics.
+
+    A pipe gets the lines that Kafka's own tool prints.
+    """
     with _access(bootstrap, zookeeper) as topics:
         described = topics.describe(list(wanted) or topics.names())
     if as_json:
         print_json([{**asdict(topic), "replication_factor": topic.replication_factor} for topic in described])
     else:
         for topic in described:
-            _print_description(topic)
+            if sys.stdout.isatty():
+                _show_description(topic)
+            else:
+                _print_description(topic)
 
 
 @command.command("delete")
@@ -141,6 +150,21 @@ def _parse_assignment(text: str) -> Assignment:
         }
     except ValueError:
         raise click.UsageError(f"--replica-assignment {text!r} is not of the form 0:1,1:2") from None
+
+
+def _show_description(topic: TopicDescription) -> None:
+    """For a person: a table that fits."""
+    told_id = f", id {topic.topic_id}" if topic.topic_id else ""
+    counts = f"partitions {len(topic.partitions)}, replication factor {topic.replication_factor}"
+    say(f"Topic {topic.name}: {counts}{told_id}")
+    for key, value in sorted((topic.configs or {}).items()):
+        say(f"{key}={value}")
+    print_table(("partition", "leader", "replicas", "isr"), [_partition_row(each) for each in topic.partitions])
+
+
+def _partition_row(partition: PartitionDescription) -> dict[str, Any]:
+    leader = partition.leader if partition.leader >= 0 else "none"
+    return {**asdict(partition), "leader": leader}
 
 
 def _print_description(topic: TopicDescription) -> None:

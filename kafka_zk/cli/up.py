@@ -1,55 +1,40 @@
 """``kafka-zk up``: a whole cluster in the foreground."""
 
-import contextlib
+import os
 import shutil
-import signal
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
 
-from kafka_zk.broker.signals import ending_signals
+from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import json_option, zookeeper_option, zookeeper_properties
-from kafka_zk.cli.output import note, print_json
+from kafka_zk.cli.options import (
+    BOOTSTRAP_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    ZOOKEEPER_VARIABLE,
+    json_option,
+    zookeeper_option,
+    zookeeper_properties,
+)
+from kafka_zk.cli.output import note, print_json, say
 from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.cli.waiting import waiting
+from kafka_zk.embedded import interrupts
 
 if TYPE_CHECKING:
     from kafka_zk.embedded.broker import BrokerProcess
     from kafka_zk.embedded.cluster import EmbeddedCluster
-    from kafka_zk.embedded.process import ChildProcess
+    from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 
 ZOOKEEPER_PORT = 2181
 WATCH_INTERVAL_S = 0.2
-PATIENCE_S = 2
+NAMED_COUNT = 5
 CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs", "zookeeper.connect"))
-
-
-class _Stop(BaseException):
-    """SIGINT, SIGTERM or SIGHUP arrived."""
-
-
-class _Signals:
-    """Turns the first signal into a stop, and one that comes some time later into a stop by force.
-
-    Those in between are the same request told twice: a terminal and `timeout` signal a whole process group.
-    """
-
-    def __init__(self) -> None:
-        self._first_s: float | None = None
-
-    def handle(self, number: int, frame: FrameType | None) -> None:
-        now_s = time.monotonic()
-        if self._first_s is None:
-            self._first_s = now_s
-            raise _Stop
-        if now_s - self._first_s > PATIENCE_S:
-            raise _Stop
 
 
 @click.command("up", short_help="Run a whole cluster in the foreground: ZooKeeper and brokers.")
@@ -87,26 +72,32 @@ def command(
     that can have a leader have one that serves, one line "ready bootstrap=... zookeeper=...". Without --data everything
     is in a temporary folder, which is removed at the end. If a broker dies, stderr says so, and the others go on.
 
+    If commands without options would not find the cluster, up prints the line that helps: "export
+    KAFKA_ZK_ZOOKEEPER=... KAFKA_ZK_BOOTSTRAP=...".
+
     \b
     kafka-zk up --brokers 1 --data ./cluster -o log.retention.hours=1
     kafka-zk up --zookeeper zk1:2181,zk2:2181/kafka
     """
-    from kafka_zk.embedded.cluster import EmbeddedCluster
-    from kafka_zk.embedded.ports import can_listen
+    interrupt_at_the_end()
+    with interrupts.held():
+        from kafka_zk.embedded.cluster import EmbeddedCluster
+        from kafka_zk.embedded.ports import can_listen
 
     if port + brokers - 1 > 65535:
         raise click.UsageError(f"{brokers} brokers from port {port} on exceed port 65535")
     properties = _checked({**zookeeper_properties(), **dict(overrides)})
-    with _data_directory(data) as directory:
+    port_is_taken = not zookeeper and not zookeeper_port and not can_listen(ZOOKEEPER_PORT)
+    with ExitStack() as cleanup:
         cluster = EmbeddedCluster(
-            directory,
+            data or _temporary_directory(cleanup),
             broker_count=brokers,
             port=port,
             zookeeper=zookeeper,
-            zookeeper_port=zookeeper_port or (ZOOKEEPER_PORT if can_listen(ZOOKEEPER_PORT) else 0),
+            zookeeper_port=zookeeper_port or (0 if port_is_taken else ZOOKEEPER_PORT),
             properties=properties,
         )
-        _run(cluster, as_json)
+        _run(cluster, as_json, port_is_taken)
 
 
 def _checked(properties: dict[str, str]) -> dict[str, str]:
@@ -121,41 +112,54 @@ def _checked(properties: dict[str, str]) -> dict[str, str]:
     return properties
 
 
-@contextlib.contextmanager
-def _data_directory(data: Path | None) -> Iterator[Path]:
-    if data is not None:
-        yield data
-        return
-    temporary = Path(tempfile.mkdtemp(prefix="kafka-zk-"))
-    keep = True
-    try:
-        yield temporary
-        keep = False
-    finally:
-        # After a failure it stays if there are logs: the message names one of them.
-        if not keep or not any(temporary.rglob("*.log")):
-            shutil.rmtree(temporary, ignore_errors=True)
+def _temporary_directory(cleanup: ExitStack) -> Path:
+    with interrupts.held():
+        folder = Path(tempfile.mkdtemp(prefix="kafka-zk-"))
+        cleanup.push(partial(_remove, folder))
+    return folder
 
 
-def _run(cluster: "EmbeddedCluster", as_json: bool) -> None:
-    signals = _Signals()
-    for number in ending_signals():
-        signal.signal(number, signals.handle)
+def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace: object) -> None:
+    """After a failure it stays if there are logs: the message names one of them."""
+    failed = kind is not None and issubclass(kind, Exception)
+    if not failed or not any(folder.rglob("*.log")):
+        with interrupts.held():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(cluster: "EmbeddedCluster", as_json: bool, port_is_taken: bool) -> None:
+    """Raises: KeyboardInterrupt if that came before the cluster was ready; afterwards it is the usual end."""
+    ready = False
     try:
-        _start(cluster, as_json)
+        _start_zookeeper(cluster, as_json, port_is_taken)
+        _start_brokers(cluster, as_json)
+        ready = True
+        _tell_ready(cluster, as_json)
         _watch(cluster, as_json)
-    except _Stop:
-        pass
+    except KeyboardInterrupt:
+        _stop(cluster)
+        if not ready:
+            raise
     except BaseException:
         cluster.kill()
         raise
-    _stop(cluster)
 
 
-def _start(cluster: "EmbeddedCluster", as_json: bool) -> None:
-    cluster.start_zookeeper()
+def _start_zookeeper(cluster: "EmbeddedCluster", as_json: bool, port_is_taken: bool) -> None:
+    from kafka_zk.embedded.zookeeper import START_TIMEOUT_S
+
+    with waiting("ZooKeeper to answer", START_TIMEOUT_S):
+        cluster.start_zookeeper()
+    if cluster.zookeeper and port_is_taken:
+        told = f"port {ZOOKEEPER_PORT} is in use, perhaps by another cluster"
+        note(f"{told}: this ZooKeeper listens on port {cluster.zookeeper.port}")
     if cluster.zookeeper:
         _say(as_json, f"zookeeper pid {cluster.zookeeper.pid}", event="zookeeper", pid=cluster.zookeeper.pid)
+
+
+def _start_brokers(cluster: "EmbeddedCluster", as_json: bool) -> None:
+    from kafka_zk.embedded.cluster import START_TIMEOUT_S
+
     cluster.start_brokers()
     for broker in cluster.brokers:
         _say(
@@ -171,40 +175,79 @@ def _start(cluster: "EmbeddedCluster", as_json: bool) -> None:
         if as_json:
             print_json({"event": "registered", "id": broker.broker_id})
 
-    cluster.wait_ready(on_registered=registered)
+    ids = ", ".join(str(broker.broker_id) for broker in cluster.brokers)
+    with waiting(f"broker{'s' if len(cluster.brokers) > 1 else ''} {ids} to register and lead", START_TIMEOUT_S):
+        cluster.wait_ready(on_registered=registered)
+
+
+def _tell_ready(cluster: "EmbeddedCluster", as_json: bool) -> None:
     bootstrap, zookeeper = cluster.bootstrap, cluster.zookeeper_connect
     line = f"ready bootstrap={bootstrap} zookeeper={zookeeper}"
-    _say(as_json, line, event="ready", bootstrap=bootstrap, zookeeper=zookeeper)
+    leaderless = [str(tp) for tp in sorted(cluster.leaderless)]
+    _say(as_json, line, event="ready", bootstrap=bootstrap, zookeeper=zookeeper, leaderless=leaderless)
+    if leaderless:
+        note(_complaint(cluster))
+    if not as_json and not _found_by_default(cluster):
+        say("other commands find this cluster, in any terminal, after:")
+        say(f"export {ZOOKEEPER_VARIABLE}={zookeeper} {BOOTSTRAP_VARIABLE}={bootstrap}", joint=" \\")
 
 
 def _say(as_json: bool, line: str, **fields: object) -> None:
     if as_json:
         print_json(fields)
     else:
-        click.echo(line)
-        sys.stdout.flush()
+        say(line)
+
+
+def _complaint(cluster: "EmbeddedCluster") -> str:
+    """Which partitions cannot be led, and what starts the brokers that could."""
+    leaderless = cluster.leaderless
+    running = {broker.broker_id for broker in cluster.brokers if broker.alive}
+    absent = sorted(set().union(*leaderless.values()) - running)
+    count = f"{len(leaderless)} partition{'s have' if len(leaderless) > 1 else ' has'} no leader"
+    named = ", ".join(str(tp) for tp in sorted(leaderless)[:NAMED_COUNT]) + (", …" * (len(leaderless) > NAMED_COUNT))
+    if not absent:
+        return f"{count} ({named}): the log of the controller, broker {cluster.controller_id()}, says why"
+    whose = f"broker{'s' if len(absent) > 1 else ''} {', '.join(map(str, absent))}"
+    ours = [broker_id for broker_id in absent if (cluster.data_dir / f"broker-{broker_id}").is_dir()]
+    hint = f"; start them with --brokers {max(ours) + 1}" if ours else ""
+    return f"{count} ({named}): the replicas are on {whose}, not running{hint}"
+
+
+def _found_by_default(cluster: "EmbeddedCluster") -> bool:
+    """Whether a command without options that is typed in the same environment comes to this cluster."""
+    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER
+
+    bootstrap = os.environ.get(BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP)
+    zookeeper = os.environ.get(ZOOKEEPER_VARIABLE, DEFAULT_ZOOKEEPER)
+    ours = cluster.bootstrap.split(",")
+    return zookeeper == cluster.zookeeper_connect and all(each in ours for each in bootstrap.split(","))
 
 
 def _watch(cluster: "EmbeddedCluster", as_json: bool) -> None:
     """Tell of every process that ends, until a signal comes or no broker is left."""
-    watched: list[ChildProcess] = [broker.process for broker in cluster.brokers]
+    watched: list[BrokerProcess | EmbeddedZooKeeper] = list(cluster.brokers)
     if cluster.zookeeper:
-        watched.append(cluster.zookeeper.process)
+        watched.append(cluster.zookeeper)
     while True:
-        for process in [process for process in watched if not process.alive]:
-            note(process.describe_end())
+        for each in [each for each in watched if not each.alive]:
+            end = each.process.describe_end()
+            note(f"{end}; to start it again: {each.restart_command}")
             if as_json:
-                print_json({"event": "ended", "message": process.describe_end()})
-            watched.remove(process)
+                print_json({"event": "ended", "message": end, "restart": each.restart_command})
+            watched.remove(each)
         if not any(broker.alive for broker in cluster.brokers):
             raise CommandFailed("no broker is left")
         time.sleep(WATCH_INTERVAL_S)
 
 
 def _stop(cluster: "EmbeddedCluster") -> None:
+    from kafka_zk.embedded.cluster import STOP_TIMEOUT_S
+
     try:
-        complaints = cluster.stop()
-    except _Stop:  # asked twice: no more patience
+        with waiting("brokers and ZooKeeper to end", STOP_TIMEOUT_S):
+            complaints = cluster.stop()
+    except KeyboardInterrupt:  # asked twice: no more patience
         cluster.kill()
         raise CommandFailed("stopped by force") from None
     if complaints:

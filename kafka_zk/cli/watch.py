@@ -60,7 +60,7 @@ def command(
     kafka-zk consume --group g --name anna --topic t --trace /tmp/g &
     kafka-zk watch --group g --trace /tmp/g
     """
-    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
+    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_session
     from kafka_zk.timeline.group_observer import GroupObserver
     from kafka_zk.timeline.timeline import Timeline
     from kafka_zk.timeline.trace_file import Traced, TraceFollower
@@ -73,7 +73,7 @@ def command(
         for traced in follower.read() if follower is not None else ():
             timeline.add(traced)
 
-    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client, ExitStack() as cleanup:
+    with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client, ExitStack() as cleanup:
         end_s = time.monotonic() + timeout_ms / 1000 if timeout_ms is not None else float("inf")
         show = _show(group, timeline, client, verbose=verbose, as_json=as_json)
         cleanup.callback(show.close)

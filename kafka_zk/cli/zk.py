@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import zookeeper_properties
+from kafka_zk.cli.waiting import shortened_list, waiting
 from kafka_zk.registry import connect_string
 from kafka_zk.registry.client import ZnodeStat
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
@@ -18,6 +19,17 @@ SESSION_TIMEOUT_MS = 10_000
 
 @contextlib.contextmanager
 def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
+    """A connected client for a block that does nothing but ask ZooKeeper: while it takes long, stderr says so.
+
+    As ``zookeeper_session`` otherwise.
+    """
+    answer = waiting(f"an answer of ZooKeeper at {shortened_list(servers)}", SESSION_TIMEOUT_MS / 1000)
+    with zookeeper_session(servers) as client, answer:
+        yield client
+
+
+@contextlib.contextmanager
+def zookeeper_session(servers: str) -> Iterator[KazooBlockingClient]:
     """A connected client, secured as the command's ``--zk-tls-config-file`` says.
 
     A chroot that is not there is an error here: looking must not create it.
@@ -27,17 +39,25 @@ def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
     parsed = connect_string.parse(servers)
     security = zookeeper_security(zookeeper_properties())
     if parsed.chroot:
-        with _client(parsed.hosts, security) as client:
+        with connected(parsed.hosts, security) as client:
             if run_blocking(_exists(client, parsed.chroot)) is None:
                 raise CommandFailed(f"ZooKeeper at {parsed.hosts} has no {parsed.chroot}")
-    with _client(servers, security) as client:
+    with connected(servers, security) as client:
         yield client
 
 
-def _client(servers: str, security: Security) -> KazooBlockingClient:
-    return KazooBlockingClient(
+@contextlib.contextmanager
+def connected(servers: str, security: Security) -> Iterator[KazooBlockingClient]:
+    """A client once it is connected, which stderr tells of when it takes long. Raises: RegistryError."""
+    client = KazooBlockingClient(
         servers, SESSION_TIMEOUT_MS, connection_timeout_ms=CONNECT_TIMEOUT_MS, security=security
     )
+    with waiting(f"ZooKeeper at {shortened_list(servers)}", CONNECT_TIMEOUT_MS / 1000):
+        client.start()
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 async def _exists(client: KazooBlockingClient, path: str) -> ZnodeStat | None:

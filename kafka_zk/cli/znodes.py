@@ -1,9 +1,30 @@
 """``kafka-zk znodes``: the znode tree."""
 
+import re
+import shutil
+import sys
+
 import click
 
 from kafka_zk.cli.options import json_option, zookeeper_option
 from kafka_zk.cli.output import print_json
+
+_BREAKS = re.compile(r"(?<=[,\s])")
+
+
+def _print_broken(name: str, data: str, owner: str, columns: int) -> None:
+    """The data below the name, in lines that are broken after commas and blanks."""
+    indent = " " * (len(name) - len(name.lstrip()) + 4)
+    click.secho(name, bold=True)
+    line = indent
+    for piece in _BREAKS.split(data):
+        if line.strip() and len(line) + len(piece.rstrip()) > columns:
+            click.echo(line.rstrip())
+            line = indent
+        line += piece
+    click.echo(line.rstrip())
+    if owner:
+        click.secho(f"{indent}({owner})", fg="cyan")
 
 
 @click.command("znodes", short_help="Show the znode tree with data and owners.")
@@ -15,7 +36,7 @@ def command(path: str, zookeeper: str | None, depth: int | None, as_json: bool) 
     """Show the znodes below PATH with their data, and the sessions that own the ephemeral ones.
 
     \b
-    kafka-zk znodes                           everything but ZooKeeper's own /zookeeper
+    kafka-zk znodes                         everything but ZooKeeper's own /zookeeper
     kafka-zk znodes /brokers/ids
     kafka-zk znodes --zookeeper zk1:2181/kafka --depth 1
     """
@@ -30,6 +51,10 @@ def command(path: str, zookeeper: str | None, depth: int | None, as_json: bool) 
     if as_json:
         print_json([znode_tree.as_document(node) for node in nodes])
         return
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for name, data, owner in znode_tree.lines(nodes):
+        if columns and len(f"{name}  {data}  ({owner})") > columns:
+            _print_broken(name, data, owner, columns)
+            continue
         parts = [click.style(name, bold=True), data, click.style(f"({owner})", fg="cyan") if owner else ""]
         click.echo("  ".join(part for part in parts if part))

@@ -4,6 +4,7 @@ Pure. Each option carries what is allowed; numbers and booleans may come as stri
 command line or a properties file needs no care. Tests: tests/kafka_zk/client/test_config.py.
 """
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -63,8 +64,10 @@ class CheckedConfig:
         given = {key.replace(".", "_"): value for key, value in properties.items()}
         for key in given:
             if key not in known:
-                names = ", ".join(sorted(name.replace("_", ".") for name in known))
-                raise ConfigError(f"{key.replace('_', '.')}: no such configuration; there are {names}")
+                names = sorted(name.replace("_", ".") for name in known)
+                near = difflib.get_close_matches(key.replace("_", "."), names, 1)
+                hint = f"did you mean {near[0]}? There are" if near else "there are"
+                raise ConfigError(f"{key.replace('_', '.')}: no such configuration; {hint} {', '.join(names)}")
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
 
 

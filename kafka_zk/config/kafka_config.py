@@ -6,6 +6,7 @@ The defaults of topics (``log.*``) are checked by storage's table of topic keys.
 Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
 
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -75,7 +76,7 @@ class KafkaConfig(BrokerKeys):
         merged = {**properties, **(overrides or {})}
         known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
         config = cls(merged)
-        return config, [f"{key}: unknown configuration key, ignored" for key in merged if key not in known]
+        return config, [f"{key}: unknown configuration key, ignored{_hint(key)}" for key in merged if key not in known]
 
     def read(self, row: BrokerKey[R]) -> R:
         """The value of any key. Raises: InvalidBrokerConfig."""
@@ -142,6 +143,13 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
     if len(set(names)) != len(names):
         raise InvalidBrokerConfig(f"{key}={','.join(texts)}: allowed is each listener name once")
     return listeners
+
+
+def _hint(key: str) -> str:
+    """The nearest key that has a use here, for one that is not known at all."""
+    used = [name for name, row in ALL_KEYS.items() if row.use is not Use.IGNORED]
+    near = difflib.get_close_matches(key, used, 1, cutoff=0.8) if key not in ALL_KEYS else []
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _parse(row: BrokerKey[Any], text: str) -> Any:

@@ -88,9 +88,12 @@ class BlockingReader:
         """The first record at or after each time; None where there is none."""
         return self._thread.call(self._reader.offsets_for_times, times_ms)
 
-    def partitions_for(self, topic: str) -> TopicMetadata:
-        """The topic's metadata. Raises: KafkaTimeoutError when it does not exist after default.api.timeout.ms."""
-        return self._thread.call(self._reader.partitions_for, topic)
+    def partitions_for(self, topic: str, timeout_ms: int | None = None) -> TopicMetadata:
+        """The topic's metadata, waiting for it to exist: ``timeout_ms`` (None: default.api.timeout.ms) at most.
+
+        Raises: KafkaTimeoutError.
+        """
+        return self._thread.call(self._reader.partitions_for, topic, timeout_ms)
 
     def close(self) -> None:
         """Stop reading."""

@@ -144,10 +144,15 @@ class Reader:
         found = await self._list_offsets(times_ms)
         return {tp: listed if listed.offset >= 0 else None for tp, listed in found.items()}
 
-    async def partitions_for(self, topic: str) -> TopicMetadata:
-        """The topic's metadata. Raises: KafkaTimeoutError when it does not exist after default.api.timeout.ms."""
+    async def partitions_for(self, topic: str, timeout_ms: int | None = None) -> TopicMetadata:
+        """The topic's metadata, waiting for it to exist: ``timeout_ms`` (None: default.api.timeout.ms) at most.
+
+        Raises: KafkaTimeoutError.
+        """
         self._check_open()
-        return await self._cluster.topic(topic, self.config.default_api_timeout_ms)
+        return await self._cluster.topic(
+            topic, self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        )
 
     async def close(self) -> None:
         """Stop reading; calls that wait fail with ClientClosed."""

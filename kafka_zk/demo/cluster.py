@@ -1,6 +1,7 @@
 """The demo's cluster: one ``kafka-zk up`` in the background, which ends with the demo unless it is to be kept."""
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ FIRST_PORT = 9092
 START_TIMEOUT_S = 120  # longer than what up gives its brokers, so that its own sentence is heard
 STOP_TIMEOUT_S = 45
 ERROR = "Error: "
+INTERRUPTED = 130  # how up ends when it is stopped before it is ready
 
 
 class DemoCluster:
@@ -52,7 +54,10 @@ class DemoCluster:
 
     def stop(self) -> None:
         """Stop every process. Raises: ProcessFailed when one did not end cleanly."""
-        if self._process.exit_code is None and self._process.stop(STOP_TIMEOUT_S) != 0:
+        if not self._process.alive:
+            return
+        clean = (0,) if self.bootstrap else (0, INTERRUPTED, -signal.SIGTERM)
+        if self._process.stop(STOP_TIMEOUT_S) not in clean:
             raise ProcessFailed(self._complaint() or self._process.describe_end())
 
     def check(self) -> None:

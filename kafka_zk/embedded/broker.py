@@ -1,6 +1,7 @@
 """One broker as a process of its own: ``kafka-zk broker`` on a properties file in its folder."""
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -44,6 +45,11 @@ class BrokerProcess:
     @property
     def alive(self) -> bool:
         return self.process.alive
+
+    @property
+    def restart_command(self) -> str:
+        """What a person types to start it again by itself."""
+        return f"kafka-zk broker {shlex.quote(str(self.properties_file))}"
 
     @property
     def bootstrap(self) -> str:

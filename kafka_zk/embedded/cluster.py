@@ -8,6 +8,7 @@ A later start with the same directory continues where it stopped.
 """
 
 import fcntl
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,11 +21,13 @@ from kafka_zk.embedded.ports import can_listen, free_ports
 from kafka_zk.embedded.process import POLL_INTERVAL_S
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.registry.errors import RegistryError
+from kafka_zk.storage.types import TopicPartition
 
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30
 LEADERS_INTERVAL_S = 0.1
 NAMED_COUNT = 5
+ENDED_AT_ONCE = -signal.SIGTERM  # a broker that was asked to end before it could listen: it had not begun anything
 SESSION_TIMEOUT_MS = 6_000  # Kafka's 18 s make a crashed broker's restart wait; one machine needs no such patience
 
 
@@ -68,6 +71,8 @@ class EmbeddedCluster:
             )
         self._stops_zookeeper = False
         self.brokers: list[BrokerProcess] = []
+        self.leaderless: dict[TopicPartition, list[int]] = {}
+        """Since ``wait_ready``: the partitions that no running broker can lead, with their replicas."""
         self._lock: IO[str] | None = None
 
     @property
@@ -162,6 +167,7 @@ class EmbeddedCluster:
                     named = "the partitions" if missing is None else ", ".join(map(str, sorted(missing)[:NAMED_COUNT]))
                     raise ProcessFailed(f"{named} had no leader that answers in time{running[0].process.last_words()}")
                 time.sleep(LEADERS_INTERVAL_S)
+            self.leaderless = check.leaderless({broker.broker_id for broker in running})
         finally:
             check.close()
 
@@ -184,7 +190,7 @@ class EmbeddedCluster:
         complaints = []
         for broker in running:
             code = broker.stop(max(0.1, deadline - time.monotonic()))
-            if code != 0:
+            if code not in (0, ENDED_AT_ONCE):
                 complaints.append(broker.process.describe_end())
         self._stop_zookeeper()
         self._release_lock()

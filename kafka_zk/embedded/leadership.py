@@ -42,7 +42,7 @@ class LeadershipCheck:
         """The partitions that brokers at these local ports (by id) should lead and do not serve, as each of them sees
         it; None while one of them, or ZooKeeper, does not answer."""
         try:
-            expected = run_blocking(leadable(self._client, ports.keys()))
+            expected, _ = run_blocking(leadable(self._client, ports.keys()))
         except RegistryError:
             return None
         missing: set[TopicPartition] = set()
@@ -62,11 +62,22 @@ class LeadershipCheck:
         return missing
 
 
-async def leadable(client: KazooBlockingClient, broker_ids: Collection[int]) -> set[TopicPartition]:
-    """The partitions that one of these brokers can lead: a replica in the ISR; any replica where there was no leader
-    yet.
+    def leaderless(self, broker_ids: Collection[int]) -> dict[TopicPartition, list[int]]:
+        """The partitions that none of these brokers can lead, with the brokers that hold their replicas.
 
-    Those that no controller can understand or change, and those that are being deleted, are not among them.
+        Raises: RegistryError.
+        """
+        _, others = run_blocking(leadable(self._client, broker_ids))
+        return others
+
+
+async def leadable(
+    client: KazooBlockingClient, broker_ids: Collection[int]
+) -> tuple[set[TopicPartition], dict[TopicPartition, list[int]]]:
+    """The partitions that one of these brokers can lead: a replica in the ISR; any replica where there was no leader
+    yet. And the others, with their replicas.
+
+    Topics that no controller can understand, and those that are being deleted, are in neither.
     Raises: RegistryError; InvalidZnode, which is one, while no controller can be elected.
     """
     topics = TopicRegistry(client)
@@ -81,12 +92,13 @@ async def leadable(client: KazooBlockingClient, broker_ids: Collection[int]) -> 
             continue
         replicas.update({TopicPartition(name, number): ids for number, ids in assignment.partitions.items()})
     answers = await found(client.get(znodes.state_path(*tp)) for tp in replicas)
-    return {
+    can_lead = {
         tp
         for (tp, ids), answer in zip(replicas.items(), answers, strict=True)
         if not _candidates(tp, ids, None if answer is None else answer[0], epoch).isdisjoint(broker_ids)
         or (answer is None and not set(ids).isdisjoint(broker_ids))
     }
+    return can_lead, {tp: ids for tp, ids in replicas.items() if tp not in can_lead}
 
 
 def _candidates(tp: TopicPartition, replicas: list[int], state_data: bytes | None, epoch: int) -> set[int]:

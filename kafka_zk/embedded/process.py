@@ -8,13 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
+from kafka_zk.embedded import interrupts
 from kafka_zk.embedded.errors import ProcessFailed
 
 POLL_INTERVAL_S = 0.02
 QUOTED_LINE_CHARACTERS = 300
+LAST_SECONDS_S = 10
+"""What a process logged before them does not explain how it ended."""
 _ERROR_LINE = re.compile(r"^Error: | (ERROR|CRITICAL) |\"level\": \"(error|critical)\"")
+_STAMP = re.compile(r"(?:\{\"time\": \")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}Z?)")
 _LAUNCHER = Path(__file__).with_name("launch.py")
 _IMPORT_ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,7 +72,7 @@ class ChildProcess:
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         self._asked_to_end = False
         command = self.command if self._outlives_parent else tied(self.command)
-        with self.log_file.open("ab") as log:
+        with interrupts.held(), self.log_file.open("ab") as log:
             self._log_position, self._log_inode = log.tell(), os.fstat(log.fileno()).st_ino
             self._process = subprocess.Popen(
                 command,
@@ -96,8 +101,8 @@ class ChildProcess:
             raise ProcessFailed(self.describe_end())
 
     def describe_end(self) -> str:
-        """How it ended, its last line and its log file, in one sentence."""
-        return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words()}"
+        """How it ended, what it logged in its last seconds, and its log file, in one sentence."""
+        return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words(time.time() - LAST_SECONDS_S)}"
 
     def terminate(self) -> None:
         """Ask it to end, without waiting; a paused process is resumed so that it can.
@@ -143,9 +148,14 @@ class ChildProcess:
             return log.read().decode(errors="replace")
         return ""
 
-    def last_words(self) -> str:
-        """For the end of an error message: the last error it logged, or else its last line, and where the rest is."""
-        lines = [line for line in self.output().splitlines() if line.strip()]
+    def last_words(self, since_s: float = 0) -> str:
+        """For the end of an error message: the last error it logged, or else its last line, and where the rest is.
+
+        Args:
+            since_s: lines before this time (seconds of ``time.time``) explain nothing, and are not quoted.
+        """
+        written_s = self.log_file.stat().st_mtime if self.log_file.exists() else 0.0
+        lines = [line for line in lines_since(self.output(), since_s, written_s) if line.strip()]
         lines = [line for line in lines if _ERROR_LINE.search(line)] or lines
         quote = f", saying: {lines[-1].strip()[:QUOTED_LINE_CHARACTERS]}" if lines else ""
         return f"{quote} (log: {self.log_file})"
@@ -153,6 +163,28 @@ class ChildProcess:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)  # does nothing once it has ended
+
+
+def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
+    """The lines of a log from a time on. One without a time of its own is as old as the line before it; those after the
+    last time are as new as the file, which was ``written_s``."""
+    lines = log.splitlines()
+    times = [_time_of(line) for line in lines]
+    stamped = [number for number, time_s in enumerate(times) if time_s is not None]
+    last = stamped[-1] if stamped else -1
+    found = []
+    now_s = written_s if last < 0 else 0.0
+    for number, (line, time_s) in enumerate(zip(lines, times, strict=True)):
+        now_s = written_s if number > last else now_s if time_s is None else time_s
+        if now_s >= since_s:
+            found.append(line)
+    return found
+
+
+def _time_of(line: str) -> float | None:
+    """Brokers log in UTC, marked by Z, ZooKeeper in local time."""
+    stamp = _STAMP.match(line)
+    return datetime.fromisoformat(stamp[1].replace(",", ".")).timestamp() if stamp else None
 
 
 def tied(command: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """The real ZooKeeper server, run from the jars in the pyspark wheel."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
@@ -91,6 +92,11 @@ class EmbeddedZooKeeper:
     def client_properties(self) -> Mapping[str, str]:
         """Kafka's keys with which a broker or a tool connects."""
         return self._security.client_properties if self._security else {}
+
+    @property
+    def restart_command(self) -> str:
+        """What a person types to start it again by itself."""
+        return f"kafka-zk zookeeper {shlex.quote(str(self.data_dir / 'zoo.cfg'))}"
 
     @property
     def process(self) -> ChildProcess:

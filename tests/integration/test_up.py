@@ -1,10 +1,13 @@
 """``kafka-zk up``: what it prints, how it ends, what it keeps."""
 
+import contextlib
 import os
 import pty
 import re
+import shlex
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import Popen
@@ -13,7 +16,16 @@ from typing import NamedTuple
 import pytest
 
 from kafka_zk.embedded.ports import free_ports
-from tests.integration.processes import COMMAND, ENVIRON, kafka_zk, kafka_zk_json, running, start, wait_for_end
+from tests.integration.processes import (
+    COMMAND,
+    ENVIRON,
+    kafka_zk,
+    kafka_zk_json,
+    running,
+    start,
+    wait_for,
+    wait_for_end,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -26,10 +38,19 @@ class Up(NamedTuple):
     zookeeper: str
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str]:
-        """Signal it and return its exit code and what it said on stderr."""
+        """Signal it and return its exit code and what it said on stderr, but for what it waited for."""
         self.process.send_signal(number)
         _, errors = self.process.communicate(timeout=60)
-        return self.process.returncode, errors
+        return self.process.returncode, "".join(line for line in errors.splitlines(True) if not is_notice(line))
+
+    def complaint(self) -> str:
+        """The next line of stderr that is no notice of a wait."""
+        assert self.process.stderr
+        return next(line for line in self.process.stderr if not is_notice(line))
+
+
+def is_notice(line: str) -> bool:
+    return line.startswith("waiting for ")
 
 
 def read_up(process: "Popen[str]", broker_count: int, port: int) -> Up:
@@ -100,13 +121,84 @@ def test_a_closed_terminal_stops_every_process_cleanly(tmp_path: Path, port: int
 
 
 def test_a_broker_that_dies_is_told_and_the_others_go_on(up_two: Up) -> None:
+    """Without words of its log, which are older, and with the command that starts it again."""
     os.kill(up_two.broker_pids[1], signal.SIGKILL)
-    assert up_two.process.stderr
-    line = up_two.process.stderr.readline()
-    assert line.startswith("broker 1 ended with signal SIGKILL")
+    said = re.fullmatch(
+        r"broker 1 ended with signal SIGKILL(?P<quote>, saying: .*)? \(log: .*/broker-1/broker\.log\); "
+        r"to start it again: kafka-zk (?P<command>broker .*/broker-1/server\.properties)\n",
+        up_two.complaint(),
+    )
+    assert said
     assert kafka_zk_json("topics", "list", "--bootstrap-server", up_two.bootstrap) == []
+    again = start(*said["command"].split())
+    try:
+        wait_for(lambda: "1" in _brokers(up_two), "broker 1 in ZooKeeper")
+    finally:
+        again.terminate()
+        again.communicate(timeout=60)
     code, _ = up_two.end(signal.SIGINT)
     assert code == 0
+
+
+def _brokers(up: Up) -> set[str]:
+    nodes = kafka_zk_json("znodes", "/brokers/ids", "--zookeeper", up.zookeeper)
+    return {Path(node["path"]).name for node in nodes}
+
+
+def test_partitions_that_no_running_broker_holds_are_told(up_two: Up, tmp_path: Path) -> None:
+    where = ("--bootstrap-server", up_two.bootstrap)
+    assert kafka_zk("topics", "create", "--topic", "t", "--replica-assignment", "0,1,1", *where).returncode == 0
+    assert up_two.end()[0] == 0
+    up = read_up(*_up_one(tmp_path / "data"))
+    told = "2 partitions have no leader (t-1, t-2): the replicas are on broker 1, not running"
+    assert up.complaint() == f"{told}; start them with --brokers 2\n"
+    assert up.end()[0] == 0
+
+
+def _up_one(data: Path) -> tuple["Popen[str]", int, int]:
+    port, zookeeper_port = free_ports(2)
+    words = ("--brokers", "1", "--port", str(port), "--zookeeper-port", str(zookeeper_port), "--data", data)
+    return start("up", *words), 1, port
+
+
+def test_a_cluster_that_commands_do_not_find_by_default_says_what_helps(tmp_path: Path) -> None:
+    """Another one has ZooKeeper's port."""
+    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", 2181)):
+        _check_export(tmp_path)
+        return
+    _check_export(tmp_path)  # somebody has the port already
+
+
+def _check_export(folder: Path) -> None:
+    port = free_ports(1)[0]
+    up = read_up(start("up", "--brokers", "1", "--port", str(port), "--data", folder), 1, port)
+    try:
+        assert up.complaint().startswith("port 2181 is in use, perhaps by another cluster: ")
+        assert up.process.stdout
+        assert up.process.stdout.readline() == "other commands find this cluster, in any terminal, after:\n"
+        export = up.process.stdout.readline()
+        assert export == f"export KAFKA_ZK_ZOOKEEPER={up.zookeeper} KAFKA_ZK_BOOTSTRAP={up.bootstrap}\n"
+        for words, shown in (("topics create --topic t", "Created topic t."), ("znodes /brokers/topics", "t  {"),
+                             ("offsets", "t"), ("groups list", "GROUP"), ("topics list", "t"),
+                             ("consume --topic t --exit-at-end --json", ""),
+                             ("consume --topic t --group g --timeout-ms 10", "")):  # fmt: skip
+            done = subprocess.run(f"{export} {shlex.join(COMMAND)} {words}", shell=True, check=False, env=ENVIRON,
+                                  capture_output=True, text=True)  # fmt: skip
+            assert (done.returncode, shown in done.stdout) == (0, True), (words, done)
+    finally:
+        assert up.end()[0] == 0
+
+
+def test_help_names_the_variables_that_stand_for_addresses() -> None:
+    for words in (("topics", "list"), ("produce",), ("consume",), ("offsets",)):
+        assert "env var: KAFKA_ZK_BOOTSTRAP" in _help(*words)
+    for words in (("groups", "list"), ("consume",), ("watch",), ("znodes",)):
+        assert "env var: KAFKA_ZK_ZOOKEEPER" in _help(*words)
+    assert "an option wins over its variable" in _help()
+
+
+def _help(*words: str) -> str:
+    return " ".join(kafka_zk(*words, "--help").stdout.split())
 
 
 def test_nothing_outlives_an_up_that_was_killed(up_two: Up) -> None:

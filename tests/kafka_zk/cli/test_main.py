@@ -4,9 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from kafka_zk.cli.main import COMMANDS, DEBUG_VARIABLE, UNEXPECTED, run
+from kafka_zk.cli.commands import COMMANDS, cli
+from kafka_zk.cli.main import DEBUG_VARIABLE, UNEXPECTED, run
 
 ROOT = Path(__file__).parents[3]
 
@@ -17,6 +19,21 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: kafka-zk {name}")
     assert "--json" in shown or name in ("broker", "zookeeper", "topics", "groups")
+
+
+def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    subcommands = [[name, each] for name in ("topics", "groups") for each in _subcommands(name)]
+    for words in ([], *([name] for name in COMMANDS), *subcommands):
+        assert run([*words, "--help"]) == 0
+        wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 80]
+        assert not wide, words
+
+
+def _subcommands(name: str) -> list[str]:
+    group = cli.get_command(click.Context(cli), name)
+    assert isinstance(group, click.Group)
+    return list(group.commands)
 
 
 def test_help_imports_neither_twisted_nor_kazoo_nor_rich() -> None:
@@ -30,7 +47,27 @@ def test_help_imports_neither_twisted_nor_kazoo_nor_rich() -> None:
 
 def test_a_command_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tpics"]) == 2
-    assert "No such command 'tpics'" in capsys.readouterr().err
+    assert "no such command 'tpics'; did you mean topics?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["topic", "list"], "topics"),
+        (["topics", "lst"], "list"),
+        (["groups", "describ"], "describe"),
+        (["topics", "list", "--bootstrap-serve", "h:1"], "--bootstrap-server"),
+        (["consume", "--topic", "t", "--from-begining"], "--from-beginning"),
+        (["consume", "--topic", "t", "--property", "print.kye=true"], "print.key"),
+        (["consume", "--topic", "t", "--consumer-property", "fetch.min.byts=1"], "fetch.min.bytes"),
+    ],
+)
+def test_the_nearest_name_is_told_wherever_a_name_is_not_there(
+    words: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) in (1, 2)
+    told = capsys.readouterr().err.lower()
+    assert f"did you mean {nearest}?" in told.replace("'", "")
 
 
 def test_brokers_that_are_not_there_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

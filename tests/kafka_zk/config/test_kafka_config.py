@@ -41,6 +41,15 @@ def test_an_override_beats_the_file() -> None:
     assert config.broker_id == 7
 
 
+def test_an_unknown_key_is_told_with_the_nearest_one() -> None:
+    given = {"zookeeper.connect": "h:1", "log.retention.hurs": "1", "my.own.plugin": "x"}
+    _, warnings = KafkaConfig.from_properties(given)
+    assert warnings == [
+        "log.retention.hurs: unknown configuration key, ignored; did you mean log.retention.hours?",
+        "my.own.plugin: unknown configuration key, ignored",
+    ]
+
+
 def test_an_unknown_key_is_a_warning_that_names_it() -> None:
     """Typing errors are told, keys of a JVM broker are not."""
     _, warnings = KafkaConfig.from_properties({**MINIMAL, "lisneters": "x", "num.io.threads": "8"})

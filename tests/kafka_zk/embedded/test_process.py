@@ -5,12 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from kafka_zk.embedded.errors import ProcessFailed
-from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.process import ChildProcess, lines_since
 
 pytestmark = pytest.mark.integration
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
@@ -47,6 +48,28 @@ def test_a_logged_error_is_quoted_rather_than_the_farewell_after_it(tmp_path: Pa
     child.start()
     wait_for(lambda: not child.alive)
     assert ", saying: t ERROR k: id 7 is taken (log: " in child.describe_end()
+
+
+def test_only_what_it_logged_in_its_last_seconds_is_quoted_of_a_process_that_was_killed(tmp_path: Path) -> None:
+    """Also where the log has lines without a time: they are as old as the one before them."""
+    old = "2026-11-22T13:00:00.000Z ERROR k: the disk is slow\\nTraceback …"
+    code = f"import time; print('{old}', flush=True); print('2026-11-22T13:00:01.000Z INFO k: fine', flush=True)"
+    child = ChildProcess("broker 7", [sys.executable, "-c", f"{code}; time.sleep(60)"], tmp_path / "log")
+    child.start()
+    wait_for(lambda: "fine" in child.output())
+    child.kill()
+    assert child.describe_end() == f"broker 7 ended with signal SIGKILL (log: {tmp_path / 'log'})"
+    assert "the disk is slow" in child.last_words()
+
+
+def test_lines_without_a_time_are_as_old_as_those_around_them() -> None:
+    log = "early\n2026-11-22T13:00:00.000Z INFO a\nof a\n2026-11-22T13:00:10,000Z INFO b\nof b\n"
+    first_s = datetime(2026, 11, 22, 13, tzinfo=UTC).timestamp()
+    assert lines_since(log, first_s - 1, first_s + 20)[0] == "2026-11-22T13:00:00.000Z INFO a"
+    assert lines_since(log, first_s + 5, first_s + 20) == ["2026-11-22T13:00:10,000Z INFO b", "of b"]
+    assert lines_since(log, first_s + 15, first_s + 20) == ["of b"]
+    assert lines_since("no\ntimes", first_s, first_s - 1) == []
+    assert lines_since("no\ntimes", first_s, first_s) == ["no", "times"]
 
 
 def test_a_process_that_is_not_ready_in_time_is_named(tmp_path: Path) -> None:

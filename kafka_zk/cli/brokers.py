@@ -1,0 +1,91 @@
+"""Brokers as one command asks them: what is waited for is told, and a topic that is not there is told at once."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.nearest import did_you_mean, missing
+from kafka_zk.cli.output import note
+from kafka_zk.cli.waiting import shortened_list, waiting
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import BrokerError, KafkaTimeoutError
+from kafka_zk.client.metadata import TopicMetadata
+from kafka_zk.consumer.blocking_reader import BlockingReader
+
+HEARSAY_S = 0.5
+"""A topic that was just created may be unknown so long, even to the controller if it was created in ZooKeeper."""
+_RETRY_S = 0.1
+
+ANSWER_MS = 60_000
+"""default.api.timeout.ms of our clients."""
+
+
+@contextlib.contextmanager
+def broker_admin(bootstrap: str, **options: Any) -> Iterator[BlockingAdmin]:
+    """An admin client for a block that does nothing but ask brokers. Raises: KafkaError."""
+    limit_s = options.get("default_api_timeout_ms", ANSWER_MS) / 1000
+    notice = waiting(f"the brokers at {shortened_list(bootstrap)}", limit_s)
+    with notice, BlockingAdmin(bootstrap_servers=bootstrap, **options) as admin:
+        yield admin
+
+
+def check_topics(admin: BlockingAdmin, names: Sequence[str]) -> None:
+    """Raises: CommandFailed for the first of the topics that no broker knows; KafkaError."""
+    deadline_s = time.monotonic() + HEARSAY_S
+    known = admin.list_topics()
+    while not set(names) <= set(known) and time.monotonic() < deadline_s:
+        time.sleep(_RETRY_S)
+        known = admin.list_topics()  # of the controller, which the first answer has named: it knows new topics first
+    for name in names:
+        if name not in known:
+            raise CommandFailed(missing("topic", name, known))
+
+
+def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetadata:
+    """The topic's metadata; with ``wait`` it need not be there yet.
+
+    Raises: CommandFailed, without ``wait`` at once; KafkaError.
+    """
+    servers = ",".join(f"{host}:{port}" for host, port in reader.config.bootstrap_addresses)
+    limit_s = reader.config.default_api_timeout_ms / 1000
+    if not wait:
+        try:
+            with waiting(f"the brokers at {shortened_list(servers)}", limit_s):
+                return reader.partitions_for(topic, 0)
+        except KafkaTimeoutError:
+            with broker_admin(servers) as admin:
+                check_topics(admin, [topic])
+    with waiting(f"topic {topic} at {shortened_list(servers)}", limit_s):
+        return reader.partitions_for(topic)
+
+
+def check_may_produce(servers: str, topic: str) -> None:
+    """Tell that a topic is new where the brokers create topics on demand.
+
+    Raises: CommandFailed for one that is not there where they do not (auto.create.topics.enable); KafkaError.
+    """
+    with broker_admin(servers) as admin:
+        if _is_known(topic, servers) or topic in (known := admin.list_topics()):
+            return
+        if not _creates_topics(admin):
+            raise CommandFailed(f"{missing('topic', topic, known)} (the brokers have auto.create.topics.enable=false)")
+    note(f"topic {topic} is new{did_you_mean(topic, known)}")
+
+
+def _is_known(topic: str, servers: str) -> bool:
+    """Asks for this topic alone: a cluster may have thousands."""
+    with BlockingReader(bootstrap_servers=servers) as reader, contextlib.suppress(KafkaTimeoutError):
+        return bool(reader.partitions_for(topic, 0))
+    return False
+
+
+def _creates_topics(admin: BlockingAdmin) -> bool:
+    """Whether the brokers create topics on demand, so far as they tell."""
+    broker_id = min(admin.describe_cluster().nodes)
+    try:
+        entries = admin.describe_broker_configs(broker_id)
+    except BrokerError:
+        return True
+    return all(entry.value != "false" for entry in entries if entry.name == "auto.create.topics.enable")

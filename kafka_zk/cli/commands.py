@@ -1,0 +1,77 @@
+"""The commands of ``kafka-zk``: one module per command, imported when it is used.
+
+``kafka-zk --help`` must be quick, so nothing but click is imported here; each command module imports the rest of the
+project inside its functions.
+"""
+
+import importlib
+from typing import NamedTuple
+
+import click
+
+from kafka_zk import __version__
+from kafka_zk.cli.command_group import CommandGroup, with_narrow_examples
+from kafka_zk.embedded import interrupts
+
+
+class _Entry(NamedTuple):
+    """``module`` is one of this package, or the whole name of one of a package above, found by its name only."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "up": _Entry("up", "Run a whole cluster in the foreground: ZooKeeper and brokers."),
+    "broker": _Entry("broker", "Run one broker of a server.properties file."),
+    "zookeeper": _Entry("zookeeper", "Run one real ZooKeeper server."),
+    "topics": _Entry("topics", "Create, list, describe and delete topics."),
+    "produce": _Entry("produce", "Write lines of stdin or a file to a topic."),
+    "consume": _Entry("consume", "Read records of partitions, or as a member of a group."),
+    "watch": _Entry("watch", "Follow a group's rebalances live."),
+    "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time."),
+    "groups": _Entry("groups", "Consumer groups in ZooKeeper: show, reset, remove, export, import."),
+    "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
+    "znodes": _Entry("znodes", "Show the znode tree with data and owners."),
+    "extract": _Entry("kafka_zk.spark_jobs.extract", "What is new of a topic into a folder by Spark, exactly once."),
+    "lesson": _Entry("lesson", "How consumer groups work, step by step on a live cluster."),
+    "demo": _Entry("demo", "336,776 flights through a real cluster and back, checked."),
+}
+
+
+class LazyGroup(CommandGroup):
+    """A group that imports a command's module only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = entry.module if "." in entry.module else f"kafka_zk.cli.{entry.module}"
+        with interrupts.held():
+            command: click.Command = importlib.import_module(module).command
+        return with_narrow_examples(command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="kafka-zk COMMAND --help explains a command with examples. The environment variables KAFKA_ZK_BOOTSTRAP and "
+    "KAFKA_ZK_ZOOKEEPER stand for --bootstrap-server and --zookeeper; an option wins over its variable.",
+)
+@click.version_option(__version__, prog_name="kafka-zk")
+def cli() -> None:
+    """Apache Kafka of the ZooKeeper era, in Python: brokers, tools and a demo.
+
+    \b
+    kafka-zk up                                      a cluster on 127.0.0.1:9092
+    kafka-zk topics create --topic t --partitions 4
+    echo hello | kafka-zk produce --topic t
+    kafka-zk consume --topic t --from-beginning --max-messages 1
+    """

@@ -1,0 +1,161 @@
+"""What a command waits for, told on stderr once the command has been silent for a second.
+
+    with waiting("ZooKeeper at 127.0.0.1:2181", 5):
+        client.start()
+
+A terminal gets one line that counts the seconds and vanishes at the end of the wait. A pipe gets one plain line for
+each thing that is waited for. Nothing is written to stdout. Tests: tests/kafka_zk/cli/test_waiting.py.
+"""
+
+import contextlib
+import shutil
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+
+SILENCE_S = 1.0
+"""So long a command may be silent."""
+_ERASE = "\r\x1b[K"
+
+
+class WaitingNotice:
+    """The pure core: what to write to stderr, and when. Times are in seconds of any clock.
+
+    Args:
+        columns: the width of the terminal; None where stderr is none.
+    """
+
+    def __init__(self, columns: int | None, now_s: float) -> None:
+        self._columns = columns
+        self._waits: list[tuple[str, float]] = []  # sentence and begin of each, the innermost last
+        self._said: set[str] = set()
+        self._heard_s = now_s
+        self._in_place = ""  # the line that is on the terminal now
+
+    def begin(self, what: str, limit_s: float | None, now_s: float) -> str:
+        """A wait begins, perhaps within another one. Returns what to write, as all methods do."""
+        limit = "until Ctrl-C" if limit_s is None else f"at most {limit_s:g} s"
+        self._waits.append((f"waiting for {what}, {limit}", now_s))
+        return self._erase()
+
+    def end(self) -> str:
+        """The innermost wait is over."""
+        self._waits.pop()
+        return self._erase()
+
+    def told(self, now_s: float) -> str:
+        """The command is about to print something."""
+        self._heard_s = now_s
+        return self._erase()
+
+    def tick(self, now_s: float) -> str:
+        """Time has passed."""
+        if not self._waits or now_s - self._heard_s < SILENCE_S:
+            return ""
+        sentence, began_s = self._waits[-1]
+        counted = f"{sentence} ({int(now_s - began_s)} s)"
+        if self._columns is not None and len(counted) < self._columns:
+            if counted == self._in_place:
+                return ""
+            erase, self._in_place = self._erase(), counted
+            return erase + counted
+        if sentence in self._said:
+            return ""
+        self._said.add(sentence)
+        return self._erase() + "\n".join(wrapped(sentence, self._columns)) + "\n"
+
+    def _erase(self) -> str:
+        erase, self._in_place = _ERASE if self._in_place else "", ""
+        return erase
+
+
+def wrapped(text: str, columns: int | None) -> list[str]:
+    """Lines that are broken between words, never in one; as it is where there is no terminal."""
+    if columns is None:
+        return [text]
+    return [
+        line
+        for part in text.split("\n")
+        for line in textwrap.wrap(part, columns - 1, break_long_words=False, break_on_hyphens=False) or [""]
+    ]
+
+
+def shortened_list(addresses: str) -> str:
+    """``h1:9092,h2:9092,h3:9092`` as ``h1:9092 and 2 more``."""
+    first, *others = addresses.split(",")
+    return f"{first} and {len(others)} more" if others else first
+
+
+def stderr_columns() -> int | None:
+    """The width of the terminal that stderr is; None when it is none."""
+    return shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+
+
+class _Driver:
+    """Writes what the core says, from a thread of its own while there is a wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._idle = threading.Event()
+        self._notice = WaitingNotice(None, time.monotonic())
+
+    def reset(self) -> None:
+        with self._lock:
+            self._notice = WaitingNotice(stderr_columns(), time.monotonic())
+
+    def begin(self, what: str, limit_s: float | None) -> None:
+        with self._lock:
+            self._write(self._notice.begin(what, limit_s, time.monotonic()))
+            self._depth += 1
+            if self._depth == 1:
+                self._idle = threading.Event()
+                threading.Thread(target=self._run, args=(self._idle,), name="waiting", daemon=True).start()
+
+    def end(self) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                self._idle.set()
+            self._write(self._notice.end())
+
+    def told(self) -> None:
+        with self._lock:
+            self._write(self._notice.told(time.monotonic()))
+
+    def _run(self, idle: threading.Event) -> None:
+        while not idle.wait(SILENCE_S / 4):
+            with self._lock:
+                if not idle.is_set():
+                    self._write(self._notice.tick(time.monotonic()))
+
+    def _write(self, text: str) -> None:
+        if text:
+            with contextlib.suppress(OSError, ValueError):  # a terminal that was closed reads no notices
+                sys.stderr.write(text)
+                sys.stderr.flush()
+
+
+_driver = _Driver()
+
+
+def begin_command() -> None:
+    """A command begins: it has been silent since now."""
+    _driver.reset()
+
+
+def told() -> None:
+    """To be called before anything is printed while a wait may be under way; the line of the wait gives way."""
+    _driver.told()
+
+
+@contextlib.contextmanager
+def waiting(what: str, limit_s: float | None) -> Iterator[None]:
+    """Within the block the command waits for ``what``, ``limit_s`` seconds at most; None: until Ctrl-C."""
+    _driver.begin(what, limit_s)
+    try:
+        yield
+    finally:
+        _driver.end()

@@ -1,0 +1,121 @@
+"""Transcripts: a text file of commands and of what a person reads after each, on a terminal or in a pipe.
+
+    # a comment
+    == terminal            from here on in a pseudoterminal of 80 columns
+    == pipe                from here on with stdout and stderr in one pipe
+    $ kafka-zk topics list
+    greetings
+    ^C(waiting for) kafka-zk topics list      interrupted as soon as the text in brackets was shown
+    [130]                                     the exit code, if it is not 0
+
+What differs from run to run is replaced. Notices of waits are left out where the command is not interrupted: whether
+one comes depends on the machine.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+COLUMNS = 80
+TIMEOUT_S = 60
+_COMMAND = re.compile(r"(?:\$|\^C\((?P<trigger>[^)]*)\)) (?P<line>.*)")
+_NOTICE = re.compile(r"waiting for .*")
+_VOLATILE = (
+    (re.compile(r"\x1b\[[\d;]*m"), ""),  # colours
+    (re.compile(r"(waiting for .*) \(\d+ s\)"), r"\1"),
+    (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
+    (re.compile(r"\b(pid|port) \d+"), r"\1 NUMBER"),
+    (re.compile(r"(\"port\":)\d+"), r"\1PORT"),
+    (re.compile(r"0x[0-9a-f]{8,}"), "SESSION"),
+    (re.compile(r"\b1\d{12}\b"), "TIME"),
+    (re.compile(r"(id |TopicId: )[\w-]{22}\b"), r"\1TOPIC-ID"),
+    (re.compile(r"/\S*/(broker-\d+)/"), r"DATA/\1/"),
+)
+
+
+class Run(NamedTuple):
+    output: str
+    code: int
+
+
+Execute = Callable[[str, str | None, Mapping[str, str]], Run]
+
+
+def in_terminal(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
+    """Run a shell's command line in a pseudoterminal; ``trigger``: the text after which Ctrl-C is typed."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve("/bin/sh", ["sh", "-c", f"stty cols {COLUMNS} && {command}"], dict(environ))
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    output = _read(terminal, trigger, lambda: os.write(terminal, b"\x03"))
+    os.close(terminal)
+    return Run(output.replace("\r\n", "\n").replace("^C", ""), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def in_pipe(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
+    """The same with stdout and stderr in one pipe."""
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command], stdout=writing, stderr=writing, stdin=subprocess.DEVNULL, env=dict(environ),
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(writing)
+    output = _read(reading, trigger, lambda: os.killpg(process.pid, signal.SIGINT))
+    os.close(reading)
+    return Run(output, process.wait(TIMEOUT_S))
+
+
+def _read(file: int, trigger: str | None, interrupt: Callable[[], object]) -> str:
+    output = b""
+    while True:
+        try:
+            chunk = os.read(file, 65_536)
+        except OSError:  # how a terminal ends
+            break
+        if not chunk:
+            break
+        output += chunk
+        if trigger and trigger.encode() in output:
+            trigger = None
+            interrupt()
+    return output.decode()
+
+
+EXECUTE: Mapping[str, Execute] = {"terminal": in_terminal, "pipe": in_pipe}
+
+
+def played(text: str, environ: Mapping[str, str]) -> str:
+    """The transcript as it is now: the commands of ``text`` with the output that they have."""
+    lines = []
+    execute = in_pipe
+    for line in text.splitlines():
+        if line.startswith(("#", "== ")) or not line:
+            lines.append(line)
+            execute = EXECUTE[line.removeprefix("== ")] if line.startswith("== ") else execute
+        elif found := _COMMAND.fullmatch(line):
+            lines.append(line)
+            command = f"exec {found['line']}" if found["trigger"] else found["line"]
+            run = execute(command, found["trigger"], environ)
+            lines += shown(run.output, found["trigger"])
+            lines += [f"[{run.code}]"] if run.code else []
+    return "\n".join(lines) + "\n"
+
+
+def shown(output: str, trigger: str | None) -> list[str]:
+    """The lines that a person reads, one after the other, also those that are overwritten; blank ones are left out."""
+    for pattern, replacement in _VOLATILE:
+        output = pattern.sub(replacement, output)
+    lines: list[str] = []
+    for line in output.replace("\r\x1b[K", "\n").splitlines():
+        if _NOTICE.fullmatch(line) and (trigger is None or trigger not in line or line in lines):
+            continue
+        if line.strip():
+            lines.append(line.rstrip())
+    return lines

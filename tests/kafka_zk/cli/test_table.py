@@ -1,0 +1,59 @@
+"""Tables that fit the terminal."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_zk.cli.table import SHORTEST, fitted, plain, shortened
+
+GROUP_COLUMNS = ("group", "topic", "partition", "current-offset", "log-end-offset", "lag", "owner", "store")
+OWNER = "readers_mac.local-1763815123456-1a2b3c4d-0"
+
+
+def group_rows(count: int) -> list[list[str]]:
+    return [["readers", "greetings", str(n), "14", "20", "6", OWNER, "zookeeper"] for n in range(count)]
+
+
+def test_what_fits_is_one_line_of_headers() -> None:
+    assert fitted(("topic", "lag"), [["greetings", "3"], ["t", "12"]], 80).header == ["TOPIC      LAG"]
+    assert plain(("topic", "lag"), [["greetings", "3"]]) == ["TOPIC      LAG", "greetings  3"]
+
+
+def test_a_group_fits_80_columns_and_keeps_every_word_whole() -> None:
+    rows = [[*row[:6], f"{row[6]}{n}", row[7]] for n, row in enumerate(group_rows(2))]
+    layout = fitted(GROUP_COLUMNS, rows, 80)
+    assert layout.above == ["GROUP readers", "TOPIC greetings", "STORE zookeeper"]
+    assert layout.header == [
+        "           CURRENT-  LOG-END-",
+        "PARTITION  OFFSET    OFFSET    LAG  OWNER",
+    ]
+    assert layout.rows[1] == f"1          14        20        6    {shortened(OWNER + '1', 43)}"
+    assert layout.left_out == []
+
+
+def test_columns_that_find_no_room_are_named() -> None:
+    rows = [["a" * 40, "b" * 40, "c" * 40], ["d" * 40, "e" * 40, "f" * 40]]
+    layout = fitted(("one", "two", "three"), rows, 30)
+    assert (layout.header, layout.left_out) == (["ONE             TWO"], ["THREE"])
+    assert layout.rows[0] == f"{shortened('a' * 40, 14)}  {shortened('b' * 40, 14)}"
+
+
+def test_a_long_text_keeps_its_begin_and_its_end() -> None:
+    assert shortened("readers_host-123-0", 9) == "read…23-0"
+
+
+texts = st.text(alphabet="abc-_.1", max_size=30)
+
+
+@given(
+    st.integers(1, 8).flatmap(
+        lambda count: st.tuples(
+            st.lists(st.text(alphabet="ab-_", min_size=1, max_size=SHORTEST), min_size=count, max_size=count),
+            st.lists(st.lists(texts, min_size=count, max_size=count), max_size=5),
+        )
+    ),
+    st.integers(20, 120),
+)
+def test_no_line_is_wider_than_the_terminal(table: tuple[list[str], list[list[str]]], width: int) -> None:
+    layout = fitted(*table, width)
+    assert all(len(line) <= width for line in (*layout.above, *layout.header, *layout.rows))
+    assert len(layout.rows) == len(table[1])
