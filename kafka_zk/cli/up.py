@@ -87,17 +87,17 @@ def command(
     if port + brokers - 1 > 65535:
         raise click.UsageError(f"{brokers} brokers from port {port} on exceed port 65535")
     properties = _checked({**zookeeper_properties(), **dict(overrides)})
-    port_is_taken = not zookeeper and not zookeeper_port and not can_listen(ZOOKEEPER_PORT)
+    may_choose = not zookeeper and not zookeeper_port
     with ExitStack() as cleanup:
         cluster = EmbeddedCluster(
             data or _temporary_directory(cleanup),
             broker_count=brokers,
             port=port,
             zookeeper=zookeeper,
-            zookeeper_port=zookeeper_port or (0 if port_is_taken else ZOOKEEPER_PORT),
+            zookeeper_port=zookeeper_port or (ZOOKEEPER_PORT if can_listen(ZOOKEEPER_PORT) else 0),
             properties=properties,
         )
-        _run(cluster, as_json, port_is_taken)
+        _run(cluster, as_json, may_choose)
 
 
 def _checked(properties: dict[str, str]) -> dict[str, str]:
@@ -127,11 +127,11 @@ def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(cluster: "EmbeddedCluster", as_json: bool, port_is_taken: bool) -> None:
+def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool) -> None:
     """Raises: KeyboardInterrupt if that came before the cluster was ready; afterwards it is the usual end."""
     ready = False
     try:
-        _start_zookeeper(cluster, as_json, port_is_taken)
+        _start_zookeeper(cluster, as_json, may_choose)
         _start_brokers(cluster, as_json)
         ready = True
         _tell_ready(cluster, as_json)
@@ -145,12 +145,20 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, port_is_taken: bool) -> None
         raise
 
 
-def _start_zookeeper(cluster: "EmbeddedCluster", as_json: bool, port_is_taken: bool) -> None:
+def _start_zookeeper(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool) -> None:
+    """``may_choose``: the port of ZooKeeper need not be the usual one."""
+    from kafka_zk.embedded.errors import ProcessFailed
     from kafka_zk.embedded.zookeeper import START_TIMEOUT_S
 
     with waiting("ZooKeeper to answer", START_TIMEOUT_S):
-        cluster.start_zookeeper()
-    if cluster.zookeeper and port_is_taken:
+        try:
+            cluster.start_zookeeper()
+        except ProcessFailed:  # perhaps somebody took the port after it was looked at
+            if not may_choose or cluster.zookeeper is None:
+                raise
+            cluster.zookeeper.port = 0
+            cluster.start_zookeeper()
+    if cluster.zookeeper and may_choose and cluster.zookeeper.port != ZOOKEEPER_PORT:
         told = f"port {ZOOKEEPER_PORT} is in use, perhaps by another cluster"
         note(f"{told}: this ZooKeeper listens on port {cluster.zookeeper.port}")
     if cluster.zookeeper:
