@@ -12,6 +12,8 @@ from typing import IO, Any
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "kafka_zk"]
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+for _size in ("COLUMNS", "LINES"):  # the width of whoever runs the tests is not that of a pipe
+    ENVIRON.pop(_size, None)
 TIMEOUT_S = 60
 
 
