@@ -7,7 +7,7 @@ Source: ReplicaManager.scala@3.9.
 """
 
 import uuid
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
@@ -91,6 +91,8 @@ class ReplicaManager:
         self._events = events
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
+        self.role_changed: Callable[[Partition], None] = lambda partition: None
+        """Told of every replica whose role or leader epoch is another one now."""
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -138,6 +140,18 @@ class ReplicaManager:
             return begun
         results = [result if isinstance(result, _SETTLED) else await result for result in begun]
         return [self._unless_lost(batch[0], result) for batch, result in zip(batches, results, strict=True)]
+
+    async def append_own(
+        self, topic_partition: TopicPartition, records: memoryview, timeout_ms: int
+    ) -> AppendResult:
+        """Append a batch that the broker itself has built, as it is, and wait as acks=all does. It is appended before
+        the first wait."""
+        try:
+            config = self.partition(topic_partition).leader_log().config
+            result = self._append(topic_partition, records, -1, timeout_ms, config)
+            return result if isinstance(result, _SETTLED) else await result
+        except APPEND_ERRORS as error:
+            return error.with_traceback(None)
 
     def _append(
         self,
@@ -302,6 +316,7 @@ class ReplicaManager:
             partition = self.partitions[topic_partition]
             partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
             partition.log = None
+            self.role_changed(partition)
             self._purgatory.check(topic_partition)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
@@ -351,6 +366,7 @@ class ReplicaManager:
     def _tell_if_changed(self, partition: Partition, before: _Standing, cause: str) -> None:
         if _standing(partition) != before:
             self._events.emit(RoleChanged, partition.topic_partition, *_standing(partition), cause=cause)
+            self.role_changed(partition)
 
     def _open_log(
         self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False
@@ -434,6 +450,7 @@ class ReplicaManager:
             partition.change_role(Role.STOPPED)
             del self.partitions[topic_partition]
             self._events.emit(ReplicaStopped, topic_partition, delete, cause="StopReplica")
+            self.role_changed(partition)
         self._purgatory.check(topic_partition)
         return ErrorCode.NONE
 
