@@ -1,7 +1,8 @@
 """The offsets of this broker's groups: committed, fetched, deleted, and removed when nobody has used them for long.
 
 Source: GroupCoordinator.handleCommitOffsets, handleFetchOffsets, handleDeleteOffsets;
-GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9. Tests: tests/kafka_zk/group/test_offset_manager.py.
+GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9.
+Tests: tests/kafka_zk/group/test_offset_manager.py.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -17,6 +17,7 @@ from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
@@ -428,7 +429,7 @@ class ReplicaManager:
             if partition.log is None:
                 return ErrorCode.INVALID_CONFIG, self.logs.default_config
             config = partition.log.config
-        if config.is_compacted:
+        if config.is_compacted and topic not in INTERNAL_TOPICS:
             _log.error("{topic} asks for cleanup.policy=compact; compaction is not built yet", topic=topic)
             return ErrorCode.INVALID_CONFIG, config
         return None, config

@@ -241,6 +241,6 @@ def test_a_full_group_takes_nobody(tmp_path: Path) -> None:
 def test_the_log_may_be_compacted_and_is_written_at_once(tmp_path: Path) -> None:
     """Our own batches need not be taken apart."""
     world = World(tmp_path, NO_DELAY)
-    world.lead(properties={"compression.type": "gzip"})
+    world.lead(properties={"cleanup.policy": "compact"})
     world.stable_member()
     assert len(world.records()) == 1
