@@ -7,10 +7,12 @@ Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupG
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kafka_zk.group.offsets import Offsets
+from twisted.internet.defer import ensureDeferred
+
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import (
     GroupMetadataValue,
+    OffsetAndMetadata,
     encode_group_key,
     encode_group_value,
     encode_offset_key,
@@ -47,6 +49,22 @@ _OFFSET_ERRORS = {**_UNAVAILABLE, **_MOVED, ErrorCode.MESSAGE_TOO_LARGE: ErrorCo
 _KeyAndValue = tuple[bytes, bytes | None]
 
 
+class OffsetsBatch:
+    """The records of one commit; ``offsets`` are those that were added."""
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.records = RecordBatchBuilder()
+        self._group_id = group_id
+        self._now_ms = now_ms
+
+    def add(self, topic_partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        """One more."""
+        key = encode_offset_key(self._group_id, topic_partition)
+        self.records.append(self._now_ms, key, encode_offset_value(offset))
+        self.offsets[topic_partition] = offset
+
+
 class OffsetsWritten(NamedTuple):
     """``record_offset``: where the batch begins in the log, -1 if nothing was written."""
 
@@ -68,13 +86,9 @@ class Appends:
         code = _code(result)
         return _GROUP_ERRORS.get(code, code)
 
-    async def store_offsets(self, partition: int, group_id: str, offsets: Offsets) -> OffsetsWritten:
-        """Write committed offsets, all in one batch."""
-        records: list[_KeyAndValue] = [
-            (encode_offset_key(group_id, topic_partition), encode_offset_value(offset))
-            for topic_partition, offset in offsets.items()
-        ]
-        result = await self._append(partition, records)
+    async def store_offsets(self, partition: int, batch: OffsetsBatch) -> OffsetsWritten:
+        """Write committed offsets, all in one batch, which has some."""
+        result = await self._append_batch(partition, batch.records)
         if isinstance(result, LogAppendInfo):
             return OffsetsWritten(ErrorCode.NONE, result.first_offset)
         code = _code(result)
@@ -87,17 +101,21 @@ class Appends:
         keys = [encode_offset_key(group_id, topic_partition) for topic_partition in offsets]
         if with_group:
             keys.append(encode_group_key(group_id))
-        for part in _parts(keys):
-            code = _code(await self._append(partition, [(key, None) for key in part]))
-            if code is not ErrorCode.NONE:
-                return code
-        return ErrorCode.NONE
+        # All begin now: a tombstone after the next commit would remove that.
+        begun = [
+            ensureDeferred(self._append(partition, [(key, None) for key in part])) for part in _parts(keys)
+        ]
+        codes = [_code(await each) for each in begun]
+        return next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
 
     async def _append(self, partition: int, records: Iterable[_KeyAndValue]) -> AppendResult:
         now_ms = self._clock.wall_ms()
         batch = RecordBatchBuilder()
         for key, value in records:
             batch.append(now_ms, key, value)
+        return await self._append_batch(partition, batch)
+
+    async def _append_batch(self, partition: int, batch: RecordBatchBuilder) -> AppendResult:
         written = memoryview(bytearray(batch.build()))
         return await self._replicas.append_own(TopicPartition(OFFSETS_TOPIC, partition), written, self._timeout_ms)
 

@@ -33,6 +33,7 @@ from kafka_zk.group.requests import (
 from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.primitives import MAX_STRING_BYTES
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition
 from kafka_zk.system.clock import Clock
@@ -42,6 +43,9 @@ _log = Logger()
 
 CLASSIC = "classic"
 """The type of all groups here, as ListGroups names it: their members assign the partitions themselves."""
+
+
+_LONGEST_NAME = MAX_STRING_BYTES - len("-00000000-0000-0000-0000-000000000000")
 
 
 class MemberIdentity(NamedTuple):
@@ -130,6 +134,8 @@ class GroupCoordinator:
         error = self._manager.refusal(group_id)
         if error is ErrorCode.NONE and not self._allows(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
+        if error is ErrorCode.NONE and not _is_storable(request):
+            error = ErrorCode.INVALID_REQUEST
         is_new = request.member_id == UNKNOWN_MEMBER_ID
         if error is ErrorCode.NONE and not is_new and group_id not in self._manager.groups:
             error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -258,6 +264,12 @@ class GroupCoordinator:
                 member=event.member_id, group=group_id, reason=event.reason,
             )  # fmt: skip
         self._tell(group_id, event)
+
+
+def _is_storable(request: JoinGroup) -> bool:
+    """Whether a record can hold the member's id: a UUID is added to one of these."""
+    names = (request.client_id, request.group_instance_id or "")
+    return all(len(name) <= _LONGEST_NAME // 4 or len(name.encode()) <= _LONGEST_NAME for name in names)
 
 
 def _description(group: Group) -> GroupDescription:

@@ -5,26 +5,30 @@ GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExp
 Tests: tests/kafka_zk/group/test_offset_manager.py.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
 
+from kafka_zk.group.appends import OffsetsBatch
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, now_of
 from kafka_zk.group.metadata_manager import GroupMetadataManager
-from kafka_zk.group.offsets import Offsets
-from kafka_zk.group.records import NO_TIMESTAMP, OffsetAndMetadata
+from kafka_zk.group.offsets import GroupOffsets, Offsets
+from kafka_zk.group.records import NO_TIMESTAMP
 from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
 from kafka_zk.group.states import GroupState
-from kafka_zk.network.slices import ClientWait, in_slices
+from kafka_zk.network.slices import ClientWait, Turns, in_slices
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
 
 _log = Logger()
+
+_MANY = 500  # offsets
 
 Codes = dict[TopicPartition, ErrorCode]
 
@@ -37,13 +41,6 @@ class Committer(NamedTuple):
     generation_id: int = NO_GENERATION
 
 
-class FetchedOffset(NamedTuple):
-    """``offset`` is None if nothing is committed, or if that cannot be told now."""
-
-    error: ErrorCode
-    offset: OffsetAndMetadata | None = None
-
-
 class OffsetManager:
     """See the module's docstring."""
 
@@ -54,68 +51,71 @@ class OffsetManager:
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         """Store offsets; a code for each. They are stored although the client goes. Raises: ClientGone."""
-        error = self._manager.refusal(group_id, may_be_empty=True)
-        if error is ErrorCode.NONE and group_id not in self._manager.groups and committer.generation_id >= 0:
-            error = ErrorCode.ILLEGAL_GENERATION
+        _, error = self._committing(group_id, committer)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
-        live = self._manager.get_or_create(group_id)
-        error = live.group.commit_refusal(*committer)
-        if error is not ErrorCode.NONE:
-            return dict.fromkeys(offsets, error)
-        live.group.hear_of(committer.member_id, now_of(self._clock))
-        live.wake_in_time()
-        codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        stored = {tp: each for tp, each in offsets.items() if len(each.metadata) <= self._config.metadata_max_bytes}
-        if stored:
-            codes.update(dict.fromkeys(stored, await self._store(live, stored)))
-        return codes
+        done: ClientWait[Codes] = ClientWait()
 
-    async def _store(self, live: LiveGroup, offsets: Offsets) -> ErrorCode:
-        """Raises: ClientGone; the offsets are written all the same."""
-        done: ClientWait[ErrorCode] = ClientWait()
-
-        def finished(error: ErrorCode) -> None:
+        def finished(codes: Codes) -> None:
             if not done.called:
-                done.callback(error)
+                done.callback(codes)
 
-        ensureDeferred(self._write(live, offsets)).addCallback(finished).addErrback(
+        ensureDeferred(self._store(group_id, committer, offsets)).addCallback(finished).addErrback(
             lambda failure: _log.failure("a commit failed", failure, level=LogLevel.error)
         )
         return await done
 
-    async def _write(self, live: LiveGroup, offsets: Offsets) -> ErrorCode:
-        group = live.group
-        group.offsets.begin(offsets)
-        written = await self._manager.appends.store_offsets(live.partition, group.group_id, offsets)
-        if written.error is ErrorCode.NONE:
-            group.offsets.written(offsets, written.record_offset)
-        else:
-            group.offsets.failed(offsets)
+    def _committing(self, group_id: str, committer: Committer) -> tuple[LiveGroup | None, ErrorCode]:
+        """The group, if the client may commit for it now."""
+        error = self._manager.refusal(group_id, may_be_empty=True)
+        if error is ErrorCode.NONE and group_id not in self._manager.groups and committer.generation_id >= 0:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error is not ErrorCode.NONE:
+            return None, error
+        live = self._manager.get_or_create(group_id)
+        return live, live.group.commit_refusal(*committer)
+
+    async def _store(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
+        turns = Turns(self._clock, goes_on=True)
+        batch = await self._batch(turns, group_id, offsets)
+        live, error = self._committing(group_id, committer)  # again: that took its time
+        if live is None or error is not ErrorCode.NONE:
+            return dict.fromkeys(offsets, error)
+        live.group.hear_of(committer.member_id, now_of(self._clock))
+        live.wake_in_time()
+        codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if batch.offsets:
+            codes.update(dict.fromkeys(batch.offsets, await self._write(turns, live, batch)))
+        return codes
+
+    async def _batch(self, turns: Turns, group_id: str, offsets: Offsets) -> OffsetsBatch:
+        """Without those whose metadata are too long."""
+        batch = OffsetsBatch(group_id, self._clock.wall_ms())
+        for topic_partition, offset in offsets.items():
+            if turns.is_over:
+                await turns.next()
+            if len(offset.metadata) <= self._config.metadata_max_bytes:
+                batch.add(topic_partition, offset)
+        return batch
+
+    async def _write(self, turns: Turns, live: LiveGroup, batch: OffsetsBatch) -> ErrorCode:
+        offsets = live.group.offsets
+        offsets.begin(batch.offsets)
+        written = await self._manager.appends.store_offsets(live.partition, batch)
+        for part in _parts(batch.offsets):
+            if turns.is_over:
+                await turns.next()
+            if written.error is ErrorCode.NONE:
+                offsets.written(part, written.record_offset)
+            else:
+                offsets.failed(part)
         return written.error
 
-    def fetch(
-        self, group_id: str, topic_partitions: Iterable[TopicPartition] | None, *, require_stable: bool
-    ) -> tuple[ErrorCode, Mapping[TopicPartition, FetchedOffset]]:
-        """What is committed for these, or for all that have something (None).
-
-        require_stable: answer UNSTABLE_OFFSET_COMMIT for an offset that is being written.
-        """
+    def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
+        """What the group has committed; nothing if there is no such group."""
         error = self._manager.refusal(group_id, may_be_empty=True)
-        if error is not ErrorCode.NONE:
-            return error, {}
         live = self._manager.groups.get(group_id)
-        if live is None:
-            nothing = FetchedOffset(ErrorCode.NONE)
-            return ErrorCode.NONE, dict.fromkeys(topic_partitions or (), nothing)
-        offsets = live.group.offsets
-        found = {}
-        for topic_partition in offsets if topic_partitions is None else topic_partitions:
-            if require_stable and offsets.is_pending(topic_partition):
-                found[topic_partition] = FetchedOffset(ErrorCode.UNSTABLE_OFFSET_COMMIT)
-            else:
-                found[topic_partition] = FetchedOffset(ErrorCode.NONE, offsets.get(topic_partition))
-        return ErrorCode.NONE, found
+        return error, GroupOffsets() if live is None or error is not ErrorCode.NONE else live.group.offsets
 
     def delete(self, group_id: str, topic_partitions: Collection[TopicPartition]) -> tuple[ErrorCode, Codes]:
         """Forget what is committed for these, unless a member reads their topic."""
@@ -135,12 +135,17 @@ class OffsetManager:
         self.remove(live, [each for each, code in codes.items() if code is ErrorCode.NONE])
         return ErrorCode.NONE, codes
 
-    def partitions_deleted(self, topic_partitions: Collection[TopicPartition]) -> None:
+    async def partitions_deleted(self, topic_partitions: Collection[TopicPartition]) -> None:
         """The partitions exist no longer, and what was committed for them neither."""
+        gone = frozenset(topic_partitions)
+        await in_slices(self._clock, self._deletion_steps(gone))
+
+    def _deletion_steps(self, gone: frozenset[TopicPartition]) -> Iterator[None]:
         for live in list(self._manager.groups.values()):
-            gone = [each for each in topic_partitions if live.group.offsets.get(each) is not None]
-            if gone:
-                self.remove(live, gone)
+            found = live.group.offsets.among(gone)
+            if found and self._manager.groups.get(live.group.group_id) is live:
+                self.remove(live, found)
+            yield
 
     async def remove_expired(self) -> None:
         """Remove what is older than ``offsets.retention.minutes``, and groups that nothing is left of."""
@@ -178,6 +183,12 @@ class OffsetManager:
             _log.error(
                 "what was removed of group {group} may come back: {error}", group=group_id, error=error.name
             )
+
+
+def _parts(offsets: Offsets) -> Iterator[Offsets]:
+    entries = iter(offsets.items())
+    while part := dict(islice(entries, _MANY)):
+        yield part
 
 
 def _reads(group: Group, topic: str) -> bool:

@@ -35,11 +35,15 @@ def commit(
 
 
 def fetch(world: World, *wanted: TopicPartition, group: str = "g", require_stable: bool = False) -> dict[Any, Any]:
-    error, found = world.coordinator.offsets.fetch(group, wanted or None, require_stable=require_stable)
+    error, found = world.coordinator.offsets.find(group)
     assert error is NONE
-    return {
-        tp: each.error if each.error is not NONE else each.offset and each.offset.offset for tp, each in found.items()
-    }
+    offsets = {}
+    for tp in wanted or found:
+        committed = found.get(tp)
+        offsets[tp] = None if committed is None else committed.offset
+        if require_stable and found.is_pending(tp):
+            offsets[tp] = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    return offsets
 
 
 def restart(world: World) -> None:
@@ -148,7 +152,7 @@ def test_a_group_that_only_keeps_offsets_goes_with_the_last_one(world: World) ->
 
 def test_deleted_partitions_take_their_offsets_with_them(world: World) -> None:
     commit(world, {T0: committed(1), T1: committed(2)})
-    world.coordinator.offsets.partitions_deleted([T0])
+    done(world.coordinator.offsets.partitions_deleted([T0]))
     assert fetch(world) == {T1: 2}
     restart(world)
     assert fetch(world) == {T1: 2}
