@@ -122,7 +122,7 @@ class LoadedPartition:
             committed = Committed(base_offset, decode_offset_value(value))
             self.offsets.setdefault(key.group_id, {})[key.topic_partition] = committed
         elif isinstance(key, GroupKey):
-            self.groups[key.group_id] = decode_group_value(value)
+            self.groups[key.group_id] = _consistent(decode_group_value(value))
         else:
             self._skip(base_offset, f"a key of the unknown version {key.version}")
 
@@ -130,3 +130,14 @@ class LoadedPartition:
         self.skipped_count += 1
         if self.skipped_count == 1:
             self.first_skipped = f"at offset {offset}: {problem}"
+
+
+def _consistent(group: GroupMetadataValue) -> GroupMetadataValue:
+    """Raises: ProtocolError for members that cannot be in one group."""
+    members = group.members
+    instance_ids = [member.group_instance_id for member in members if member.group_instance_id is not None]
+    if len({member.member_id for member in members}) < len(members) or len(set(instance_ids)) < len(instance_ids):
+        raise ProtocolError("a group that has a member twice")
+    if members and group.protocol_name is None:
+        raise ProtocolError("a group with members and without a protocol")
+    return group

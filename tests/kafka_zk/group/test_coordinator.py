@@ -1,6 +1,7 @@
 """The driver of groups: what it loads, writes and answers, and when it wakes a group."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,15 @@ import pytest
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.coordinator import MemberIdentity
 from kafka_zk.group.group import GroupConfig
-from kafka_zk.group.records import GroupKey, decode_group_value, decode_key, encode_group_key
+from kafka_zk.group.records import (
+    GroupKey,
+    GroupMetadataValue,
+    StoredMember,
+    decode_group_value,
+    decode_key,
+    encode_group_key,
+    encode_group_value,
+)
 from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
 from tests.kafka_zk.group.coordinated import NO_DELAY, SESSION_MS, World, now
 
@@ -174,6 +183,24 @@ def test_records_that_make_no_sense_are_skipped_with_one_line(
     assert world.heartbeat(joined) is ErrorCode.NONE
 
 
+@pytest.mark.parametrize("protocol_name", ["range", None])
+def test_a_group_that_contradicts_itself_is_skipped(
+    world: World, caplog: pytest.LogCaptureFixture, protocol_name: str | None
+) -> None:
+    """Others of its partition are loaded."""
+    joined = world.stable_member()
+    member = StoredMember("m", "one", "c", "/h", 1, 1, b"", b"")
+    value = GroupMetadataValue("consumer", 1, protocol_name, "m", -1, (member, replace(member, member_id="n")))
+    world.write((encode_group_key("twice"), encode_group_value(value)))
+    world.stop()
+    world.start()
+    with caplog.at_level(logging.ERROR, "kafka_zk.group.metadata_manager"):
+        world.lead(epoch=1)
+    assert len(caplog.messages) == 1
+    assert world.heartbeat(joined) is ErrorCode.NONE
+    assert world.coordinator.describe("twice").state == "Dead"
+
+
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
@@ -238,9 +265,10 @@ def test_a_full_group_takes_nobody(tmp_path: Path) -> None:
     assert world.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_the_log_may_be_compacted_and_is_written_at_once(tmp_path: Path) -> None:
-    """Our own batches need not be taken apart."""
+@pytest.mark.parametrize("properties", [{"cleanup.policy": "compact"}, {"flush.messages": "1"}])
+def test_our_batches_are_appended_as_they_are(tmp_path: Path, properties: dict[str, str]) -> None:
+    """They need not be taken apart; a flush is waited for."""
     world = World(tmp_path, NO_DELAY)
-    world.lead(properties={"cleanup.policy": "compact"})
+    world.lead(properties=properties)
     world.stable_member()
     assert len(world.records()) == 1
