@@ -41,6 +41,7 @@ class LoadedPartition:
         self.record_count = 0
         self.skipped_count = 0
         self.first_skipped = ""
+        self._first_skipped_offset = -1
         self._last: _Last = {}
         self._pending: dict[int, dict[bytes, tuple[int, bytes]]] = {}  # by producer id: transactions without an end
 
@@ -106,15 +107,15 @@ class LoadedPartition:
                     self._last[key] = base_offset, value
 
     def _decode_steps(self) -> Iterator[None]:
-        entries = iter(self._last.items())
-        while chunk := list(islice(entries, _RECORDS_A_STEP)):
-            for key, (base_offset, value) in chunk:
+        last = self._last
+        while last:
+            for _ in range(min(len(last), _RECORDS_A_STEP)):
+                key, (base_offset, value) = last.popitem()
                 try:
                     self._decode(key, base_offset, value)
                 except ProtocolError as error:
                     self._skip(base_offset, str(error))
             yield
-        self._last.clear()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
         key = decode_key(raw_key)
@@ -128,7 +129,8 @@ class LoadedPartition:
 
     def _skip(self, offset: int, problem: str) -> None:
         self.skipped_count += 1
-        if self.skipped_count == 1:
+        if self.skipped_count == 1 or offset < self._first_skipped_offset:
+            self._first_skipped_offset = offset
             self.first_skipped = f"at offset {offset}: {problem}"
 
 

@@ -135,7 +135,7 @@ class GroupMetadataManager:
             return  # not this broker's any more
         del self._loading[partition]
         self._owned.add(partition)
-        _tell_of_load(partition, loaded)
+        _tell_of_load(partition, loaded, len(groups))
         for live, effects in groups:
             self.groups[live.group.group_id] = live
             live.carry_out(effects)
@@ -157,12 +157,12 @@ class GroupMetadataManager:
     ) -> tuple[LiveGroup, list[Effect]]:
         """A group without a record of its own commits offsets and has no members."""
         now = now_of(self._clock)
-        value = loaded.groups.get(group_id)
+        value = loaded.groups.pop(group_id, None)
         if value is None:
             group, effects = Group(group_id, self._config.group, now), list[Effect]()
         else:
             group, effects = Group.loaded(group_id, self._config.group, value, now)
-        for topic_partition, committed in loaded.offsets.get(group_id, {}).items():
+        for topic_partition, committed in loaded.offsets.pop(group_id, {}).items():
             group.offsets.load(topic_partition, committed)
         return self._live(group, partition), effects
 
@@ -191,7 +191,7 @@ class GroupMetadataManager:
         live.carry_out(group.stored(effect.then, error, now_of(self._clock)))
 
 
-def _tell_of_load(partition: int, loaded: LoadedPartition) -> None:
+def _tell_of_load(partition: int, loaded: LoadedPartition, group_count: int) -> None:
     if loaded.skipped_count:
         _log.error(
             "{topic}-{p}: {count} records were skipped, the first {first}",
@@ -200,7 +200,7 @@ def _tell_of_load(partition: int, loaded: LoadedPartition) -> None:
     if loaded.record_count:
         _log.info(
             "loaded {groups} groups from {topic}-{p}, {count} records",
-            groups=len({*loaded.groups, *loaded.offsets}), topic=OFFSETS_TOPIC, p=partition, count=loaded.record_count,
+            groups=group_count, topic=OFFSETS_TOPIC, p=partition, count=loaded.record_count,
         )  # fmt: skip
 
 
