@@ -1,4 +1,4 @@
-"""kafka-consumer-groups of Kafka 3.9.1 and 4.3.0, every verb.
+"""kafka-consumer-groups of Kafka 3.9.1 and 4.3.0, every verb, and kafka-console-consumer in a group.
 
 The same commands to kafka-zk and Apache Kafka print the same.
 """
@@ -80,11 +80,22 @@ _WITH_MEMBER = [
     _step("live-delete", "--delete", "--group", "live"),
     _step("live-delete-offsets", "--delete-offsets", "--group", "live", "--topic", "t"),
 ]
+_CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+_FROM_THE_BEGINNING = ("--topic", "t", "--group", "console", "--from-beginning")
+_CONSUMED = [
+    Step("console-consumer", _CONSOLE, (*_FROM_THE_BEGINNING, "--max-messages", "30")),
+    _step("console-describe", "--describe", "--group", "console"),
+    Step("console-consumer-again", _CONSOLE, (*_FROM_THE_BEGINNING, "--timeout-ms", "5000")),
+    _step("console-delete", "--delete", "--group", "console"),
+]
 _AFTER = [
     _step("left-describe", "--describe", "--group", "live"),
     _step("left-delete", "--delete", "--group", "live", "--group", "g"),
     _step("list-at-last", "--list"),
 ]
+
+
+_STEPS = (*_WITHOUT_MEMBERS, *_WITH_MEMBER, *_CONSUMED, *_AFTER)
 
 
 def _write_records(target: targets.Target) -> None:
@@ -131,6 +142,8 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
     run(_WITHOUT_MEMBERS)
     with closing(_member(target)):
         run(_WITH_MEMBER)
+    run(_CONSUMED)
+    assert sum(line.startswith("value ") for line in said["console-consumer"].lines) == 10 * _PARTITIONS
     run(_AFTER)
     return said
 
@@ -159,7 +172,7 @@ def said(
     yield answers
 
 
-@pytest.mark.parametrize("step", [step.name for step in (*_WITHOUT_MEMBERS, *_WITH_MEMBER, *_AFTER)])
+@pytest.mark.parametrize("step", [step.name for step in _STEPS])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
     """Exit code and every line."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]
