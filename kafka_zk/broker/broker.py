@@ -21,6 +21,9 @@ from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.loop import Controller, ControllerConfig
+from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.coordinator import GroupCoordinator
+from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.metadata.cache import MetadataCache
@@ -209,6 +212,11 @@ class Broker:
             known_epoch=lambda: replicas.controller_epoch,
             random=self._random,
         )
+        topics = TopicRegistry(self._client)
+        coordinator = GroupCoordinator(
+            CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random
+        )
+        replicas.role_changed = coordinator.role_changed
         self.services = Services(
             broker_id=self.broker_id,
             cluster_id=cluster,
@@ -226,13 +234,15 @@ class Broker:
             ),
             metadata_purgatory=Purgatory(self._clock),
             controller=self._controller,
-            topics=TopicRegistry(self._client),
+            topics=topics,
             configs=self._configs,
             producer_ids=ProducerIdManager(self._allocate_producer_ids),
             broker_epoch=lambda: self.broker_epoch,
             dynamic_config=self._dynamic_config,
             group_offsets=lambda group: OffsetRegistry(self._client, group),
             batch_helpers=batch_helpers,
+            coordinator=coordinator,
+            offsets_topic=OffsetsTopic(config, metadata, topics, self._random),
             random=self._random,
         )
 
@@ -348,6 +358,7 @@ class Broker:
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
         self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
@@ -419,6 +430,7 @@ class Broker:
         await self._controller.shutdown()
         self.services.fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
+        self.services.coordinator.close()
         self.services.batch_helpers.close()
         for listener in self._listeners:
             await listener.stop()

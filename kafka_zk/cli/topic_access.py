@@ -183,7 +183,7 @@ class _ZooKeeperTopics:
         try:
             topic_names.check_name(name)
             topic_creation.check_collision(name, dict.fromkeys(self.names()))
-            topic_creation.check_properties(dict(configs), LogConfig())
+            topic_creation.check_properties(name, dict(configs), LogConfig())
         except ApiError as error:
             raise CommandFailed(str(error)) from None
         replicas = {p: list(ids) for p, ids in (assignment or self._assign(partitions, replication_factor)).items()}

@@ -112,10 +112,16 @@ class BrokerKeys:
     group_coordinator_append_linger_ms = INT("10")
     group_coordinator_rebalance_protocols = LIST("classic")
     group_coordinator_threads = INT("1")
-    group_initial_rebalance_delay_ms = INT("3000", use=ACCEPTED)
-    group_max_session_timeout_ms = INT("1800000")
-    group_max_size = INT("2147483647")
-    group_min_session_timeout_ms = INT("6000")
+    group_initial_rebalance_delay_ms = INT(
+        "3000", "How long an empty group waits for more members before its first rebalance.", low=0, use=READ,
+    )
+    group_max_session_timeout_ms = INT(
+        "1800000", "Longest session timeout that a member of a group may ask for.", use=READ,
+    )
+    group_max_size = INT("2147483647", "Members that a group has at most.", low=1, use=READ)
+    group_min_session_timeout_ms = INT(
+        "6000", "Shortest session timeout that a member of a group may ask for.", use=READ,
+    )
     group_share_delivery_count_limit = INT("5")
     group_share_heartbeat_interval_ms = INT("5000")
     group_share_max_groups = SHORT("10")
@@ -242,14 +248,30 @@ class BrokerKeys:
     num_replica_fetchers = INT("1", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
     offset_metadata_max_bytes = INT("4096", "Longest metadata that may be committed with an offset.", low=0, use=READ)
     offsets_commit_required_acks = SHORT("-1")
-    offsets_commit_timeout_ms = INT("5000")
-    offsets_load_buffer_size = INT("5242880")
-    offsets_retention_check_interval_ms = LONG("600000")
-    offsets_retention_minutes = INT("10080")
+    offsets_commit_timeout_ms = INT(
+        "5000", "How long a commit of offsets waits for the replicas.", low=1, use=READ,
+    )
+    offsets_load_buffer_size = INT(
+        "5242880", "Bytes that are read at a time when groups and offsets are loaded.", low=1, use=READ,
+    )
+    offsets_retention_check_interval_ms = LONG(
+        "600000", "How often it is looked for offsets that have expired.", low=1, use=READ,
+    )
+    offsets_retention_minutes = INT(
+        "10080", "How long offsets are kept when their group is empty, or reads their topic no longer.", low=1,
+        use=READ,
+    )
     offsets_topic_compression_codec = INT("0")
-    offsets_topic_num_partitions = INT("50", use=ACCEPTED)
-    offsets_topic_replication_factor = SHORT("3", use=ACCEPTED)
-    offsets_topic_segment_bytes = INT("104857600")
+    offsets_topic_num_partitions = INT(
+        "50", "Partitions of __consumer_offsets when it is created; not to be changed later.", low=1, use=READ,
+    )
+    offsets_topic_replication_factor = SHORT(
+        "3", "Replicas of __consumer_offsets when it is created; 1, the default here, until brokers replicate.",
+        here="1", low=1, use=READ,
+    )
+    offsets_topic_segment_bytes = INT(
+        "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,
+    )
     password_encoder_cipher_algorithm = STRING("AES/CBC/PKCS5Padding")
     password_encoder_iterations = INT("4096")
     password_encoder_key_length = INT("128")

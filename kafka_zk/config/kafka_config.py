@@ -234,5 +234,7 @@ def _check_whole(config: KafkaConfig) -> None:
         )
     if config.default_replication_factor > 1:
         raise InvalidBrokerConfig("default.replication.factor: allowed is 1, replication is not built yet")
+    if config.offsets_topic_replication_factor > 1:
+        raise InvalidBrokerConfig("offsets.topic.replication.factor: allowed is 1, replication is not built yet")
     if config.topic_defaults.is_compacted:
         raise InvalidBrokerConfig("log.cleanup.policy: allowed is delete, compaction is not built yet")

@@ -42,6 +42,10 @@ class GroupOffsets:
         committed = self._committed.get(topic_partition)
         return None if committed is None else committed.offset
 
+    def among(self, topic_partitions: frozenset[TopicPartition]) -> set[TopicPartition]:
+        """Those of them for which something is committed."""
+        return self._committed.keys() & topic_partitions
+
     def is_pending(self, topic_partition: TopicPartition) -> bool:
         """Whether a commit is being written: what is committed now may be old in a moment."""
         return topic_partition in self._pending

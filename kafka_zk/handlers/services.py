@@ -1,12 +1,14 @@
 """What a handler may use; the broker builds one and passes it to every handler."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.group.coordinator import GroupCoordinator
+from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
@@ -38,8 +40,8 @@ class Services:
     """One broker's parts.
 
     ``config`` is replaced when the dynamic configuration changes: read it anew each time. ``broker_epoch`` is the czxid
-    of the broker's registration, -1 while it is not registered. ``group_offsets`` gives the offset registry of a group.
-    ``refused_joins``: of which clients (host, client id, group) the log says that they cannot join a group.
+    of the broker's registration, -1 while it is not registered. ``group_offsets`` gives the offset registry of a group
+    in ZooKeeper.
     """
 
     broker_id: int
@@ -60,5 +62,6 @@ class Services:
     dynamic_config: DynamicBrokerConfig
     group_offsets: Callable[[str], OffsetRegistry]
     batch_helpers: BatchHelpers
+    coordinator: GroupCoordinator
+    offsets_topic: OffsetsTopic
     random: Random = SYSTEM_RANDOM
-    refused_joins: dict[tuple[str, str | None, str], None] = field(default_factory=dict)

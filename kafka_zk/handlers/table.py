@@ -19,7 +19,16 @@ from kafka_zk.handlers.data import (
     offset_for_leader_epoch,
     produce,
 )
-from kafka_zk.handlers.groups import find_coordinator, group_membership, offset_commit, offset_fetch
+from kafka_zk.handlers.groups import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    group_membership,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
 from kafka_zk.handlers.inter_broker import controlled_shutdown, leader_and_isr, stop_replica, update_metadata
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
@@ -52,6 +61,10 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.HEARTBEAT: group_membership.heartbeat,
     ApiKey.LEAVE_GROUP: group_membership.leave,
     ApiKey.SYNC_GROUP: group_membership.sync,
+    ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
+    ApiKey.LIST_GROUPS: list_groups.handle,
+    ApiKey.DELETE_GROUPS: delete_groups.handle,
+    ApiKey.OFFSET_DELETE: offset_delete.handle,
     ApiKey.CREATE_TOPICS: create_topics.handle,
     ApiKey.DELETE_TOPICS: delete_topics.handle,
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,

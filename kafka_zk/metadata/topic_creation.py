@@ -68,14 +68,16 @@ def check_collision(name: str, existing: Mapping[str, object]) -> None:
                 )
 
 
-def check_properties(properties: Mapping[str, str | None], defaults: LogConfig) -> LogConfig:
-    """The configuration that the properties make. Raises ApiError(INVALID_CONFIG)."""
+def check_properties(topic: str, properties: Mapping[str, str | None], defaults: LogConfig) -> LogConfig:
+    """The configuration that the properties make for the topic. Raises ApiError(INVALID_CONFIG)."""
     empty = [key for key, value in properties.items() if value is None]
     if empty:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}")
     try:
         return config_values.check_topic(
-            {key: value for key, value in properties.items() if value is not None}, defaults
+            {key: value for key, value in properties.items() if value is not None},
+            defaults,
+            may_be_compacted=topic in topic_names.INTERNAL_TOPICS,
         )
     except BadValue as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None
@@ -143,7 +145,7 @@ def plan(
         replicas = _replicas(partition_count, replication_factor, config, metadata, random)
     if len(replicas[0]) > 1:
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication is not built yet: use replication factor 1.")
-    log_config = check_properties(properties, config.topic_defaults)
+    log_config = check_properties(name, properties, config.topic_defaults)
     texts = {key: value for key, value in properties.items() if value is not None}
     return NewTopic(name, uuids.to_text(uuids.random_topic_id(random)), replicas, texts, log_config)
 

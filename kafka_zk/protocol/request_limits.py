@@ -37,6 +37,12 @@ _MAX_ELEMENTS = {
     ApiKey.DESCRIBE_PRODUCERS: _MANY,
     ApiKey.CREATE_PARTITIONS: 200_000,
     ApiKey.FIND_COORDINATOR: 10_000,
+    # Members of one group.
+    ApiKey.SYNC_GROUP: 10_000,
+    ApiKey.LEAVE_GROUP: 10_000,
+    ApiKey.DESCRIBE_GROUPS: 10_000,
+    ApiKey.DELETE_GROUPS: 10_000,
+    ApiKey.OFFSET_DELETE: _MANY,
 }
 
 

@@ -7,7 +7,7 @@ Source: ReplicaManager.scala@3.9.
 """
 
 import uuid
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
@@ -17,6 +17,7 @@ from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
@@ -92,6 +93,8 @@ class ReplicaManager:
         self._events = events
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
+        self.role_changed: Callable[[Partition], None] = lambda partition: None
+        """Told of every replica whose role or leader epoch is another one now."""
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -143,6 +146,18 @@ class ReplicaManager:
             return begun
         results = [result if isinstance(result, _SETTLED) else await result for result in begun]
         return [self._unless_lost(batch[0], result) for batch, result in zip(batches, results, strict=True)]
+
+    async def append_own(
+        self, topic_partition: TopicPartition, records: memoryview, timeout_ms: int
+    ) -> AppendResult:
+        """Append a batch that the broker itself has built, as it is, and wait as acks=all does. It is appended before
+        the first wait."""
+        try:
+            config = self.partition(topic_partition).leader_log().config
+            result = self._append(topic_partition, records, -1, timeout_ms, config)
+            return result if isinstance(result, _SETTLED) else await result
+        except APPEND_ERRORS as error:
+            return error.with_traceback(None)
 
     def _append(
         self,
@@ -307,6 +322,7 @@ class ReplicaManager:
             partition = self.partitions[topic_partition]
             partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
             partition.log = None
+            self.role_changed(partition)
             self._purgatory.check(topic_partition)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
@@ -356,6 +372,7 @@ class ReplicaManager:
     def _tell_if_changed(self, partition: Partition, before: _Standing, cause: str) -> None:
         if _standing(partition) != before:
             self._events.emit(RoleChanged, partition.topic_partition, *_standing(partition), cause=cause)
+            self.role_changed(partition)
 
     def _open_log(
         self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False
@@ -417,7 +434,7 @@ class ReplicaManager:
             if partition.log is None:
                 return ErrorCode.INVALID_CONFIG, self.logs.default_config
             config = partition.log.config
-        if config.is_compacted:
+        if config.is_compacted and topic not in INTERNAL_TOPICS:
             _log.error("{topic} asks for cleanup.policy=compact; compaction is not built yet", topic=topic)
             return ErrorCode.INVALID_CONFIG, config
         return None, config
@@ -439,6 +456,7 @@ class ReplicaManager:
             partition.change_role(Role.STOPPED)
             del self.partitions[topic_partition]
             self._events.emit(ReplicaStopped, topic_partition, delete, cause="StopReplica")
+            self.role_changed(partition)
         self._purgatory.check(topic_partition)
         return ErrorCode.NONE
 

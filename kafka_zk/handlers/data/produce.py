@@ -20,6 +20,7 @@ from kafka_zk.protocol.produce import (
     write_produce_response,
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 from kafka_zk.security.authorizer import Operation, topic
 from kafka_zk.storage.compression import Compression
 from kafka_zk.storage.errors import UnsupportedCompression
@@ -28,6 +29,7 @@ from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 _ZSTD_SINCE = 7
 _MANY = 100  # partitions of one topic that are looked at in one turn
+_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets a client of that name repair internal topics
 _ATTRIBUTES_POSITION = 22  # their lower byte, in a batch
 
 _NO_PARTITIONS: Mapping[int, object] = {}
@@ -52,14 +54,14 @@ async def handle(
         results: list[PartitionResult] = []
         if topics or len(partitions) > _MANY:
             turns = Turns(services.clock, goes_on=True) if turns is None else turns
-        is_allowed = services.authorizer.authorize(context, Operation.WRITE, topic(name))
+        refused = _refusal(services, context, header, name)
         known = services.metadata.topics.get(name, _NO_PARTITIONS)
         for partition, records in partitions:
             if turns is not None and turns.is_over:
                 await turns.next()
-            if not is_allowed or partition not in known or version < _ZSTD_SINCE:
+            if refused is not None or partition not in known or version < _ZSTD_SINCE:
                 checked = await _checked(
-                    services, context, version, TopicPartition(name, partition), records, is_allowed
+                    services, context, version, TopicPartition(name, partition), records, refused
                 )
                 if isinstance(checked, PartitionResult):
                     results.append(checked)
@@ -84,6 +86,15 @@ async def handle(
     return [write_produce_response(version, header.correlation_id, ProduceResponse(topics))]
 
 
+def _refusal(services: Services, context: RequestContext, header: RequestHeader, name: str) -> ErrorCode | None:
+    """Why nothing of this client is appended to the topic. What brokers keep in their own topics is not for clients."""
+    if not services.authorizer.authorize(context, Operation.WRITE, topic(name)):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if name in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return None
+
+
 def _refused(partition: int, error: Exception) -> PartitionResult:
     return PartitionResult(partition, error_code(error), error_message=error_message(error))
 
@@ -94,15 +105,17 @@ async def _checked(
     version: int,
     topic_partition: TopicPartition,
     records: Buffer | None,
-    is_allowed: bool,
+    refused: ErrorCode | None,
 ) -> Buffer | PartitionResult:
     """The batch to append, for versions 0 to 2 made of the message set, or the result if nothing is appended."""
     try:
-        if not is_allowed:
-            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if refused is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise ApiError(refused)
         # A topic that the controller deletes takes nothing more, whatever this broker still has of it.
         if services.metadata.partition(*topic_partition) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if refused is not None:
+            raise ApiError(refused, f"Cannot append to internal topic {topic_partition.topic}")
         if records is None:
             return _NO_RECORDS
         if version >= conversion.MAGIC_2_SINCE_PRODUCE:

@@ -1,14 +1,13 @@
-"""FindCoordinator: any live broker will do for a group, since none keeps anything for it; transactions have none.
+"""FindCoordinator: the leader of the group's partition of ``__consumer_offsets``; transactions have no coordinator.
 
-The old tools that read a group's offsets from ZooKeeper ask for the coordinator first, again and again until one is
-named. The same broker is named by all for the same group.
+Whoever asks first has that topic created, and asks again until there is a leader.
 
 Source: KafkaApis.handleFindCoordinatorRequest, getCoordinator@3.9.
 """
 
-import zlib
 from typing import Any
 
+from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
@@ -47,12 +46,16 @@ def _coordinator(
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOWHERE
     if not services.authorizer.authorize(context, Operation.DESCRIBE, group(key)):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED, _NOWHERE
-    reachable = [
-        (broker_id, broker.endpoints[context.listener_name])
-        for broker_id, broker in sorted(services.metadata.brokers.items())
-        if context.listener_name in broker.endpoints
-    ]
-    if not reachable:
+    return _leader(services, context, key)
+
+
+def _leader(services: Services, context: RequestContext, group_id: str) -> tuple[ErrorCode, dict[str, Any]]:
+    if not services.metadata.topics.get(OFFSETS_TOPIC):
+        services.offsets_topic.create()
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOWHERE
-    broker_id, endpoint = reachable[zlib.crc32(key.encode()) % len(reachable)]
-    return ErrorCode.NONE, {"node_id": broker_id, "host": endpoint.host, "port": endpoint.port}
+    info = services.metadata.partition(OFFSETS_TOPIC, services.coordinator.partition_for(group_id))
+    broker = None if info is None else services.metadata.brokers.get(info.leader)
+    endpoint = None if broker is None else broker.endpoints.get(context.listener_name)
+    if broker is None or endpoint is None:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOWHERE
+    return ErrorCode.NONE, {"node_id": broker.broker_id, "host": endpoint.host, "port": endpoint.port}

@@ -1,14 +1,15 @@
-"""OffsetFetch: version 0 reads ZooKeeper's offset registry; later ones ask the broker's store, where nothing is.
+"""OffsetFetch: version 0 reads ZooKeeper's offset registry; all later ones ask the group's coordinator.
 
-The later versions say so without an error, since the old tools (ConsumerOffsetChecker, ConsumerGroupCommand) ask
-here first and look into ZooKeeper only when told that nothing is stored.
+The old tools (ConsumerOffsetChecker, ConsumerGroupCommand) ask the coordinator first and look into ZooKeeper only when
+told, without an error, that nothing is stored.
 
 Source: KafkaApis.handleOffsetFetchRequest, OffsetFetchResponse.java@3.9.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
+from kafka_zk.group.offsets import GroupOffsets as CommittedOffsets
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import Turns
@@ -30,63 +31,119 @@ Group = Response.OffsetFetchResponseGroup
 GroupTopic = Group.OffsetFetchResponseTopics
 GroupPartition = GroupTopic.OffsetFetchResponsePartitions
 
-Found = tuple[int, ErrorCode]  # offset (-1: none) and error
+_NO_EPOCH = -1
+
+
+class Found(NamedTuple):
+    """What is answered for a partition."""
+
+    offset: int
+    error: ErrorCode
+    leader_epoch: int = _NO_EPOCH
+    metadata: str = ""
+
+
+class GroupOffsets(NamedTuple):
+    """What is answered for a group: an error for all of it, or its partitions by topic, as they were asked for."""
+
+    error: ErrorCode
+    partitions: Mapping[str, Mapping[int, Found]]
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The stored offset or -1 for each partition asked for; of all partitions (topics null) nothing is stored."""
-    if header.api_version >= _MANY_GROUPS_SINCE:
-        turns = Turns(services.clock)
-        groups = [await _group(services, context, turns, wanted) for wanted in request.groups]
-        return Response(throttle_time_ms=0, groups=groups)
-    allowed = services.authorizer.authorize(context, Operation.DESCRIBE, group(request.group_id))
-    refusal = ErrorCode.NONE if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if refusal and header.api_version >= _TOP_LEVEL_ERROR_SINCE:
-        return Response(throttle_time_ms=0, topics=[], error_code=refusal)
-    topics = request.topics or []
+    """The stored offset or -1 for each partition asked for, or for all that have one (topics null)."""
     turns = Turns(services.clock)
-    if refusal:
-        answers = {tp: (NO_OFFSET, refusal) async for tp in _partitions(turns, topics)}
-    elif header.api_version == 0:
-        answers = await _from_zookeeper(services, context, turns, request.group_id, topics)
+    if header.api_version >= _MANY_GROUPS_SINCE:
+        groups = []
+        for wanted in request.groups:
+            found = await _group(services, context, turns, wanted, require_stable=request.require_stable)
+            topics = await _topics(turns, found.partitions, GroupTopic, GroupPartition)
+            groups.append(Group(group_id=wanted.group_id, topics=topics, error_code=found.error))
+        return Response(throttle_time_ms=0, groups=groups)
+    if header.api_version > 0:
+        found = await _group(services, context, turns, request, require_stable=bool(request.require_stable))
+    elif _may_describe(services, context, request.group_id):
+        found = await _from_zookeeper(services, context, turns, request.group_id, request.topics)
     else:
-        answers = {tp: (NO_OFFSET, _error(services, context, tp)) async for tp in _partitions(turns, topics)}
-    listed = await _topics(turns, topics, answers, Topic, Partition)
-    return Response(throttle_time_ms=0, topics=listed, error_code=0)
+        found = GroupOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
+    if found.error and header.api_version < _TOP_LEVEL_ERROR_SINCE:
+        found = await _everywhere(turns, request.topics or [], found.error)
+    topics = await _topics(turns, found.partitions, Topic, Partition)
+    return Response(throttle_time_ms=0, topics=topics, error_code=found.error)
 
 
-async def _group(services: Services, context: RequestContext, turns: Turns, wanted: Any) -> Any:
-    if not services.authorizer.authorize(context, Operation.DESCRIBE, group(wanted.group_id)):
-        return Group(group_id=wanted.group_id, topics=[], error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    topics = wanted.topics or []
-    answers = {tp: (NO_OFFSET, _error(services, context, tp)) async for tp in _partitions(turns, topics)}
-    listed = await _topics(turns, topics, answers, GroupTopic, GroupPartition)
-    return Group(group_id=wanted.group_id, topics=listed, error_code=0)
+async def _group(
+    services: Services, context: RequestContext, turns: Turns, wanted: Any, *, require_stable: bool
+) -> GroupOffsets:
+    """From the coordinator. A topic that the client may not describe is an error, or left out of all."""
+    if not _may_describe(services, context, wanted.group_id):
+        return GroupOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
+    asked = None
+    if wanted.topics is not None:
+        asked = [tp async for tp in _partitions(turns, wanted.topics)]
+    error, offsets = services.coordinator.offsets.find(wanted.group_id)
+    if error is not ErrorCode.NONE:
+        return GroupOffsets(error, {})
+    by_topic: dict[str, dict[int, Found]] = {}
+    for tp in list(offsets) if asked is None else asked:
+        if turns.is_over:
+            await turns.next()
+        refused = _error(services, context, tp)
+        if not refused:
+            by_topic.setdefault(tp.topic, {})[tp.partition] = _found(offsets, tp, require_stable=require_stable)
+        elif asked is not None:
+            by_topic.setdefault(tp.topic, {})[tp.partition] = Found(NO_OFFSET, refused)
+    return GroupOffsets(ErrorCode.NONE, by_topic)
+
+
+def _found(offsets: CommittedOffsets, tp: TopicPartition, *, require_stable: bool) -> Found:
+    if require_stable and offsets.is_pending(tp):
+        return Found(NO_OFFSET, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    committed = offsets.get(tp)
+    if committed is None:
+        return Found(NO_OFFSET, ErrorCode.NONE)
+    return Found(committed.offset, ErrorCode.NONE, committed.leader_epoch, committed.metadata)
+
+
+async def _everywhere(turns: Turns, topics: Iterable[Any], error: ErrorCode) -> GroupOffsets:
+    """The old versions have an error for each partition only."""
+    by_topic: dict[str, dict[int, Found]] = {}
+    async for tp in _partitions(turns, topics):
+        by_topic.setdefault(tp.topic, {})[tp.partition] = Found(NO_OFFSET, error)
+    return GroupOffsets(ErrorCode.NONE, by_topic)
 
 
 async def _from_zookeeper(
     services: Services, context: RequestContext, turns: Turns, group_id: str, topics: list[Any]
-) -> dict[TopicPartition, Found]:
+) -> GroupOffsets:
     """Absent offsets and unknown partitions are UNKNOWN_TOPIC_OR_PARTITION, as in Kafka."""
     if not is_znode_name(group_id):
-        return {tp: (NO_OFFSET, ErrorCode.INVALID_GROUP_ID) async for tp in _partitions(turns, topics)}
+        return GroupOffsets(ErrorCode.INVALID_GROUP_ID, {})
     codes = {tp: _error(services, context, tp) async for tp in _partitions(turns, topics)}
-    known = [
-        tp
-        async for tp in _partitions(turns, topics)
-        if not codes[tp] and services.metadata.partition(*tp) is not None
-    ]
+    known = []
+    for tp, code in codes.items():
+        if turns.is_over:
+            await turns.next()
+        if not code and services.metadata.partition(*tp) is not None:
+            known.append(tp)
     try:
         stored = await services.group_offsets(group_id).fetch(known)
     except EXPECTED as error:
         stored = {}
         codes.update(dict.fromkeys(known, error_code(error)))
-    return {
-        tp: (stored[tp].offset, ErrorCode.NONE)
-        if tp in stored
-        else (NO_OFFSET, codes[tp] or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        async for tp in _partitions(turns, topics)
-    }
+    by_topic: dict[str, dict[int, Found]] = {}
+    for tp, code in codes.items():
+        if turns.is_over:
+            await turns.next()
+        found = Found(NO_OFFSET, code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if tp in stored:
+            found = Found(stored[tp].offset, ErrorCode.NONE)
+        by_topic.setdefault(tp.topic, {})[tp.partition] = found
+    return GroupOffsets(ErrorCode.NONE, by_topic)
+
+
+def _may_describe(services: Services, context: RequestContext, group_id: str) -> bool:
+    return services.authorizer.authorize(context, Operation.DESCRIBE, group(group_id))
 
 
 def _error(services: Services, context: RequestContext, tp: TopicPartition) -> ErrorCode:
@@ -104,24 +161,24 @@ async def _partitions(turns: Turns, topics: Iterable[Any]) -> AsyncIterator[Topi
 
 async def _topics(
     turns: Turns,
-    topics: Iterable[Any],
-    answers: dict[TopicPartition, Found],
+    found: Mapping[str, Mapping[int, Found]],
     topic_of: Callable[..., Any],
     of: Callable[..., Any],
 ) -> list[Any]:
     listed = []
-    for named in topics:
+    for name, by_partition in found.items():
         partitions = []
-        async for tp in _partitions(turns, [named]):
-            offset, code = answers[tp]
+        for partition, each in by_partition.items():
+            if turns.is_over:
+                await turns.next()
             partitions.append(
                 of(
-                    partition_index=tp.partition,
-                    committed_offset=offset,
-                    committed_leader_epoch=-1,
-                    metadata="",
-                    error_code=code,
+                    partition_index=partition,
+                    committed_offset=each.offset,
+                    committed_leader_epoch=each.leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error,
                 )
             )
-        listed.append(topic_of(name=named.name, partitions=partitions))
+        listed.append(topic_of(name=name, partitions=partitions))
     return listed

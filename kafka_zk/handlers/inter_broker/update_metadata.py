@@ -3,16 +3,18 @@
 Source: KafkaApis.handleUpdateMetadataRequest@3.9.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kafka_zk.handlers.inter_broker.authorization import refusal
 from kafka_zk.handlers.services import Services
-from kafka_zk.metadata.cache import partition_changes
+from kafka_zk.metadata.cache import PartitionChange, partition_changes
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.storage.types import TopicPartition
 
 Response = codec.response(ApiKey.UPDATE_METADATA)
 
@@ -33,4 +35,13 @@ async def _update(services: Services, context: RequestContext, request: Any) -> 
     if refused is ErrorCode.NONE:
         services.metadata.update(request, changes)
         services.metadata_purgatory.check("metadata")
+        deleted = await in_slices(services.clock, _deleted(changes))
+        if deleted:
+            await services.coordinator.offsets.partitions_deleted(deleted)
     return refused
+
+
+def _deleted(changes: Iterable[PartitionChange]) -> Iterator[TopicPartition]:
+    for change in changes:
+        if change.info is None:
+            yield TopicPartition(change.topic, change.partition)

@@ -14,6 +14,9 @@ from twisted.internet.task import Clock
 
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.coordinator import GroupCoordinator
+from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import Dispatcher
 from kafka_zk.metadata.cache import MetadataCache
@@ -231,6 +234,9 @@ def build_harness(folder: Path, **properties: str) -> Harness:
     replicas = ReplicaManager(0, logs, clock, purgatory, run_now, batch_helpers, metadata)
     configs, topics = FakeConfigs(), FakeTopics()
 
+    coordinator = GroupCoordinator(CoordinatorConfig.of(config), clock, replicas, metadata)
+    replicas.role_changed = coordinator.role_changed
+
     async def block() -> range:
         return range(5000, 6000)
 
@@ -239,7 +245,7 @@ def build_harness(folder: Path, **properties: str) -> Harness:
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
         FakeController(), topics, configs, ProducerIdManager(block), lambda: 1,  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
-        batch_helpers,
+        batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
     )  # fmt: skip
     FakeOffsets.stored.clear()
     return Harness(services, clock, configs, topics)

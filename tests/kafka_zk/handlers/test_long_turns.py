@@ -60,7 +60,10 @@ class WorkClock(Clock):
 def broker(harness: Callable[..., Harness]) -> Iterator[Harness]:
     made = harness()
     made.lead("t", 3)
-    made.services.clock = made.clock = WorkClock()
+    made.lead("__consumer_offsets")
+    fields = {"controller_epoch": 1, "leader": 1, "leader_epoch": 0, "isr": [1], "replicas": [1]}
+    made.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("elsewhere", uuids.random_topic_id(), ELEMENTS, fields))
+    made.services.clock = made.clock = made.services.coordinator.offsets._clock = WorkClock()
     yield made
 
 
@@ -98,6 +101,19 @@ def offset_commit(_version: int, count: int) -> Any:
         partition(partition_index=index, committed_offset=1, committed_metadata="") for index in range(count)
     ]
     return request(group_id="g", topics=[topic(name="t", partitions=partitions)])
+
+
+def offset_commit_of_known(_version: int, count: int) -> Any:
+    request = offset_commit(_version, count // 2)  # more do not fit into a batch
+    request.topics[0].name = "elsewhere"
+    return request
+
+
+def offset_delete(_version: int, count: int) -> Any:
+    request = codec.request(ApiKey.OFFSET_DELETE)
+    topic = request.OffsetDeleteRequestTopic
+    partitions = [topic.OffsetDeleteRequestPartition(partition_index=index) for index in range(count)]
+    return request(group_id="g", topics=[topic(name="elsewhere", partitions=partitions)])
 
 
 def many_list_offsets(_version: int, count: int) -> Any:
@@ -140,6 +156,9 @@ def end_offsets(_version: int, count: int) -> Any:
         (ApiKey.OFFSET_FETCH, 8, offset_fetch),
         (ApiKey.OFFSET_COMMIT, 0, offset_commit),
         (ApiKey.OFFSET_COMMIT, 8, offset_commit),
+        (ApiKey.OFFSET_COMMIT, 0, offset_commit_of_known),
+        (ApiKey.OFFSET_COMMIT, 8, offset_commit_of_known),
+        (ApiKey.OFFSET_DELETE, 0, offset_delete),
         (ApiKey.DESCRIBE_LOG_DIRS, 4, describe_log_dirs),
         (ApiKey.DELETE_RECORDS, 2, delete_records),
         (ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, end_offsets),

@@ -150,6 +150,16 @@ def test_a_topic_that_asks_for_what_is_not_built_is_refused(harness: Make) -> No
     assert produced(broker, produce(batch(b"x"), topic="r")).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+def test_clients_do_not_write_into_the_brokers_own_topics(harness: Make) -> None:
+    """They may be compacted, which others may not yet."""
+    broker = harness()
+    broker.configs.topics["__consumer_offsets"] = {"cleanup.policy": "compact"}
+    broker.lead("__consumer_offsets")
+    refused = produced(broker, produce(batch(b"x"), topic="__consumer_offsets"))
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert fetched(broker.ask(ApiKey.FETCH, 11, fetch(0, topic="__consumer_offsets"))).error_code == 0
+
+
 def test_a_fetch_waits_for_bytes_and_is_woken_by_a_produce(harness: Make) -> None:
     """Long poll: answered in the turn of the append."""
     broker = harness()

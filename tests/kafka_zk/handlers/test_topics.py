@@ -107,6 +107,13 @@ def test_what_cannot_be_created_gets_kafkas_code(harness: Make, request_: Any, c
     assert broker.topics.created == {}
 
 
+def test_the_brokers_own_topics_may_be_compacted(harness: Make) -> None:
+    broker = harness()
+    broker.lead("other")
+    broker.ask(ApiKey.CREATE_TOPICS, 7, create("__consumer_offsets", configs={"cleanup.policy": "compact"}))
+    assert list(broker.topics.created) == ["__consumer_offsets"]
+
+
 def test_only_the_controller_creates(harness: Make) -> None:
     """Others answer NOT_CONTROLLER, so that the client looks for it."""
     broker = harness()

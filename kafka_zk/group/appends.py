@@ -1,0 +1,145 @@
+"""Writes the records of groups into ``__consumer_offsets``, and says in Kafka's codes what became of them.
+
+Appends begin in the order of the calls. Each waits, as acks=all does, at most ``offsets.commit.timeout.ms``.
+Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupGroupMetadata@3.9.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.group.partitions import OFFSETS_TOPIC
+from kafka_zk.group.records import (
+    GroupMetadataValue,
+    OffsetAndMetadata,
+    encode_group_key,
+    encode_group_value,
+    encode_offset_key,
+    encode_offset_value,
+)
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.replica.manager import AppendResult, ReplicaManager
+from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.system.clock import Clock
+
+_TOMBSTONES_BYTES = 256 * 1024  # in one batch
+
+_UNAVAILABLE = dict.fromkeys(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+)
+_MOVED = dict.fromkeys(
+    (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.NOT_COORDINATOR
+)
+_GROUP_ERRORS = {
+    **_UNAVAILABLE,
+    **_MOVED,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+_OFFSET_ERRORS = {**_UNAVAILABLE, **_MOVED, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+
+_KeyAndValue = tuple[bytes, bytes | None]
+
+
+class OffsetsBatch:
+    """The records of one commit; ``offsets`` are those that were added."""
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.records = RecordBatchBuilder()
+        self._group_id = group_id
+        self._now_ms = now_ms
+
+    def add(self, topic_partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        """One more."""
+        key = encode_offset_key(self._group_id, topic_partition)
+        self.records.append(self._now_ms, key, encode_offset_value(offset))
+        self.offsets[topic_partition] = offset
+
+
+class OffsetsWritten(NamedTuple):
+    """``record_offset``: where the batch begins in the log, -1 if nothing was written."""
+
+    error: ErrorCode
+    record_offset: int = -1
+
+
+class Appends:
+    """See the module's docstring; ``partition`` is always one of ``__consumer_offsets``."""
+
+    def __init__(self, replicas: ReplicaManager, clock: Clock, timeout_ms: int) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+
+    async def store_group(self, partition: int, group_id: str, value: GroupMetadataValue) -> ErrorCode:
+        """Write a group; NONE, or what its members are told."""
+        result = await self._append(partition, [(encode_group_key(group_id), encode_group_value(value))])
+        code = _code(result)
+        return _GROUP_ERRORS.get(code, code)
+
+    async def store_offsets(self, partition: int, batch: OffsetsBatch) -> OffsetsWritten:
+        """Write committed offsets, all in one batch, which has some."""
+        result = await self._append_batch(partition, batch.records)
+        if isinstance(result, LogAppendInfo):
+            return OffsetsWritten(ErrorCode.NONE, result.first_offset)
+        code = _code(result)
+        return OffsetsWritten(_OFFSET_ERRORS.get(code, code))
+
+    async def remove(
+        self, partition: int, group_id: str, offsets: Iterable[TopicPartition], *, with_group: bool
+    ) -> ErrorCode:
+        """Write tombstones for offsets, and for the group itself. What is lost of them is removed another time."""
+        keys = [encode_offset_key(group_id, topic_partition) for topic_partition in offsets]
+        if with_group:
+            keys.append(encode_group_key(group_id))
+        # All begin now: a tombstone after the next commit would remove that.
+        begun = [
+            ensureDeferred(self._append(partition, [(key, None) for key in part])) for part in _parts(keys)
+        ]
+        codes = [_code(await each) for each in begun]
+        return next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
+
+    async def _append(self, partition: int, records: Iterable[_KeyAndValue]) -> AppendResult:
+        now_ms = self._clock.wall_ms()
+        batch = RecordBatchBuilder()
+        for key, value in records:
+            batch.append(now_ms, key, value)
+        return await self._append_batch(partition, batch)
+
+    async def _append_batch(self, partition: int, batch: RecordBatchBuilder) -> AppendResult:
+        written = memoryview(bytearray(batch.build()))
+        return await self._replicas.append_own(TopicPartition(OFFSETS_TOPIC, partition), written, self._timeout_ms)
+
+
+def _parts(keys: list[bytes]) -> Iterator[list[bytes]]:
+    part: list[bytes] = []
+    size_bytes = 0
+    for key in keys:
+        part.append(key)
+        size_bytes += len(key)
+        if size_bytes >= _TOMBSTONES_BYTES:
+            yield part
+            part, size_bytes = [], 0
+    if part:
+        yield part
+
+
+def _code(result: AppendResult) -> ErrorCode:
+    if isinstance(result, LogAppendInfo):
+        return ErrorCode.NONE
+    if isinstance(result, ApiError):
+        return result.code
+    if isinstance(result, OSError):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if isinstance(result, RecordTooLarge | RecordBatchTooLarge):
+        return ErrorCode.MESSAGE_TOO_LARGE
+    return ErrorCode.UNKNOWN_SERVER_ERROR

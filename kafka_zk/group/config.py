@@ -1,0 +1,36 @@
+"""What the broker's configuration says about groups."""
+
+from dataclasses import dataclass, field
+
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.group.group import GroupConfig
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorConfig:
+    """The keys ``group.*`` and ``offsets.*``; ``partition_count`` counts only until the offsets topic exists."""
+
+    group: GroupConfig = field(default_factory=GroupConfig)
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    metadata_max_bytes: int = 4096
+    partition_count: int = 50
+    segment_bytes: int = 104_857_600
+    load_buffer_bytes: int = 5_242_880
+    commit_timeout_ms: int = 5_000
+    retention_ms: int = 7 * 24 * 3_600_000
+
+    @classmethod
+    def of(cls, config: KafkaConfig) -> "CoordinatorConfig":
+        """As ``server.properties`` says."""
+        return cls(
+            GroupConfig(config.group_initial_rebalance_delay_ms, config.group_max_size),
+            config.group_min_session_timeout_ms,
+            config.group_max_session_timeout_ms,
+            config.offset_metadata_max_bytes,
+            config.offsets_topic_num_partitions,
+            config.offsets_topic_segment_bytes,
+            config.offsets_load_buffer_size,
+            config.offsets_commit_timeout_ms,
+            config.offsets_retention_minutes * 60_000,
+        )

@@ -1,0 +1,288 @@
+"""The group coordinator of a broker: what the group APIs ask, by group id.
+
+A thin driver around ``Group``: it finds the group, gives it the time and lets ``LiveGroup`` carry out the effects.
+Nothing here raises for what a client asks; the error codes are Kafka's.
+
+Source: GroupCoordinator.scala@3.9. Tests: tests/kafka_zk/group/test_coordinator.py.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.group import Group
+from kafka_zk.group.live_group import Tell, now_of
+from kafka_zk.group.members import Member
+from kafka_zk.group.metadata_manager import GroupMetadataManager
+from kafka_zk.group.offset_manager import OffsetManager
+from kafka_zk.group.requests import (
+    UNKNOWN_MEMBER_ID,
+    GenerationBegan,
+    GroupEvent,
+    JoinGroup,
+    JoinResult,
+    MemberRemoved,
+    RebalanceBegan,
+    SyncGroup,
+    SyncResult,
+)
+from kafka_zk.group.states import GroupState
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.primitives import MAX_STRING_BYTES
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.partition import Partition
+from kafka_zk.system.clock import Clock
+from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
+
+_log = Logger()
+
+CLASSIC = "classic"
+"""The type of all groups here, as ListGroups names it: their members assign the partitions themselves."""
+
+
+_LONGEST_NAME = MAX_STRING_BYTES - len("-00000000-0000-0000-0000-000000000000")
+
+
+class MemberIdentity(NamedTuple):
+    """Who leaves."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str = ""
+
+
+class LeaveResult(NamedTuple):
+    """``members``: a code for each that was to leave, unless the whole request failed."""
+
+    error: ErrorCode
+    members: tuple[tuple[MemberIdentity, ErrorCode], ...] = ()
+
+
+class GroupOverview(NamedTuple):
+    """What ListGroups tells of a group."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+
+
+class DescribedMember(NamedTuple):
+    """A member; metadata and assignment are empty unless the group is stable."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class GroupDescription(NamedTuple):
+    """What DescribeGroups tells of a group."""
+
+    error: ErrorCode
+    state: str = ""
+    protocol_type: str = ""
+    protocol_name: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+class GroupCoordinator:
+    """See the module's docstring. ``offsets`` has what groups have committed.
+
+    Args:
+        tell: told of rebalances, generations and members as they come and go, after the log was.
+    """
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        clock: Clock,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        random: Random = SYSTEM_RANDOM,
+        tell: Tell = lambda group_id, event: None,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._random = random
+        self._tell = tell
+        self._manager = GroupMetadataManager(config, clock, replicas, metadata, self._happened)
+        self.offsets = OffsetManager(config, clock, self._manager)
+
+    def role_changed(self, partition: Partition) -> None:
+        """A replica of this broker has another role now: groups come with the lead, and go with it."""
+        self._manager.role_changed(partition)
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of ``__consumer_offsets`` whose leader coordinates the group."""
+        return self._manager.partition_for(group_id)
+
+    def close(self) -> None:
+        """The broker stops: whoever waits is answered."""
+        self._manager.close()
+
+    # -- membership ---------------------------------------------------------------------------------------------------
+
+    async def join(self, group_id: str, request: JoinGroup) -> JoinResult:
+        """Wait for the next generation. ``new_member_id`` is filled in here. Raises: ClientGone."""
+        error = self._manager.refusal(group_id)
+        if error is ErrorCode.NONE and not self._allows(request.session_timeout_ms):
+            error = ErrorCode.INVALID_SESSION_TIMEOUT
+        if error is ErrorCode.NONE and not _is_storable(request):
+            error = ErrorCode.INVALID_REQUEST
+        is_new = request.member_id == UNKNOWN_MEMBER_ID
+        if error is ErrorCode.NONE and not is_new and group_id not in self._manager.groups:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if error is not ErrorCode.NONE:
+            return JoinResult(error, request.member_id)
+        if is_new:
+            request = replace(request, new_member_id=self._member_id(request))
+        live = self._manager.get_or_create(group_id)
+        reply, waiting = self._manager.replies.begin()
+        live.carry_out(live.group.join(request, reply, now_of(self._clock)))
+        result: JoinResult = await waiting
+        return result
+
+    async def sync(self, group_id: str, request: SyncGroup) -> SyncResult:
+        """Wait for the leader's assignment. Raises: ClientGone."""
+        error = self._manager.refusal(group_id)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            error = ErrorCode.REBALANCE_IN_PROGRESS  # the assignment was not stored: the client is to join again
+        live = self._manager.groups.get(group_id)
+        if error is ErrorCode.NONE and live is None:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if live is None or error is not ErrorCode.NONE:
+            return SyncResult(error)
+        reply, waiting = self._manager.replies.begin()
+        live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
+        result: SyncResult = await waiting
+        return result
+
+    def heartbeat(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        """A member is alive."""
+        error = self._manager.refusal(group_id)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return ErrorCode.NONE  # its session begins when the group is loaded
+        if error is not ErrorCode.NONE:
+            return error
+        live = self._manager.groups.get(group_id)
+        if live is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error = live.group.heartbeat(member_id, group_instance_id, generation_id, now_of(self._clock))
+        live.wake_in_time()
+        return error
+
+    def leave(self, group_id: str, members: Iterable[MemberIdentity]) -> LeaveResult:
+        """Members go, one after the other."""
+        error = self._manager.refusal(group_id)
+        if error is not ErrorCode.NONE:
+            return LeaveResult(error)
+        return LeaveResult(ErrorCode.NONE, tuple((member, self._leave(group_id, member)) for member in members))
+
+    def _leave(self, group_id: str, member: MemberIdentity) -> ErrorCode:
+        live = self._manager.groups.get(group_id)
+        if live is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        error, effects = live.group.leave(*member, now_of(self._clock))
+        live.carry_out(effects)
+        return error
+
+    def _allows(self, session_timeout_ms: int) -> bool:
+        config = self._config
+        return config.min_session_timeout_ms <= session_timeout_ms <= config.max_session_timeout_ms
+
+    def _member_id(self, request: JoinGroup) -> str:
+        name = request.client_id if request.group_instance_id is None else request.group_instance_id
+        return f"{name}-{random_uuid(self._random)}"
+
+    # -- administration -----------------------------------------------------------------------------------------------
+
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> tuple[ErrorCode, list[GroupOverview]]:
+        """All groups of this broker, or those in one of the states and of one of the types (in any case).
+
+        COORDINATOR_LOAD_IN_PROGRESS: there may be more than these.
+        """
+        if not self._manager.is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._manager.is_loading else ErrorCode.NONE
+        wanted_states = {state.lower() for state in states}
+        if types and CLASSIC not in {each.lower() for each in types}:
+            return error, []
+        return error, [
+            GroupOverview(group_id, live.group.protocol_type or "", live.group.state.value)
+            for group_id, live in self._manager.groups.items()
+            if not wanted_states or live.group.state.value.lower() in wanted_states
+        ]
+
+    def describe(self, group_id: str) -> GroupDescription:
+        """A group that is not known is Dead."""
+        error = self._manager.refusal(group_id, may_be_empty=True)
+        if error is not ErrorCode.NONE:
+            return GroupDescription(error)
+        live = self._manager.groups.get(group_id)
+        if live is None:
+            return GroupDescription(ErrorCode.NONE, GroupState.DEAD.value)
+        return _description(live.group)
+
+    def delete(self, group_id: str) -> ErrorCode:
+        """Remove a group without members, and what it has committed."""
+        error = self._manager.refusal(group_id, may_be_empty=True)
+        if error is not ErrorCode.NONE:
+            return error
+        live = self._manager.groups.get(group_id)
+        if live is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if live.group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        self.offsets.remove(live, list(live.group.offsets))
+        return ErrorCode.NONE
+
+    def _happened(self, group_id: str, event: GroupEvent) -> None:
+        if isinstance(event, RebalanceBegan):
+            _log.info(
+                "group {group} prepares a rebalance after generation {generation}: {reason}",
+                group=group_id, generation=event.generation_id, reason=event.reason,
+            )  # fmt: skip
+        elif isinstance(event, GenerationBegan):
+            _log.info(
+                "group {group} has {count} members in generation {generation}",
+                group=group_id, count=len(event.member_ids), generation=event.generation_id,
+            )  # fmt: skip
+        elif isinstance(event, MemberRemoved):
+            _log.info(
+                "member {member} of group {group} is removed: {reason}",
+                member=event.member_id, group=group_id, reason=event.reason,
+            )  # fmt: skip
+        self._tell(group_id, event)
+
+
+def _is_storable(request: JoinGroup) -> bool:
+    """Whether a record can hold the member's id: a UUID is added to one of these."""
+    names = (request.client_id, request.group_instance_id or "")
+    return all(len(name) <= _LONGEST_NAME // 4 or len(name.encode()) <= _LONGEST_NAME for name in names)
+
+
+def _description(group: Group) -> GroupDescription:
+    is_stable = group.state is GroupState.STABLE
+    name = group.protocol_name if is_stable else None
+    members = tuple(_described(member, name) for member in group.members)
+    return GroupDescription(ErrorCode.NONE, group.state.value, group.protocol_type or "", name or "", members)
+
+
+def _described(member: Member, protocol_name: str | None) -> DescribedMember:
+    metadata = assignment = b""
+    if protocol_name is not None:
+        metadata, assignment = member.metadata(protocol_name), member.assignment
+    return DescribedMember(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, metadata, assignment
+    )

@@ -1,0 +1,128 @@
+"""One group with its time and its clients: carries out what the core wants done.
+
+Effects are carried out in the order in which they came about, also when one of them leads to the next request: a
+client that is answered may ask again at once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any
+
+from kafka_zk.group.group import Group
+from kafka_zk.group.requests import (
+    AnswerJoin,
+    AnswerSync,
+    Effect,
+    GroupEvent,
+    JoinResult,
+    Now,
+    Reply,
+    StoreGroup,
+    SyncResult,
+)
+from kafka_zk.network.slices import ClientWait
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.system.clock import Clock
+
+Store = Callable[["LiveGroup", StoreGroup], None]
+"""Writes a group's record and calls ``stored`` when that is done."""
+
+Tell = Callable[[str, GroupEvent], None]
+"""Told of a group (its id) and what happened to it."""
+
+
+def now_of(clock: Clock) -> Now:
+    """The time as groups count it."""
+    return Now(round(clock.seconds() * 1000), clock.wall_ms())
+
+
+class Replies:
+    """Requests that wait for their group. One whose client is gone is forgotten."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._waiting: dict[Reply, ClientWait[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def begin(self) -> tuple[Reply, ClientWait[Any]]:
+        """The name of a request, and what it awaits."""
+        reply = Reply(next(self._numbers))
+        waiting: ClientWait[Any] = ClientWait()
+        self._waiting[reply] = waiting
+
+        def forget(result: Any) -> Any:
+            self._waiting.pop(reply, None)
+            return result
+
+        waiting.addBoth(forget)
+        return reply, waiting
+
+    def answer(self, reply: Reply, result: JoinResult | SyncResult) -> None:
+        """The request goes on with ``result``, if its client is still there."""
+        waiting = self._waiting.pop(reply, None)
+        if waiting is not None:
+            waiting.callback(result)
+
+
+class LiveGroup:
+    """A group of this broker; ``partition`` of ``__consumer_offsets`` holds it."""
+
+    def __init__(
+        self, group: Group, partition: int, clock: Clock, replies: Replies, store: Store, tell: Tell
+    ) -> None:
+        self.group = group
+        self.partition = partition
+        self._clock = clock
+        self._replies = replies
+        self._store = store
+        self._tell = tell
+        self._effects: deque[Effect] = deque()
+        self._is_busy = False
+        self._timer: Any = None
+        self._timer_ms = 0
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Do what the core wants done, and wake it in time."""
+        self._effects.extend(effects)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        try:
+            while self._effects:
+                self._do(self._effects.popleft())
+        finally:
+            self._is_busy = False
+        self.wake_in_time()
+
+    def wake_in_time(self) -> None:
+        """Look at the group again when its earliest deadline may pass."""
+        deadline_ms = self.group.earliest_deadline_ms
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = max(0.0, deadline_ms / 1000 - self._clock.seconds())
+        self._timer = self._clock.callLater(delay_s, self._tick)
+        self._timer_ms = deadline_ms
+
+    def close(self, error: ErrorCode) -> None:
+        """The group is not this broker's any more, or it is removed: who waits is told ``error``."""
+        self.carry_out(self.group.unload(error))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.carry_out(self.group.tick(now_of(self._clock)))
+
+    def _do(self, effect: Effect) -> None:
+        if isinstance(effect, AnswerJoin | AnswerSync):
+            self._replies.answer(effect.reply, effect.result)
+        elif isinstance(effect, StoreGroup):
+            self._store(self, effect)
+        else:
+            self._tell(self.group.group_id, effect)

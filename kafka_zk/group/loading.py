@@ -1,0 +1,145 @@
+"""What a partition of ``__consumer_offsets`` says: the groups and offsets that the last record of each key leaves.
+
+Source: GroupMetadataManager.doLoadGroupsAndOffsets@3.9. Tests: tests/kafka_zk/group/test_offset_manager.py.
+"""
+
+import struct
+from collections.abc import Iterator
+from itertools import islice
+
+from kafka_zk.group.offsets import Committed
+from kafka_zk.group.records import (
+    GroupKey,
+    GroupMetadataValue,
+    OffsetKey,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+)
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.record_batch import BatchHeader, Record, decode_records, iter_batches
+from kafka_zk.storage.types import FetchIsolation, TopicPartition
+
+_RECORDS_A_STEP = 200
+_CONTROL_KEY = struct.Struct(">hh")  # version, type
+_COMMIT = 1
+
+_Last = dict[bytes, tuple[int, bytes]]  # key -> where its batch begins, value
+
+
+class LoadedPartition:
+    """The groups and committed offsets of one partition, after ``load_steps`` has been gone through.
+
+    ``skipped_count`` records could not be understood; ``first_skipped`` says what was wrong with the first one.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[str, GroupMetadataValue] = {}
+        self.offsets: dict[str, dict[TopicPartition, Committed]] = {}
+        self.record_count = 0
+        self.skipped_count = 0
+        self.first_skipped = ""
+        self._first_skipped_offset = -1
+        self._last: _Last = {}
+        self._pending: dict[int, dict[bytes, tuple[int, bytes]]] = {}  # by producer id: transactions without an end
+
+    def load_steps(
+        self, replicas: ReplicaManager, topic_partition: TopicPartition, buffer_bytes: int
+    ) -> Iterator[None]:
+        """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
+
+        Only the last record of a key is decoded. Raises: ApiError, StorageError, OSError.
+        """
+        offset = replicas.partition(topic_partition).leader_log().log_start_offset
+        while True:
+            _, found = replicas.read(topic_partition, offset, buffer_bytes, FetchIsolation.LOG_END)
+            if found.slice is None:
+                break
+            try:
+                data = found.slice.read()
+            except OSError as error:
+                replicas.read_failed(topic_partition, found.slice, error)
+                raise
+            following = offset
+            for position, header in iter_batches(data):
+                yield from self._take_batch(data, position, header)
+                following = header.next_offset
+            if following == offset:
+                break
+            offset = following
+            yield
+        yield from self._decode_steps()
+
+    def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
+        """A batch that cannot be taken apart is skipped from there on."""
+        records = decode_records(data, position)
+        try:
+            if header.is_control:
+                self._end_transaction(header.producer_id, next(records))
+                return
+            while chunk := list(islice(records, _RECORDS_A_STEP)):
+                for record in chunk:
+                    self._take(header, record)
+                yield
+        except StorageError as error:
+            self._skip(header.base_offset, str(error))
+
+    def _take(self, header: BatchHeader, record: Record) -> None:
+        self.record_count += 1
+        if record.key is None:
+            self._skip(record.offset, "a record without a key")
+            return
+        last = self._pending.setdefault(header.producer_id, {}) if header.is_transactional else self._last
+        if record.value is None:
+            last.pop(record.key, None)
+        else:
+            last[record.key] = header.base_offset, record.value
+
+    def _end_transaction(self, producer_id: int, marker: Record) -> None:
+        pending = self._pending.pop(producer_id, {})
+        if marker.key is None or len(marker.key) < _CONTROL_KEY.size:
+            self._skip(marker.offset, "a control record without a type")
+        elif _CONTROL_KEY.unpack_from(marker.key)[1] == _COMMIT:
+            for key, (base_offset, value) in pending.items():
+                if key not in self._last or self._last[key][0] < base_offset:
+                    self._last[key] = base_offset, value
+
+    def _decode_steps(self) -> Iterator[None]:
+        last = self._last
+        while last:
+            for _ in range(min(len(last), _RECORDS_A_STEP)):
+                key, (base_offset, value) = last.popitem()
+                try:
+                    self._decode(key, base_offset, value)
+                except ProtocolError as error:
+                    self._skip(base_offset, str(error))
+            yield
+
+    def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
+        key = decode_key(raw_key)
+        if isinstance(key, OffsetKey):
+            committed = Committed(base_offset, decode_offset_value(value))
+            self.offsets.setdefault(key.group_id, {})[key.topic_partition] = committed
+        elif isinstance(key, GroupKey):
+            self.groups[key.group_id] = _consistent(decode_group_value(value))
+        else:
+            self._skip(base_offset, f"a key of the unknown version {key.version}")
+
+    def _skip(self, offset: int, problem: str) -> None:
+        self.skipped_count += 1
+        if self.skipped_count == 1 or offset < self._first_skipped_offset:
+            self._first_skipped_offset = offset
+            self.first_skipped = f"at offset {offset}: {problem}"
+
+
+def _consistent(group: GroupMetadataValue) -> GroupMetadataValue:
+    """Raises: ProtocolError for members that cannot be in one group."""
+    members = group.members
+    instance_ids = [member.group_instance_id for member in members if member.group_instance_id is not None]
+    if len({member.member_id for member in members}) < len(members) or len(set(instance_ids)) < len(instance_ids):
+        raise ProtocolError("a group that has a member twice")
+    if members and group.protocol_name is None:
+        raise ProtocolError("a group with members and without a protocol")
+    return group

@@ -1,0 +1,208 @@
+"""The groups of this broker: those of the partitions of ``__consumer_offsets`` that it leads, loaded from their logs.
+
+Source: GroupMetadataManager.scala, GroupCoordinator.onElection, onResignation@3.9.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from uuid import UUID
+
+from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
+
+from kafka_zk.group.appends import Appends
+from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.group import Group
+from kafka_zk.group.live_group import LiveGroup, Replies, Tell, now_of
+from kafka_zk.group.loading import LoadedPartition
+from kafka_zk.group.partitions import OFFSETS_TOPIC, partition_for
+from kafka_zk.group.requests import Effect, StoreGroup
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.slices import in_slices
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.manager import APPEND_ERRORS, ReplicaManager
+from kafka_zk.replica.partition import Partition, Role
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+
+_log = Logger()
+
+_partition_for = lru_cache(maxsize=10_000)(partition_for)
+
+
+class GroupMetadataManager:
+    """Groups by id. A group is here only while this broker has loaded its partition."""
+
+    def __init__(
+        self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, metadata: MetadataCache, tell: Tell
+    ) -> None:
+        self.groups: dict[str, LiveGroup] = {}
+        self.replies = Replies()
+        self.appends = Appends(replicas, clock, config.commit_timeout_ms)
+        self._config = config
+        self._clock = clock
+        self._replicas = replicas
+        self._metadata = metadata
+        self._tell = tell
+        self._is_active = True
+        self._owned: set[int] = set()
+        self._loading: dict[int, LoadedPartition] = {}
+        self._loads = DeferredLock()
+        self._counted: tuple[UUID | None, int] | None = None
+
+    # -- which groups -------------------------------------------------------------------------------------------------
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of ``__consumer_offsets`` that the group belongs to."""
+        return _partition_for(group_id, self._partition_count())
+
+    def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
+        """Why this broker cannot answer for a group now, or NONE. Some APIs know a group with an empty id."""
+        if not group_id and not may_be_empty:
+            return ErrorCode.INVALID_GROUP_ID
+        if group_id in self.groups:
+            return ErrorCode.NONE
+        if not self._is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        partition = self.partition_for(group_id)
+        if partition in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE if partition in self._owned else ErrorCode.NOT_COORDINATOR
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the broker coordinates groups at all; not while it stops."""
+        return self._is_active
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there may be groups which are not known yet."""
+        return bool(self._loading)
+
+    def get_or_create(self, group_id: str) -> LiveGroup:
+        """The group; ``refusal`` is NONE for it."""
+        live = self.groups.get(group_id)
+        if live is None:
+            group = Group(group_id, self._config.group, now_of(self._clock))
+            live = self.groups[group_id] = self._live(group, self.partition_for(group_id))
+        return live
+
+    def forget(self, live: LiveGroup, error: ErrorCode) -> None:
+        """The group is no more."""
+        del self.groups[live.group.group_id]
+        live.close(error)
+
+    def _partition_count(self) -> int:
+        """Counted once for each topic of that name: whoever adds partitions moves groups away from their offsets."""
+        partitions = self._metadata.topics.get(OFFSETS_TOPIC)
+        if not partitions:
+            self._counted = None
+            return self._config.partition_count
+        topic_id = self._metadata.topic_ids.get(OFFSETS_TOPIC)
+        if self._counted is None or self._counted[0] != topic_id:
+            self._counted = topic_id, len(partitions)
+        return self._counted[1]
+
+    # -- which partitions ---------------------------------------------------------------------------------------------
+
+    def role_changed(self, partition: Partition) -> None:
+        """A replica of this broker has another role now."""
+        topic, number = partition.topic_partition
+        if topic != OFFSETS_TOPIC or not self._is_active:
+            return
+        if partition.role is not Role.LEADER:
+            self._unload(number)
+        elif number not in self._owned and number not in self._loading:
+            loaded = self._loading[number] = LoadedPartition()
+            ensureDeferred(self._load(number, loaded)).addErrback(_log_bug)
+
+    def close(self) -> None:
+        """The broker stops: nobody waits any longer."""
+        self._is_active = False
+        for partition in (*self._owned, *self._loading):
+            self._unload(partition)
+
+    async def _load(self, partition: int, loaded: LoadedPartition) -> None:
+        """One partition after the other, in slices of the reactor."""
+        groups: list[tuple[LiveGroup, list[Effect]]] = []
+        async with self._loads:
+            try:
+                await in_slices(self._clock, self._load_steps(partition, loaded, groups))
+            except APPEND_ERRORS as error:
+                _log.error("{topic}-{p} cannot be read: {error}", topic=OFFSETS_TOPIC, p=partition, error=error)
+        if self._loading.get(partition) is not loaded:
+            return  # not this broker's any more
+        del self._loading[partition]
+        self._owned.add(partition)
+        _tell_of_load(partition, loaded, len(groups))
+        for live, effects in groups:
+            self.groups[live.group.group_id] = live
+            live.carry_out(effects)
+
+    def _load_steps(
+        self, partition: int, loaded: LoadedPartition, groups: list[tuple[LiveGroup, list[Effect]]]
+    ) -> Iterator[None]:
+        topic_partition = TopicPartition(OFFSETS_TOPIC, partition)
+        for _ in loaded.load_steps(self._replicas, topic_partition, self._config.load_buffer_bytes):
+            if self._loading.get(partition) is not loaded:
+                return
+            yield
+        for group_id in dict.fromkeys((*loaded.groups, *loaded.offsets)):
+            groups.append(self._loaded_group(partition, group_id, loaded))
+            yield
+
+    def _loaded_group(
+        self, partition: int, group_id: str, loaded: LoadedPartition
+    ) -> tuple[LiveGroup, list[Effect]]:
+        """A group without a record of its own commits offsets and has no members."""
+        now = now_of(self._clock)
+        value = loaded.groups.pop(group_id, None)
+        if value is None:
+            group, effects = Group(group_id, self._config.group, now), list[Effect]()
+        else:
+            group, effects = Group.loaded(group_id, self._config.group, value, now)
+        for topic_partition, committed in loaded.offsets.pop(group_id, {}).items():
+            group.offsets.load(topic_partition, committed)
+        return self._live(group, partition), effects
+
+    def _unload(self, partition: int) -> None:
+        self._loading.pop(partition, None)
+        self._owned.discard(partition)
+        for live in [live for live in self.groups.values() if live.partition == partition]:
+            self.forget(live, ErrorCode.NOT_COORDINATOR)
+
+    # -- storing ------------------------------------------------------------------------------------------------------
+
+    def _live(self, group: Group, partition: int) -> LiveGroup:
+        return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell)
+
+    def _store(self, live: LiveGroup, effect: StoreGroup) -> None:
+        ensureDeferred(self._store_and_tell(live, effect)).addErrback(_log_bug)
+
+    async def _store_and_tell(self, live: LiveGroup, effect: StoreGroup) -> None:
+        group = live.group
+        error = await self.appends.store_group(live.partition, group.group_id, effect.value)
+        if error is not ErrorCode.NONE:
+            _log.error(
+                "group {group} cannot be stored, generation {generation}: {error}",
+                group=group.group_id, generation=effect.value.generation_id, error=error.name,
+            )  # fmt: skip
+        live.carry_out(group.stored(effect.then, error, now_of(self._clock)))
+
+
+def _tell_of_load(partition: int, loaded: LoadedPartition, group_count: int) -> None:
+    if loaded.skipped_count:
+        _log.error(
+            "{topic}-{p}: {count} records were skipped, the first {first}",
+            topic=OFFSETS_TOPIC, p=partition, count=loaded.skipped_count, first=loaded.first_skipped,
+        )  # fmt: skip
+    if loaded.record_count:
+        _log.info(
+            "loaded {groups} groups from {topic}-{p}, {count} records",
+            groups=group_count, topic=OFFSETS_TOPIC, p=partition, count=loaded.record_count,
+        )  # fmt: skip
+
+
+def _log_bug(failure: Failure) -> None:
+    _log.failure("a group's work failed", failure, level=LogLevel.error)

@@ -1,0 +1,212 @@
+"""The offsets of this broker's groups: committed, fetched, deleted, and removed when nobody has used them for long.
+
+Source: GroupCoordinator.handleCommitOffsets, handleFetchOffsets, handleDeleteOffsets;
+GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9.
+Tests: tests/kafka_zk/group/test_offset_manager.py.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger, LogLevel
+
+from kafka_zk.group.appends import OffsetsBatch
+from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.group import Group
+from kafka_zk.group.live_group import LiveGroup, now_of
+from kafka_zk.group.metadata_manager import GroupMetadataManager
+from kafka_zk.group.offsets import GroupOffsets, Offsets
+from kafka_zk.group.records import NO_TIMESTAMP
+from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
+from kafka_zk.group.states import GroupState
+from kafka_zk.network.slices import ClientWait, Turns, in_slices
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+
+_log = Logger()
+
+_MANY = 500  # offsets
+
+Codes = dict[TopicPartition, ErrorCode]
+
+
+class Committer(NamedTuple):
+    """Who commits: a member of a generation, or a client that assigns partitions itself."""
+
+    member_id: str = UNKNOWN_MEMBER_ID
+    group_instance_id: str | None = None
+    generation_id: int = NO_GENERATION
+
+
+class OffsetManager:
+    """See the module's docstring."""
+
+    def __init__(self, config: CoordinatorConfig, clock: Clock, manager: GroupMetadataManager) -> None:
+        self._config = config
+        self._clock = clock
+        self._manager = manager
+
+    async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
+        """Store offsets; a code for each. They are stored although the client goes. Raises: ClientGone."""
+        _, error = self._committing(group_id, committer)
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(offsets, error)
+        done: ClientWait[Codes] = ClientWait()
+
+        def finished(codes: Codes) -> None:
+            if not done.called:
+                done.callback(codes)
+
+        ensureDeferred(self._store(group_id, committer, offsets)).addCallback(finished).addErrback(
+            lambda failure: _log.failure("a commit failed", failure, level=LogLevel.error)
+        )
+        return await done
+
+    def _committing(self, group_id: str, committer: Committer) -> tuple[LiveGroup | None, ErrorCode]:
+        """The group, if the client may commit for it now."""
+        error = self._manager.refusal(group_id, may_be_empty=True)
+        if error is ErrorCode.NONE and group_id not in self._manager.groups and committer.generation_id >= 0:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error is not ErrorCode.NONE:
+            return None, error
+        live = self._manager.get_or_create(group_id)
+        return live, live.group.commit_refusal(*committer)
+
+    async def _store(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
+        turns = Turns(self._clock, goes_on=True)
+        batch = await self._batch(turns, group_id, offsets)
+        live, error = self._committing(group_id, committer)  # again: that took its time
+        if live is None or error is not ErrorCode.NONE:
+            return dict.fromkeys(offsets, error)
+        live.group.hear_of(committer.member_id, now_of(self._clock))
+        live.wake_in_time()
+        codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if batch.offsets:
+            codes.update(dict.fromkeys(batch.offsets, await self._write(turns, live, batch)))
+        return codes
+
+    async def _batch(self, turns: Turns, group_id: str, offsets: Offsets) -> OffsetsBatch:
+        """Without those whose metadata are too long."""
+        batch = OffsetsBatch(group_id, self._clock.wall_ms())
+        for topic_partition, offset in offsets.items():
+            if turns.is_over:
+                await turns.next()
+            if len(offset.metadata) <= self._config.metadata_max_bytes:
+                batch.add(topic_partition, offset)
+        return batch
+
+    async def _write(self, turns: Turns, live: LiveGroup, batch: OffsetsBatch) -> ErrorCode:
+        offsets = live.group.offsets
+        offsets.begin(batch.offsets)
+        written = await self._manager.appends.store_offsets(live.partition, batch)
+        for part in _parts(batch.offsets):
+            if turns.is_over:
+                await turns.next()
+            if written.error is ErrorCode.NONE:
+                offsets.written(part, written.record_offset)
+            else:
+                offsets.failed(part)
+        return written.error
+
+    def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
+        """What the group has committed; nothing if there is no such group."""
+        error = self._manager.refusal(group_id, may_be_empty=True)
+        live = self._manager.groups.get(group_id)
+        return error, GroupOffsets() if live is None or error is not ErrorCode.NONE else live.group.offsets
+
+    def delete(self, group_id: str, topic_partitions: Collection[TopicPartition]) -> tuple[ErrorCode, Codes]:
+        """Forget what is committed for these, unless a member reads their topic."""
+        error = self._manager.refusal(group_id)
+        if error is not ErrorCode.NONE:
+            return error, {}
+        live = self._manager.groups.get(group_id)
+        if live is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND, {}
+        group = live.group
+        if group.state is not GroupState.EMPTY and not group.is_consumer_group:
+            return ErrorCode.NON_EMPTY_GROUP, {}
+        codes: Codes = {}
+        for topic_partition in topic_partitions:
+            is_used = group.state is not GroupState.EMPTY and _reads(group, topic_partition.topic)
+            codes[topic_partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used else ErrorCode.NONE
+        self.remove(live, [each for each, code in codes.items() if code is ErrorCode.NONE])
+        return ErrorCode.NONE, codes
+
+    async def partitions_deleted(self, topic_partitions: Collection[TopicPartition]) -> None:
+        """The partitions exist no longer, and what was committed for them neither."""
+        gone = frozenset(topic_partitions)
+        await in_slices(self._clock, self._deletion_steps(gone))
+
+    def _deletion_steps(self, gone: frozenset[TopicPartition]) -> Iterator[None]:
+        for live in list(self._manager.groups.values()):
+            found = live.group.offsets.among(gone)
+            if found and self._manager.groups.get(live.group.group_id) is live:
+                self.remove(live, found)
+            yield
+
+    async def remove_expired(self) -> None:
+        """Remove what is older than ``offsets.retention.minutes``, and groups that nothing is left of."""
+        await in_slices(self._clock, self._expiry_steps())
+
+    def _expiry_steps(self) -> Iterator[None]:
+        wall_ms = self._clock.wall_ms()
+        for live in list(self._manager.groups.values()):
+            if self._manager.groups.get(live.group.group_id) is live:
+                self.remove(live, _expired(live.group, wall_ms, self._config.retention_ms))
+            yield
+
+    def remove(self, live: LiveGroup, topic_partitions: Collection[TopicPartition]) -> None:
+        """Forget committed offsets; a group without members and offsets is removed with them."""
+        group = live.group
+        removed = group.offsets.remove(topic_partitions)
+        is_gone = group.state is GroupState.EMPTY and not group.offsets
+        if is_gone:
+            self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        # A group that never had a generation only keeps offsets and has no record of its own.
+        with_group = is_gone and group.generation_id > 0
+        if removed or with_group:
+            ensureDeferred(self._write_tombstones(live, removed, with_group)).addErrback(
+                lambda failure: _log.failure("tombstones cannot be written", failure, level=LogLevel.error)
+            )
+
+    async def _write_tombstones(
+        self, live: LiveGroup, topic_partitions: list[TopicPartition], with_group: bool
+    ) -> None:
+        group_id = live.group.group_id
+        error = await self._manager.appends.remove(
+            live.partition, group_id, topic_partitions, with_group=with_group
+        )
+        if error is not ErrorCode.NONE:
+            _log.error(
+                "what was removed of group {group} may come back: {error}", group=group_id, error=error.name
+            )
+
+
+def _parts(offsets: Offsets) -> Iterator[Offsets]:
+    entries = iter(offsets.items())
+    while part := dict(islice(entries, _MANY)):
+        yield part
+
+
+def _reads(group: Group, topic: str) -> bool:
+    """Whether a member may be subscribed to the topic."""
+    return group.subscribed_topics is None or topic in group.subscribed_topics
+
+
+def _expired(group: Group, wall_ms: int, retention_ms: int) -> list[TopicPartition]:
+    """KIP-211: while a group is empty all its offsets age together; a stable one's age unless it reads their topic."""
+    unused_since_ms: int | None = None
+    subscribed: Collection[str] = ()
+    if group.protocol_type is not None:
+        if group.state is GroupState.EMPTY:
+            unused_since_ms = None if group.state_timestamp_ms == NO_TIMESTAMP else group.state_timestamp_ms
+        elif group.state is GroupState.STABLE and group.is_consumer_group and group.subscribed_topics is not None:
+            subscribed = group.subscribed_topics
+        else:
+            return []
+    return group.offsets.expired(
+        wall_ms, retention_ms, unused_since_ms=unused_since_ms, subscribed=subscribed
+    )

@@ -1,0 +1,28 @@
+"""DeleteGroups: groups without members, with what they have committed.
+
+Source: KafkaApis.handleDeleteGroupsRequest@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import Operation, group
+
+Response = codec.response(ApiKey.DELETE_GROUPS)
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """A code for each group, each once."""
+    results = []
+    async for group_id in in_turns(services.clock, dict.fromkeys(request.groups_names)):
+        if services.authorizer.authorize(context, Operation.DELETE, group(group_id)):
+            code = services.coordinator.delete(group_id)
+        else:
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        results.append(Response.DeletableGroupResult(group_id=group_id, error_code=code))
+    return Response(throttle_time_ms=0, results=results)

@@ -1,0 +1,67 @@
+"""OffsetDelete: what a group has committed for topics that it does not read (any more).
+
+Source: KafkaApis.handleOffsetDeleteRequest@3.9.
+"""
+
+from itertools import islice
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import Operation, group, topic
+from kafka_zk.storage.types import TopicPartition
+
+_MANY = 200  # partitions in one turn
+
+Response = codec.response(ApiKey.OFFSET_DELETE)
+Topic = Response.OffsetDeleteResponseTopic
+Partition = Topic.OffsetDeleteResponsePartition
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """A code for each partition, or one for the group and nothing else."""
+    if not services.authorizer.authorize(context, Operation.DELETE, group(request.group_id)):
+        return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    turns = Turns(services.clock)
+    codes: dict[TopicPartition, ErrorCode] = {}
+    for named in request.topics:
+        for partition in named.partitions:
+            if turns.is_over:
+                await turns.next()
+            topic_partition = TopicPartition(named.name, partition.partition_index)
+            codes[topic_partition] = _error(services, context, topic_partition)
+    wanted = (topic_partition for topic_partition, code in list(codes.items()) if code is ErrorCode.NONE)
+    part = list(islice(wanted, _MANY))
+    while True:  # without any, too: the group may not exist
+        error, deleted = services.coordinator.offsets.delete(request.group_id, part)
+        if error is not ErrorCode.NONE:
+            return _refused(error)
+        codes.update(deleted)
+        part = list(islice(wanted, _MANY))
+        if not part:
+            break
+        if turns.is_over:
+            await turns.next()
+    by_topic: dict[str, list[Any]] = {}
+    for (name, number), code in codes.items():
+        if turns.is_over:
+            await turns.next()
+        by_topic.setdefault(name, []).append(Partition(partition_index=number, error_code=code))
+    topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    return Response(error_code=0, throttle_time_ms=0, topics=topics)
+
+
+def _refused(code: ErrorCode) -> Any:
+    return Response(error_code=code, throttle_time_ms=0, topics=[])
+
+
+def _error(services: Services, context: RequestContext, topic_partition: TopicPartition) -> ErrorCode:
+    if not services.authorizer.authorize(context, Operation.READ, topic(topic_partition.topic)):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if services.metadata.partition(*topic_partition) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE

@@ -1,0 +1,274 @@
+"""The driver of groups: what it loads, writes and answers, and when it wakes a group."""
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.coordinator import MemberIdentity
+from kafka_zk.group.group import GroupConfig
+from kafka_zk.group.records import (
+    GroupKey,
+    GroupMetadataValue,
+    StoredMember,
+    decode_group_value,
+    decode_key,
+    encode_group_key,
+    encode_group_value,
+)
+from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
+from tests.kafka_zk.group.coordinated import NO_DELAY, SESSION_MS, World, now
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    made.lead()
+    return made
+
+
+def test_nothing_is_answered_before_the_partition_is_led(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert world.join().error is ErrorCode.NOT_COORDINATOR
+    world.lead()
+    assert world.join().error is ErrorCode.NONE
+    world.lead(leader=1, epoch=1)
+    assert world.join().error is ErrorCode.NOT_COORDINATOR
+    world.lead(epoch=2)
+    assert world.join().error is ErrorCode.NONE
+
+
+def test_a_group_without_a_name_is_invalid(world: World) -> None:
+    assert world.join(group="").error is ErrorCode.INVALID_GROUP_ID
+    assert world.coordinator.leave("", []).error is ErrorCode.INVALID_GROUP_ID
+    assert world.coordinator.describe("").error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(("session_ms", "allowed"), [(5_999, False), (6_000, True), (1_800_001, False)])
+def test_session_timeouts_have_bounds(world: World, session_ms: int, allowed: bool) -> None:
+    expected = ErrorCode.NONE if allowed else ErrorCode.INVALID_SESSION_TIMEOUT
+    assert world.join(session_timeout_ms=session_ms).error is expected
+
+
+def test_member_ids_begin_with_the_client_id_or_the_instance_id(world: World) -> None:
+    assert world.join(client_id="app").member_id.startswith("app-")
+    assert world.join(group="h", group_instance_id="one").member_id.startswith("one-")
+
+
+def test_a_known_member_of_an_unknown_group_is_unknown(world: World) -> None:
+    assert world.join("c-1").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.coordinator.heartbeat("g", "c-1", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    left = world.coordinator.leave("g", [MemberIdentity("c-1")])
+    assert (left.error, left.members[0][1]) == (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def test_a_stable_group_is_in_the_log(world: World) -> None:
+    joined = world.stable_member()
+    [record] = world.records()
+    assert decode_key(record.key or b"") == GroupKey("g")
+    stored = decode_group_value(record.value or b"")
+    assert (stored.generation_id, stored.leader) == (1, joined.member_id)
+    assert [(member.member_id, member.assignment) for member in stored.members] == [(joined.member_id, b"all")]
+
+
+def test_the_initial_delay_is_waited_for(tmp_path: Path) -> None:
+    world = World(tmp_path, CoordinatorConfig(GroupConfig(initial_rebalance_delay_ms=3000), partition_count=1))
+    world.lead()
+    first = world.begin_join()
+    world.clock.advance(2)
+    assert not first.called
+    second = world.begin_join()
+    world.clock.advance(1)
+    assert not first.called  # somebody came
+    world.clock.advance(3)
+    joined = [now(first), now(second)]
+    assert {each.generation_id for each in joined} == {1}
+    assert sum(len(each.members) for each in joined) == 2  # only the leader is told
+
+
+def test_a_silent_member_is_removed_when_its_session_is_over(world: World) -> None:
+    joined = world.stable_member()
+    for _ in range(5):
+        world.clock.advance(SESSION_MS / 1000 - 1)
+        assert world.heartbeat(joined) is ErrorCode.NONE
+    world.clock.advance(SESSION_MS / 1000 + 0.001)
+    assert world.heartbeat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.coordinator.describe("g").state == "Empty"
+    assert decode_group_value(world.records()[-1].value or b"").members == ()
+
+
+def test_one_timer_for_each_group(world: World) -> None:
+    """Heartbeats make none."""
+    joined = world.stable_member()
+    for _ in range(20):
+        world.clock.advance(0.1)
+        world.heartbeat(joined)
+    assert len(world.clock.getDelayedCalls()) == 1
+
+
+def test_a_join_whose_client_is_gone_is_forgotten(world: World) -> None:
+    world.stable_member()
+    waiting = world.begin_join()
+    awaited = world.coordinator._manager.replies
+    assert len(awaited) == 1
+    [reply] = awaited._waiting.values()
+    reply.abandon()
+    failure = now(waiting)
+    assert failure.check(ClientGone) and len(awaited) == 0
+
+
+def test_a_restart_keeps_the_group(world: World, tmp_path: Path) -> None:
+    """Members go on with their ids, and their sessions begin anew."""
+    joined = world.stable_member()
+    world.stop()
+    world.start()
+    assert world.heartbeat(joined) is ErrorCode.NOT_COORDINATOR
+    world.lead(epoch=1)
+    assert world.heartbeat(joined) is ErrorCode.NONE
+    assert world.sync(joined).assignment == b"all"
+    world.clock.advance(SESSION_MS / 1000 + 0.001)
+    assert world.heartbeat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_while_a_partition_is_loaded_clients_are_told_to_wait(world: World) -> None:
+    joined = world.stable_member()
+    world.stop()
+    world.start()
+    lock = world.coordinator._manager._loads.acquire()  # another partition is being loaded
+    world.lead(epoch=1)
+    assert world.heartbeat(joined) is ErrorCode.NONE
+    assert world.sync(joined).error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.join().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.coordinator.describe("g").error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert world.coordinator.list_groups() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+    now(lock).release()
+    world.turns()
+    assert world.coordinator.describe("g").state == "Stable"
+
+
+def test_a_lead_that_is_lost_while_it_is_loaded_is_not_taken(world: World) -> None:
+    world.stable_member()
+    world.stop()
+    world.start()
+    lock = world.coordinator._manager._loads.acquire()
+    world.lead(epoch=1)
+    world.lead(leader=1, epoch=2)
+    now(lock).release()
+    world.turns()
+    assert world.coordinator.describe("g").error is ErrorCode.NOT_COORDINATOR
+    assert not world.coordinator._manager.groups
+
+
+def test_whoever_waits_is_told_when_the_lead_is_lost(world: World) -> None:
+    world.stable_member()
+    waiting = world.begin_join()
+    world.lead(leader=1, epoch=1)
+    assert now(waiting).error is ErrorCode.NOT_COORDINATOR
+    assert not world.clock.getDelayedCalls()
+
+
+def test_records_that_make_no_sense_are_skipped_with_one_line(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    joined = world.stable_member()
+    world.write((b"\0", b"x"), (encode_group_key("bad"), b"\0\x03junk"), (b"\0\x09", b"a key of the future"))
+    world.stop()
+    world.start()
+    with caplog.at_level(logging.ERROR, "kafka_zk.group.metadata_manager"):
+        world.lead(epoch=1)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert caplog.messages[0].startswith("__consumer_offsets-0: 3 records were skipped, the first at offset 1: ")
+    assert world.heartbeat(joined) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("protocol_name", ["range", None])
+def test_a_group_that_contradicts_itself_is_skipped(
+    world: World, caplog: pytest.LogCaptureFixture, protocol_name: str | None
+) -> None:
+    """Others of its partition are loaded."""
+    joined = world.stable_member()
+    member = StoredMember("m", "one", "c", "/h", 1, 1, b"", b"")
+    value = GroupMetadataValue("consumer", 1, protocol_name, "m", -1, (member, replace(member, member_id="n")))
+    world.write((encode_group_key("twice"), encode_group_value(value)))
+    world.stop()
+    world.start()
+    with caplog.at_level(logging.ERROR, "kafka_zk.group.metadata_manager"):
+        world.lead(epoch=1)
+    assert len(caplog.messages) == 1
+    assert world.heartbeat(joined) is ErrorCode.NONE
+    assert world.coordinator.describe("twice").state == "Dead"
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REBALANCE_IN_PROGRESS),
+    ],
+)
+def test_an_assignment_that_cannot_be_stored_is_nobodys(
+    world: World, monkeypatch: pytest.MonkeyPatch, failure: ErrorCode, told: ErrorCode
+) -> None:
+    async def append(*_: object) -> ApiError:
+        return ApiError(failure)
+
+    joined = world.join()
+    monkeypatch.setattr(world.replicas, "append_own", append)
+    assert world.sync(joined, {joined.member_id: b"all"}).error is told
+    assert world.coordinator.describe("g").state == "PreparingRebalance"
+
+
+def test_groups_are_listed_by_state_and_type(world: World) -> None:
+    world.stable_member("g")
+    world.join(group="h")
+    _, groups = world.coordinator.list_groups()
+    assert [tuple(group) for group in groups] == [
+        ("g", "consumer", "Stable"), ("h", "consumer", "CompletingRebalance"),
+    ]  # fmt: skip
+    assert [group.group_id for group in world.coordinator.list_groups(["STABLE"])[1]] == ["g"]
+    assert len(world.coordinator.list_groups(types=["Classic"])[1]) == 2
+    assert world.coordinator.list_groups(types=["consumer"])[1] == []
+
+
+def test_a_group_is_described_with_its_members_only_while_it_is_stable(world: World) -> None:
+    joined = world.join()
+    before = world.coordinator.describe("g")
+    assert (before.state, before.protocol_name, before.members[0].assignment) == ("CompletingRebalance", "", b"")
+    world.sync(joined, {joined.member_id: b"all"})
+    described = world.coordinator.describe("g")
+    assert (described.protocol_type, described.protocol_name) == ("consumer", "range")
+    assert (described.members[0].client_host, described.members[0].assignment) == ("/127.0.0.1", b"all")
+    assert world.coordinator.describe("x").state == "Dead"
+
+
+def test_only_groups_without_members_are_deleted(world: World) -> None:
+    joined = world.stable_member()
+    assert world.coordinator.delete("g") is ErrorCode.NON_EMPTY_GROUP
+    assert world.coordinator.leave("g", [MemberIdentity(joined.member_id)]).members[0][1] is ErrorCode.NONE
+    assert world.coordinator.delete("g") is ErrorCode.NONE
+    assert world.coordinator.delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert (world.records()[-1].key, world.records()[-1].value) == (encode_group_key("g"), None)
+    world.stop()
+    world.start()
+    world.lead(epoch=1)
+    assert world.coordinator.list_groups() == (ErrorCode.NONE, [])
+
+
+def test_a_full_group_takes_nobody(tmp_path: Path) -> None:
+    world = World(tmp_path, CoordinatorConfig(GroupConfig(0, max_size=1), partition_count=1))
+    world.lead()
+    world.stable_member()
+    assert world.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+@pytest.mark.parametrize("properties", [{"cleanup.policy": "compact"}, {"flush.messages": "1"}])
+def test_our_batches_are_appended_as_they_are(tmp_path: Path, properties: dict[str, str]) -> None:
+    """They need not be taken apart; a flush is waited for."""
+    world = World(tmp_path, NO_DELAY)
+    world.lead(properties=properties)
+    world.stable_member()
+    assert len(world.records()) == 1

@@ -1,0 +1,178 @@
+"""kafka-consumer-groups of Kafka 3.9.1 and 4.3.0, every verb, and kafka-console-consumer in a group.
+
+The same commands to kafka-zk and Apache Kafka print the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from tests.peers import jars, targets, wire_probe
+from tests.peers.processes import ProcessFailed, wait_until
+from tests.peers.tool_script import Said, Step, ToolRunner
+
+pytestmark = pytest.mark.peers
+
+_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+_FIRST_TIMESTAMP_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_PARTITIONS = 3
+
+
+def _step(name: str, *arguments: str) -> Step:
+    return Step(name, _GROUPS, arguments)
+
+
+def _reset(name: str, *arguments: str) -> Step:
+    return _step(f"reset-{name}", "--reset-offsets", "--group", "g", "--topic", "t", *arguments)
+
+
+_WITHOUT_MEMBERS = [
+    _step("list-empty", "--list"),
+    _step("describe-nobody", "--describe", "--group", "nobody"),
+    _step("members-of-nobody", "--describe", "--group", "nobody", "--members"),
+    _step("state-of-nobody", "--describe", "--group", "nobody", "--state"),
+    _step("delete-nobody", "--delete", "--group", "nobody"),
+    _step("delete-offsets-of-nobody", "--delete-offsets", "--group", "nobody", "--topic", "t"),
+    _reset("dry-run", "--to-earliest", "--dry-run"),
+    _step("list-after-dry-run", "--list"),
+    _reset("to-earliest", "--to-earliest", "--execute"),
+    _step("list", "--list"),
+    _step("describe", "--describe", "--group", "g"),
+    _reset("to-offset", "--to-offset", "2", "--execute"),
+    _reset("shift", "--shift-by", "1", "--execute"),
+    _reset("shift-too-far", "--shift-by", "-100", "--dry-run"),
+    _reset("by-duration", "--by-duration", "P1D", "--execute"),
+    _reset("to-datetime", "--to-datetime", "2023-11-14T22:13:20.005", "--execute"),
+    _reset("to-current", "--to-current", "--execute"),
+    _reset("export", "--to-current", "--export"),
+    _step("reset-one-partition", "--reset-offsets", "--group", "g", "--topic", "t:1", "--to-latest", "--execute"),
+    _step("reset-from-file", "--reset-offsets", "--group", "g", "--from-file", "{folder}/offsets.csv", "--execute"),
+    _step("reset-all-topics", "--reset-offsets", "--group", "g", "--all-topics", "--shift-by", "0", "--execute"),
+    _step("reset-unknown-topic", "--reset-offsets", "--group", "g", "--topic", "x", "--to-earliest", "--execute"),
+    _step("describe-all", "--describe", "--all-groups"),
+    _step("list-states", "--list", "--state"),
+    _step("list-empty-state", "--list", "--state", "empty"),
+    _step("list-stable-state", "--list", "--state", "Stable"),
+    _step("list-types", "--list", "--type"),
+    _step("list-classic", "--list", "--type", "classic"),
+    _step("list-consumer", "--list", "--type", "consumer"),
+    _step("delete-offsets", "--delete-offsets", "--group", "g", "--topic", "t:0,1"),
+    _step("delete-offsets-again", "--delete-offsets", "--group", "g", "--topic", "t:0"),
+    _step("delete-offsets-of-unknown-topic", "--delete-offsets", "--group", "g", "--topic", "x"),
+    _step("describe-what-is-left", "--describe", "--group", "g"),
+    _step("state", "--describe", "--group", "g", "--state"),
+]
+_WITH_MEMBER = [
+    _step("live-describe", "--describe", "--group", "live"),
+    _step("live-members", "--describe", "--group", "live", "--members"),
+    _step("live-members-verbose", "--describe", "--group", "live", "--members", "--verbose"),
+    _step("live-state", "--describe", "--group", "live", "--state"),
+    _step("live-list", "--list", "--state", "stable"),
+    _step("live-reset", "--reset-offsets", "--group", "live", "--topic", "t", "--to-earliest", "--execute"),
+    _step("live-delete", "--delete", "--group", "live"),
+    _step("live-delete-offsets", "--delete-offsets", "--group", "live", "--topic", "t"),
+]
+_CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+_FROM_THE_BEGINNING = ("--topic", "t", "--group", "console", "--from-beginning")
+_CONSUMED = [
+    Step("console-consumer", _CONSOLE, (*_FROM_THE_BEGINNING, "--max-messages", "30")),
+    _step("console-describe", "--describe", "--group", "console"),
+    Step("console-consumer-again", _CONSOLE, (*_FROM_THE_BEGINNING, "--timeout-ms", "5000")),
+    _step("console-delete", "--delete", "--group", "console"),
+]
+_AFTER = [
+    _step("left-describe", "--describe", "--group", "live"),
+    _step("left-delete", "--delete", "--group", "live", "--group", "g"),
+    _step("list-at-last", "--list"),
+]
+
+
+_STEPS = (*_WITHOUT_MEMBERS, *_WITH_MEMBER, *_CONSUMED, *_AFTER)
+
+
+def _write_records(target: targets.Target) -> None:
+    """Ten records into each partition."""
+    for partition in range(_PARTITIONS):
+        builder = RecordBatchBuilder()
+        for number in range(10):
+            builder.append(_FIRST_TIMESTAMP_MS + number, b"key", b"value %d" % number)
+        assert wire_probe.produce(target.ports[0], "t", partition, bytes(builder.build())) == (0, 0)
+
+
+def _member(target: targets.Target) -> confluent_kafka.Consumer:
+    """The only member of its group, with all partitions and an offset for each."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": target.bootstrap, "group.id": "live", "client.id": "reader", "log_level": 3,
+            "enable.auto.commit": False,
+        }
+    )  # fmt: skip
+    consumer.subscribe(["t"])
+
+    def has_all() -> bool:
+        consumer.poll(0.1)
+        return len(consumer.assignment()) == _PARTITIONS
+
+    wait_until(has_all, 60, "the assignment")
+    offsets = [confluent_kafka.TopicPartition("t", partition, 4) for partition in range(_PARTITIONS)]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    return consumer
+
+
+def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[str, Said]:
+    said = {}
+
+    def run(steps: list[Step]) -> None:
+        for step in steps:
+            arguments = [argument.replace("{folder}", str(folder)) for argument in step.arguments]
+            answer = runner.run(target, step._replace(arguments=arguments))
+            lines = sorted(_UUID.sub("UUID", line) for line in answer.lines if not line.startswith("SLF4J"))
+            said[step.name] = Said(answer.code, lines)
+
+    target.create_topic("t", partitions=_PARTITIONS)
+    _write_records(target)
+    run(_WITHOUT_MEMBERS)
+    with closing(_member(target)):
+        run(_WITH_MEMBER)
+    run(_CONSUMED)
+    assert sum(line.startswith("value ") for line in said["console-consumer"].lines) == 10 * _PARTITIONS
+    run(_AFTER)
+    return said
+
+
+@pytest.fixture(scope="module", params=[jars.ORACLE_VERSION, jars.NEWEST_VERSION])
+def said(
+    request: pytest.FixtureRequest, peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, dict[str, Said]]]:
+    """By target and step: what the tool said. One broker each, one JVM for all commands."""
+    version: str = request.param
+    folder = tmp_path_factory.mktemp("group-tools")
+    (folder / "offsets.csv").write_text("t,0,5\nt,2,6\n")
+    runner = ToolRunner(version)
+    answers = {}
+    for name in targets.NAMES:
+        try:
+            target = targets.start(name, peer_zookeeper, folder / name, chroot=f"group-tools-{version}-{name}")
+        except ProcessFailed as failure:
+            pytest.fail(str(failure), pytrace=False)
+        try:
+            answers[name] = _perform(runner, target, folder)
+        finally:
+            complaints = target.stop()
+        assert not complaints, "\n".join(complaints)
+    runner.close()
+    yield answers
+
+
+@pytest.mark.parametrize("step", [step.name for step in _STEPS])
+def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
+    """Exit code and every line."""
+    assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]
