@@ -29,6 +29,8 @@ class Terminal:
 
     def __enter__(self) -> Self:
         self._end, theirs = pty.openpty()
+        self._ready = select.poll()  # select() takes no descriptor above 1,023
+        self._ready.register(self._end, select.POLLIN)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, self._size)
         environ = {**ENVIRON, "TERM": "xterm-256color"}
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
@@ -77,8 +79,7 @@ class Terminal:
 
     def _read(self) -> bool:
         """Whatever comes within a moment; False when it has ended."""
-        ready, _, _ = select.select([self._end], [], [], 0.2)
-        if not ready:
+        if not self._ready.poll(200):
             return True
         try:
             data = os.read(self._end, 65_536)

@@ -76,7 +76,7 @@ def test_json_stays_alone_on_stdout(black_hole: str) -> None:
 def test_an_unknown_topic_is_told_at_once_with_the_nearest_one(
     told: Told, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic
 ) -> None:
-    topic = make_topic("greetings")
+    topic = make_topic("waited-for-hellos")
     at_broker = ("--bootstrap-server", kafka_zk_cluster.bootstrap)
     at_zookeeper = ("--zookeeper", kafka_zk_cluster.zookeeper_connect)
     for words in (
@@ -89,7 +89,8 @@ def test_an_unknown_topic_is_told_at_once_with_the_nearest_one(
         ("offsets", *at_broker),
         ("groups", "reset-offsets", "--group", "g", "--to-latest", *at_zookeeper),
     ):
-        assert told(*words, "--topic", "greetigns") == f"Error: no topic greetigns; did you mean {topic}?\n", words
+        said = told(*words, "--topic", "waited-for-helols")
+        assert said == f"Error: no topic waited-for-helols; did you mean {topic}?\n", words
 
 
 def test_who_wants_to_wait_for_a_topic_says_so(kafka_zk_cluster: EmbeddedCluster) -> None:
@@ -106,14 +107,16 @@ def test_who_wants_to_wait_for_a_topic_says_so(kafka_zk_cluster: EmbeddedCluster
 def test_a_new_topic_is_told_where_brokers_create_topics_and_refused_where_they_do_not(
     kafka_zk_cluster: EmbeddedCluster, make_cluster: MakeCluster
 ) -> None:
-    create_topic(kafka_zk_cluster.bootstrap, "orders", 1, {})
-    created = _produce("ordres", kafka_zk_cluster.bootstrap)
-    assert created.stderr.startswith("topic ordres is new; did you mean orders?\n1 records to ordres")
+    create_topic(kafka_zk_cluster.bootstrap, "waited-for-orders", 1, {})
+    created = _produce("waited-for-ordres", kafka_zk_cluster.bootstrap)
+    told = "topic waited-for-ordres is new; did you mean waited-for-orders?\n1 records to waited-for-ordres"
+    assert created.stderr.startswith(told)
     strict = make_cluster(1, {"auto.create.topics.enable": "false"})
-    create_topic(strict.bootstrap, "orders", 1, {})
-    refused = _produce("ordres", strict.bootstrap)
+    create_topic(strict.bootstrap, "waited-for-orders", 1, {})
+    refused = _produce("waited-for-ordres", strict.bootstrap)
     reason = "the brokers have auto.create.topics.enable=false"
-    assert (refused.returncode, refused.stderr) == (1, f"Error: no topic ordres; did you mean orders? ({reason})\n")
+    said = f"Error: no topic waited-for-ordres; did you mean waited-for-orders? ({reason})\n"
+    assert (refused.returncode, refused.stderr) == (1, said)
 
 
 def _produce(topic: str, bootstrap: str) -> "subprocess.CompletedProcess[str]":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.integration.processes import ROOT
 
-SCENARIOS = ROOT / "tests" / "scenarios"
+SCENARIOS = ROOT / "tests" / "scenarios" / "rebalances"
 _REPLACED = (
     (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "HH:MM:SS"),
@@ -29,7 +29,7 @@ def normalized(text: str, *more: tuple[str, str]) -> str:
 
 
 def compare(name: str, text: str) -> None:
-    """The normalized text is that of ``tests/scenarios/NAME.txt``."""
+    """The normalized text is that of ``tests/scenarios/rebalances/NAME.txt``."""
     path: Path = SCENARIOS / f"{name}.txt"
     if os.environ.get("KAFKA_ZK_REWRITE_SCENARIOS"):
         path.parent.mkdir(exist_ok=True)
