@@ -72,20 +72,22 @@ class _Log:
 
     @contextmanager
     def of_new_processes(self) -> Iterator[None]:
-        """A process that is started in the block inherits the file as its stderr; our own is back afterwards."""
+        """A process that is started in the block inherits the file as its stderr; what we print goes on as before."""
         if self._debugged:
             yield
             return
         sys.stderr.flush()
-        own = os.dup(2)
-        try:
-            with self.path.open("ab") as log:
-                os.dup2(log.fileno(), 2)
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(own, 2)
-            os.close(own)
+        printing = sys.stderr
+        with os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace") as own:
+            try:
+                with self.path.open("ab") as log:
+                    os.dup2(log.fileno(), 2)
+                sys.stderr = own
+                yield
+            finally:
+                sys.stderr = printing
+                own.flush()
+                os.dup2(own.fileno(), 2)
 
     def last_error(self) -> str | None:
         """The last line that calls itself an error, as a JVM's or spark-submit's last words do."""

@@ -18,6 +18,7 @@ from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import json_option
 from kafka_zk.cli.output import note, print_json, print_table
 from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.cli.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
@@ -154,7 +155,8 @@ def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]
         def start_spark() -> object:
             from kafka_zk.spark_jobs.command_session import command_session
 
-            return cleanup.enter_context(command_session("kafka-zk extract", master, config))
+            with waiting("Spark to start", None):
+                return cleanup.enter_context(command_session("kafka-zk extract", master, config))
 
         progress = cleanup.enter_context(progress_display(note))
         return job.extract(start_spark, extraction, progress=progress, note=note)

@@ -15,8 +15,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-SILENCE_S = 1.0
-"""So long a command may be silent."""
+SILENCE_S = 0.7
+"""So long a command may be silent: with the time that Python takes to start, that is a second."""
 _ERASE = "\r\x1b[K"
 
 

@@ -78,7 +78,8 @@ def test_extract_as_a_person_runs_it(kafka_zk_cluster: EmbeddedCluster, make_top
     assert (report["records"], [each["lag_after"] for each in report["partitions"]]) == (20, [0, 0])
     assert 0 < report["spark_start_seconds"] < report["seconds"], "the wall time, with the start of Spark"
     told = done.stderr.splitlines()
-    assert told[0] == "starting Spark" and told[1].startswith("Spark has started, in ")
+    assert told[:2] == ["starting Spark", "waiting for Spark to start, until Ctrl-C"]
+    assert told[2].startswith("Spark has started, in ")
     lines = [json.loads(line) for path in (tmp_path / "lake").glob("range=*/b=x/*.json") for line in path.open()]
     assert sorted(line["a"] for line in lines) == list(range(20))
     assert {(line["key"], line["topic"]) for line in lines} == {("k", topic)}

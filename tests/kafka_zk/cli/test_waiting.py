@@ -9,7 +9,7 @@ FIVE_SECONDS = "waiting for ZooKeeper, at most 5 s"
 def test_nothing_is_said_within_the_first_second() -> None:
     notice = WaitingNotice(80, 0)
     assert notice.begin("ZooKeeper", 5, 0) == ""
-    assert notice.tick(0.9) == ""
+    assert notice.tick(0.6) == ""
     assert notice.end() == ""
 
 
@@ -48,8 +48,8 @@ def test_output_begins_the_silence_anew_and_removes_the_line() -> None:
     notice.begin("ZooKeeper", 5, 0)
     notice.tick(1)
     assert notice.told(1.5) == ERASE
-    assert notice.tick(2.4) == ""
-    assert notice.tick(2.5) == f"{FIVE_SECONDS} (2 s)"
+    assert notice.tick(2.1) == ""
+    assert notice.tick(2.2) == f"{FIVE_SECONDS} (2 s)"
 
 
 def test_what_does_not_fit_is_wrapped_between_words_and_said_once() -> None:
