@@ -3,7 +3,9 @@
 import json
 import multiprocessing
 import os
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -14,10 +16,11 @@ from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.meta_properties import MetaProperties, read_meta_properties
 from kafka_zk.storage.types import TopicPartition
 
+from .faults import FaultyFiles
 from .helpers import T0, Clock, append, batch, read_offsets
 
 
-def manager(*paths, clock=None, **arguments) -> LogManager:
+def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) -> LogManager:
     made = LogManager(
         list(paths),
         arguments.pop("default_config", LogConfig()),
@@ -38,7 +41,7 @@ def crash(logs: LogManager) -> None:
 TPS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)]
 
 
-def test_logs_survive_a_clean_restart_without_a_scan(tmp_path):
+def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
     """Offsets, start offsets, topic ids; the marker is there once and then gone."""
     logs = manager(tmp_path)
     assert logs.start({}).log_count == 0
@@ -50,7 +53,7 @@ def test_logs_survive_a_clean_restart_without_a_scan(tmp_path):
     marker = tmp_path / ".kafka_cleanshutdown"
     assert json.loads(marker.read_text()) == {"version": 0, "brokerEpoch": 77}
 
-    def never(*arguments):
+    def never(*arguments: object) -> NoReturn:
         raise AssertionError("scanned after a clean shutdown")
 
     again = manager(tmp_path, scan=never)
@@ -65,7 +68,7 @@ def test_logs_survive_a_clean_restart_without_a_scan(tmp_path):
     again.shutdown()
 
 
-def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path):
+def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path: Path) -> None:
     """Damage in one log, the others whole."""
     logs = manager(tmp_path)
     logs.start({})
@@ -85,7 +88,7 @@ def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path):
     again.shutdown()
 
 
-def test_a_directory_is_ours_alone(tmp_path):
+def test_a_directory_is_ours_alone(tmp_path: Path) -> None:
     """Neither a second manager of this process nor another process gets in."""
     logs = manager(tmp_path)
     logs.start({})
@@ -108,14 +111,14 @@ def test_a_directory_is_ours_alone(tmp_path):
     freed.shutdown()
 
 
-def _hold(path, ready, stop):
+def _hold(path: str, ready: Event, stop: Event) -> None:
     logs = manager(path)
     logs.start({})
     ready.set()
     stop.wait(20)
 
 
-def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path):
+def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path: Path) -> None:
     """meta.properties is Kafka's, version 0; a directory.id is kept."""
     logs = manager(tmp_path)
     logs.start({})
@@ -134,7 +137,7 @@ def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path):
         manager(tmp_path).start({})
 
 
-def test_partitions_spread_over_the_directories(tmp_path):
+def test_partitions_spread_over_the_directories(tmp_path: Path) -> None:
     """A new one goes where the fewest are; after a restart each is found where it lies."""
     first, second = tmp_path / "1", tmp_path / "2"
     logs = manager(first, second)
@@ -151,7 +154,7 @@ def test_partitions_spread_over_the_directories(tmp_path):
     again.shutdown()
 
 
-def test_a_partition_in_two_directories_is_refused(tmp_path):
+def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
     """Nobody can tell which one holds."""
     for name in ("1", "2"):
         (tmp_path / name / "t-0").mkdir(parents=True)
@@ -159,7 +162,7 @@ def test_a_partition_in_two_directories_is_refused(tmp_path):
         manager(tmp_path / "1", tmp_path / "2").start({})
 
 
-def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path):
+def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) -> None:
     """The name is free for a new topic, a reader reads on, a restart finishes the work."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock)
@@ -186,7 +189,7 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path):
     again.shutdown()
 
 
-def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path):
+def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path: Path) -> None:
     """Its index entries are not written to a directory that is gone."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock, max_open_files=1, default_config=LogConfig(index_interval_bytes=0))
@@ -199,7 +202,7 @@ def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path):
     logs.shutdown()
 
 
-def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path):
+def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path: Path) -> None:
     """With an injected ``run_blocking`` the work waits, and the recovery point with it."""
     waiting = []
     logs = manager(
@@ -222,7 +225,7 @@ def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path):
     logs.shutdown()
 
 
-def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, faults):
+def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path: Path, faults: FaultyFiles) -> None:
     """The others stay; the owner is told which partitions are gone."""
     failures = []
     first, second = tmp_path / "1", tmp_path / "2"
@@ -248,7 +251,7 @@ def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, faults):
     assert not (first / ".kafka_cleanshutdown").exists()
 
 
-def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(tmp_path):
+def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(tmp_path: Path) -> None:
     """One directory is enough to start."""
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
@@ -259,7 +262,7 @@ def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(t
         manager(blocked).start({})
 
 
-def test_checkpoints_are_kafkas(tmp_path):
+def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
     """Three text files; start offsets only where they say more than the first segment."""
     logs = manager(tmp_path)
     logs.start({})
@@ -281,7 +284,7 @@ def test_checkpoints_are_kafkas(tmp_path):
     again.shutdown()
 
 
-def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path):
+def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path: Path) -> None:
     """Threads may finish in any order; what was promised durable stays so."""
     waiting = []
     logs = manager(tmp_path, run_blocking=lambda work, done: waiting.append(work))
@@ -297,7 +300,7 @@ def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path):
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\na 1 0\n"
 
 
-def test_cleanup_applies_retention_and_forgets_producers(tmp_path):
+def test_cleanup_applies_retention_and_forgets_producers(tmp_path: Path) -> None:
     """On every log."""
     logs = manager(tmp_path, default_config=LogConfig(retention_ms=1000), producer_id_expiration_ms=5000)
     logs.start({})
@@ -311,7 +314,7 @@ def test_cleanup_applies_retention_and_forgets_producers(tmp_path):
     logs.shutdown()
 
 
-def test_idle_logs_hold_no_descriptor(tmp_path):
+def test_idle_logs_hold_no_descriptor(tmp_path: Path) -> None:
     """Neither after creation nor after a start."""
     logs = manager(tmp_path)
     logs.start({})
@@ -327,7 +330,7 @@ def test_idle_logs_hold_no_descriptor(tmp_path):
     again.shutdown()
 
 
-def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path):
+def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path: Path) -> None:
     """They count as empty."""
     logs = manager(tmp_path)
     logs.start({})
@@ -342,14 +345,14 @@ def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path):
     again.shutdown()
 
 
-def test_the_pool_gives_a_second_chance():
+def test_the_pool_gives_a_second_chance() -> None:
     """What was used since the last look stays, what is pinned stays."""
 
     class File:
-        def __init__(self, name, pinned=False):
+        def __init__(self, name: str, pinned: bool = False) -> None:
             self.name, self.is_pinned, self.recently_used, self.closed = name, pinned, False, False
 
-        def close_file(self):
+        def close_file(self) -> None:
             self.closed = True
 
     pool = FilePool(max_open_files=2)
@@ -364,7 +367,7 @@ def test_the_pool_gives_a_second_chance():
     assert pool.open_count == 2
 
 
-def test_paths_may_be_strings_or_paths(tmp_path: Path):
+def test_paths_may_be_strings_or_paths(tmp_path: Path) -> None:
     """log.dirs comes from a configuration file."""
     logs = manager(str(tmp_path / "x"))
     logs.start({})

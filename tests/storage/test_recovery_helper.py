@@ -3,10 +3,13 @@
 import os
 import signal
 import time
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
 from kafka_zk.storage import helper_process
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_start import DirectoryOpening, StartProgress
@@ -19,9 +22,10 @@ from .helpers import Clock, append, batch, read_values
 BIG = TopicPartition("big", 0)
 SMALL = TopicPartition("small", 0)
 DEADLINE_S = 30
+Crashed = tuple[Path, dict[TopicPartition, list[tuple[int, bytes | None]]]]
 
 
-def manager(path, helper_count=1) -> LogManager:
+def manager(path: Path, helper_count: int = 1) -> LogManager:
     config = LogConfig(segment_bytes=1 << 20)
     return LogManager([path], config, broker_id=0, cluster_id="c", clock_ms=Clock(), recovery_helper_count=helper_count)
 
@@ -31,7 +35,7 @@ def crash(logs: LogManager) -> None:
         log_dir.close()
 
 
-def fill(log, size_bytes, value_bytes=16_000):
+def fill(log: Log, size_bytes: int, value_bytes: int = 16_000) -> None:
     """Batches of an idempotent producer."""
     number = 0
     while log.size_bytes < size_bytes:
@@ -41,7 +45,7 @@ def fill(log, size_bytes, value_bytes=16_000):
 
 
 @pytest.fixture
-def crashed(tmp_path):
+def crashed(tmp_path: Path) -> Crashed:
     """A folder with a log of three segments, whose last one is torn, and a small one; and what they held."""
     logs = manager(tmp_path)
     logs.start({})
@@ -54,13 +58,13 @@ def crashed(tmp_path):
     return tmp_path, expected
 
 
-def scan_work(logs_path, **changes):
+def scan_work(logs_path: Path, **changes: Any) -> ScanWork:
     path = logs_path / "big-0" / f"{0:020d}"
     work = ScanWork(f"{path}.log", f"{path}.index", f"{path}.timeindex", 0, 0, 4096, 1 << 20, 0)
     return work._replace(**changes)
 
 
-def answer(pool):
+def answer(pool: HelperPool) -> tuple[Any, Any]:
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
         for found in pool.answers(1):
@@ -69,7 +73,9 @@ def answer(pool):
 
 
 @pytest.mark.parametrize("helper_count", [0, 1, 3])
-def test_a_helper_finds_what_a_scan_here_finds(crashed, monkeypatch, helper_count):
+def test_a_helper_finds_what_a_scan_here_finds(
+    crashed: Crashed, monkeypatch: pytest.MonkeyPatch, helper_count: int
+) -> None:
     """Records, producers, epochs, what was dropped; small logs never leave the process."""
     path, expected = crashed
     submitted = []
@@ -92,7 +98,7 @@ def test_a_helper_finds_what_a_scan_here_finds(crashed, monkeypatch, helper_coun
     logs.shutdown()
 
 
-def test_a_helper_that_dies_leaves_its_work_to_the_broker(tmp_path, crashed):
+def test_a_helper_that_dies_leaves_its_work_to_the_broker(tmp_path: Path, crashed: Crashed) -> None:
     """An out-of-memory killer must not cost a log."""
     pool = HelperPool(1)
     pool.submit("first", scan_work(tmp_path))
@@ -105,7 +111,7 @@ def test_a_helper_that_dies_leaves_its_work_to_the_broker(tmp_path, crashed):
     pool.close()
 
 
-def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path, crashed):
+def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path: Path, crashed: Crashed) -> None:
     """The kernel, short of memory, may kill it at any time."""
     pool = HelperPool(1)
     pool.submit("first", scan_work(tmp_path))
@@ -119,10 +125,12 @@ def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path, cra
     pool.close()
 
 
-def test_where_no_process_can_be_started_the_broker_does_the_work(crashed, monkeypatch):
+def test_where_no_process_can_be_started_the_broker_does_the_work(
+    crashed: Crashed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A container may be at its limit of processes."""
 
-    def refuse(*arguments, **options):
+    def refuse(*arguments: object, **options: object) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(helper_process.subprocess, "Popen", refuse)
@@ -134,7 +142,7 @@ def test_where_no_process_can_be_started_the_broker_does_the_work(crashed, monke
     logs.shutdown()
 
 
-def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path, crashed):
+def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path: Path, crashed: Crashed) -> None:
     """A file that cannot be read comes back as the OSError that it is."""
     pool = HelperPool(1)
     pool.submit(1, scan_work(tmp_path, log_path=str(tmp_path / "gone.log")))
@@ -143,7 +151,7 @@ def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path, crashed
     pool.close()
 
 
-def test_a_failing_disk_under_a_helper_is_an_error_of_the_directory(tmp_path, crashed):
+def test_a_failing_disk_under_a_helper_is_an_error_of_the_directory(tmp_path: Path, crashed: Crashed) -> None:
     """A page that cannot be read ends a process with SIGBUS; it must not be the broker."""
     pool = HelperPool(1)
     pool.submit(1, scan_work(tmp_path))
@@ -153,7 +161,7 @@ def test_a_failing_disk_under_a_helper_is_an_error_of_the_directory(tmp_path, cr
     pool.close()
 
 
-def test_an_owner_gets_its_turn_while_a_helper_works(crashed):
+def test_an_owner_gets_its_turn_while_a_helper_works(crashed: Crashed) -> None:
     """Each step is short, and once all small logs are open the progress says that only helpers are busy."""
     path, _ = crashed
     logs = manager(path)
@@ -163,7 +171,7 @@ def test_an_owner_gets_its_turn_while_a_helper_works(crashed):
     logs.shutdown()
 
 
-def test_a_start_that_is_given_up_changes_nothing(crashed):
+def test_a_start_that_is_given_up_changes_nothing(crashed: Crashed) -> None:
     """No marker, no checkpoint, no helper left; the next start finds everything."""
     path, expected = crashed
     before = {entry.name for entry in path.iterdir()}
@@ -180,7 +188,9 @@ def test_a_start_that_is_given_up_changes_nothing(crashed):
     again.shutdown()
 
 
-def test_a_directory_that_fails_in_a_helper_goes_offline_alone(tmp_path, crashed, monkeypatch):
+def test_a_directory_that_fails_in_a_helper_goes_offline_alone(
+    tmp_path: Path, crashed: Crashed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The report says why."""
     path, _ = crashed
     monkeypatch.setattr(ScanWork, "run", None)  # the helper does not see this; nobody scans here
@@ -197,6 +207,6 @@ def test_a_directory_that_fails_in_a_helper_goes_offline_alone(tmp_path, crashed
     logs.shutdown()
 
 
-def test_without_partitions_a_directory_is_opened_at_once():
+def test_without_partitions_a_directory_is_opened_at_once() -> None:
     opening = DirectoryOpening([], lambda tp, path: None, helper_count=1)  # type: ignore[arg-type, return-value]
     assert opening.step() == [] and opening.is_done and not opening.is_waiting
