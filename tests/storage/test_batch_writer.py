@@ -1,5 +1,7 @@
 """A batch built from a stream is the batch that a producer would have built."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,7 +48,7 @@ def test_the_bound_ends_the_work(codec: Compression) -> None:
 def test_conforming_gives_the_batch_of_an_honest_producer(compression: str, target: str) -> None:
     """Another codec, the same records; with the same codec the same batch."""
     own = "none" if target == "uncompressed" else target
-    content = {"timestamps": [T0, T0 + 7, T0 - 3], "key": b"k", "headers": [("h", b"x"), ("i", None)]}
+    content: dict[str, Any] = {"timestamps": [T0, T0 + 7, T0 - 3], "key": b"k", "headers": [("h", b"x"), ("i", None)]}
     sent = batch(3, compression=compression, **content)
     conformed = conform(sent, read_header(sent), LogConfig(compression_type=target), T0)
     assert conformed == batch(3, compression=own, **content)

@@ -10,7 +10,7 @@ from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 
 from .faults import NO_SPACE, FaultyFiles
-from .helpers import T0, Clock, append, batch, read_values
+from .helpers import T0, Clock, append, batch, present, read_values
 from .test_log_manager import manager
 
 
@@ -133,7 +133,7 @@ def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path: Path) -
         work()
     again = manager(tmp_path)
     again.start({})
-    assert again.get(log.topic_partition).log_start_offset == 4
+    assert present(again.get(log.topic_partition)).log_start_offset == 4
     again.shutdown()
 
 
@@ -151,7 +151,7 @@ def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path: Path, 
     disks.logs.shutdown()
     again = manager(disks.bad, disks.good)
     again.start({})
-    assert again.get(bad.topic_partition).segments.active.offset_index.count == 3
+    assert present(again.get(bad.topic_partition)).segments.active.offset_index.count == 3
     again.shutdown()
 
 
@@ -165,7 +165,7 @@ def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path: Path, f
     report = again.start({})
     assert list(report.offline_directories) == [str(disks.bad)]
     assert again.live_directories == [disks.good]
-    assert len(read_values(again.get(log.topic_partition))) == 1
+    assert len(read_values(present(again.get(log.topic_partition)))) == 1
     again.shutdown()
 
 
@@ -198,5 +198,5 @@ def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(
     faults.fail("read", disks.bad / f"{name}-offset-checkpoint")
     again = manager(disks.bad, disks.good)
     assert list(again.start({}).offline_directories) == [str(disks.bad)]
-    assert len(read_values(again.get(log.topic_partition))) == 1
+    assert len(read_values(present(again.get(log.topic_partition)))) == 1
     again.shutdown()

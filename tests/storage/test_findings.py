@@ -5,16 +5,17 @@ what it was is kept. The campaign of ``tests/soak/test_checkpoints.py`` does it 
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_zk.storage.checkpoints import format_checkpoint, write_offsets
-from kafka_zk.storage.findings import discard, free_path
+from kafka_zk.storage.findings import Finding, discard, free_path
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 
-from .helpers import T0, TP, Clock, append, batch, read_offsets, read_values
+from .helpers import T0, TP, Clock, append, batch, present, read_offsets, read_values
 
 START_OFFSETS = "log-start-offset-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -23,9 +24,9 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 class Broker:
     """A log manager and what it told."""
 
-    def __init__(self, path: Path, **config: object) -> None:
+    def __init__(self, path: Path, **config: Any) -> None:
         self.path = path
-        self.told: list = []
+        self.told: list[Finding] = []
         self.manager = LogManager(
             [path],
             LogConfig(**{"segment_bytes": 250, "index_interval_bytes": 0} | config),
@@ -57,7 +58,7 @@ class Broker:
         return [os.path.relpath(finding.path, self.path) for finding in self.told]
 
 
-def restarts_silently(broker: Broker, **config: object) -> Broker:
+def restarts_silently(broker: Broker, **config: Any) -> Broker:
     """What a start told is told once; the next one finds the same records."""
     offsets, start, end = read_offsets(broker.log), broker.log.log_start_offset, broker.log.log_end_offset
     broker.stop()
@@ -87,7 +88,7 @@ def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path: Path, cle
     last = restarts_silently(again)
     last.stop()
 
-    moved = Path(finding.kept_as)
+    moved = Path(present(finding.kept_as))
     for each in last.log.directory.iterdir():
         if each.is_file() and each.name != "partition.metadata":
             each.unlink()
@@ -132,7 +133,7 @@ def test_a_lost_log_start_is_told_with_what_it_means(tmp_path: Path, content: by
     if content is None:
         assert (finding.problem, finding.kept_as) == ("is missing", None)
     else:
-        assert Path(finding.kept_as).read_bytes() == content
+        assert Path(present(finding.kept_as)).read_bytes() == content
     restarts_silently(again, segment_bytes=1000).stop()
 
 
@@ -220,7 +221,7 @@ def test_a_damaged_snapshot_is_told_and_kept(tmp_path: Path, clean: bool) -> Non
     newest.write_bytes(newest.read_bytes()[:-1] + b"?")
     again = Broker(tmp_path)
     assert again.paths == [f"{TP}/{newest.name}"] and "the CRC does not fit" in again.told[0].problem
-    assert Path(again.told[0].kept_as).exists()
+    assert Path(present(again.told[0].kept_as)).exists()
     duplicate = append(again.log, batch(value=b"x" * 40, producer_id=1, producer_epoch=0, base_sequence=9))
     assert (duplicate.duplicate, duplicate.first_offset) == (True, 9)
     restarts_silently(again).stop()
@@ -402,7 +403,7 @@ def test_what_is_kept_has_a_name_of_its_own(tmp_path: Path) -> None:
     kept = []
     for number in range(3):
         (tmp_path / "a").write_bytes(b"%d" % number)
-        kept.append(discard(str(tmp_path / "a"), "why", "so").kept_as)
+        kept.append(present(discard(str(tmp_path / "a"), "why", "so").kept_as))
     assert [os.path.basename(path) for path in kept] == ["a.damaged", "a.2.damaged", "a.3.damaged"]
     assert [Path(path).read_bytes() for path in kept] == [b"0", b"1", b"2"]
     assert free_path(str(tmp_path / "b"), ".damaged") == str(tmp_path / "b.damaged")

@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
 from kafka_zk.storage.log import Log
 
-from .helpers import T0, append, batch, new_log, read_offsets
+from .helpers import T0, append, batch, new_log, present, read_offsets
 
 
 def copied(tmp_path: Path) -> tuple[Log, bytes, Log]:
@@ -15,7 +15,7 @@ def copied(tmp_path: Path) -> tuple[Log, bytes, Log]:
     leader = new_log(tmp_path / "leader")
     for number in range(4):
         append(leader, batch(3, producer_id=1, producer_epoch=0, base_sequence=3 * number), leader_epoch=number)
-    return leader, leader.read(0, 1 << 20).slice.read(), new_log(tmp_path / "follower", segment_bytes=250)
+    return leader, present(leader.read(0, 1 << 20).slice).read(), new_log(tmp_path / "follower", segment_bytes=250)
 
 
 def test_a_copy_is_byte_for_byte_the_leaders_and_knows_its_epochs_and_producers(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_copy_is_byte_for_byte_the_leaders_and_knows_its_epochs_and_producers(
     leader, data, follower = copied(tmp_path)
     first = follower.append_as_follower(data[: len(data) // 2 + 7], now_ms=T0)
     assert first.first_offset == 0
-    rest = leader.read(follower.log_end_offset, 1 << 20).slice.read()
+    rest = present(leader.read(follower.log_end_offset, 1 << 20).slice).read()
     assert follower.append_as_follower(memoryview(rest), now_ms=T0).last_offset == 11
     assert b"".join(segment.read(0, segment.size_bytes) for segment in follower.segments) == data
     assert follower.leader_epochs.entries == leader.leader_epochs.entries

@@ -43,7 +43,7 @@ def test_works_on_bytes_give_what_they_give_here(helper: Helper) -> None:
     view = memoryview(b"frame" + sent)[5:]
     config = LogConfig(compression_type="gzip", max_message_bytes=10_000_000)
     assert done(helper, ConformWork(PickleBuffer(view), config, T0)) == batch(
-        3, value=sent[-500_001:-1], compression="gzip"
+        3, value=bytes(sent[-500_001:-1]), compression="gzip"
     )
     assert done(helper, ConformWork(PickleBuffer(sent), LogConfig(compression_type="uncompressed"), T0)) is None
     messages = write_message_set([LegacyMessage(0, 1, T0, False, b"k", b"v")] * 3, 1)

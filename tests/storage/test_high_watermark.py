@@ -9,9 +9,10 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_validator import validate_batch
 from kafka_zk.storage.segment import Segment
+from kafka_zk.storage.segment_scan import BatchSpan
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo
 
-from .helpers import T0, TP, append, batch, new_log, reopen
+from .helpers import T0, TP, append, batch, new_log, present, reopen
 from .test_log_manager import crash, manager
 
 HIGH_WATERMARK, TXN_COMMITTED = FetchIsolation.HIGH_WATERMARK, FetchIsolation.TXN_COMMITTED
@@ -41,7 +42,7 @@ def test_a_follower_is_told_its_high_watermark(tmp_path: Path) -> None:
     follower.update_high_watermark(0)
     for _ in range(4):
         append(leader, batch(3))
-    follower.append_as_follower(leader.read(0, 1 << 20).slice.read(), now_ms=T0)
+    follower.append_as_follower(present(leader.read(0, 1 << 20).slice).read(), now_ms=T0)
     assert (follower.log_end_offset, follower.high_watermark, follower.commits_appends) == (12, 0, False)
     assert follower.read(0, 1 << 20, isolation=HIGH_WATERMARK).slice is None
     assert [follower.update_high_watermark(offset) for offset in (6, 100)] == [6, 12]
@@ -80,7 +81,7 @@ def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path: Path) 
     crash(logs)
     again = manager(tmp_path, default_config=LogConfig(segment_bytes=250, retention_ms=0))
     again.start({})
-    log = again.get(TP)
+    log = present(again.get(TP))
     assert (log.high_watermark, log.log_end_offset) == (3, 6)
     assert again.cleanup(T0 + 10**9) == 3
     log.truncate_to(5)
@@ -155,9 +156,15 @@ def test_where_a_follower_has_read_to_the_high_watermark_needs_no_search(
     read = log.read(0, 600)
     assert 0 < read.next_offset < 16
     log.update_high_watermark(read.next_offset)
-    searched = []
+    searched: list[int] = []
     find = Segment.find
-    monkeypatch.setattr(Segment, "find", lambda self, offset: (searched.append(offset), find(self, offset))[1])
+
+    def noted(segment: Segment, offset: int) -> BatchSpan | None:
+        searched.append(offset)
+        return find(segment, offset)
+
+    monkeypatch.setattr(Segment, "find", noted)
     seen = log.read(0, 1 << 20, isolation=HIGH_WATERMARK)
+    assert seen.slice is not None and read.slice is not None
     assert (seen.next_offset, seen.slice.size_bytes) == (read.next_offset, read.slice.size_bytes)
     assert searched == [0]

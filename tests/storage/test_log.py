@@ -20,7 +20,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.record_batch import BatchHeader, check_crc, decode_records, iter_batches, read_header
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset
 
-from .helpers import T0, append, batch, new_log, read_offsets, reopen
+from .helpers import T0, append, batch, new_log, present, read_offsets, reopen
 
 PER_TEST_DIRECTORY = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
@@ -33,7 +33,7 @@ def test_offsets_count_up_and_come_back(tmp_path: Path) -> None:
     assert append(log, batch(3))[:2] == (0, 2)
     assert append(log, batch(2), leader_epoch=7)[:2] == (3, 4)
     assert log.log_end_offset == 5
-    data = log.read(0, 1 << 20).slice.read()
+    data = present(log.read(0, 1 << 20).slice).read()
     for position, header in iter_batches(data):
         check_crc(data, position, header)
     assert [header.partition_leader_epoch for _, header in iter_batches(data)] == [0, 7]
@@ -79,7 +79,7 @@ def test_a_first_batch_above_the_limit_comes_alone_or_not_at_all(tmp_path: Path)
     append(log, batch(1, value=b"x" * 5000))
     append(log, batch(1, value=b"x" * 5000))
     read = log.read(0, 100, min_one_batch=True)
-    assert read.next_offset == 1 and len(list(iter_batches(read.slice.read()))) == 1
+    assert read.next_offset == 1 and len(list(iter_batches(present(read.slice).read()))) == 1
     refused = log.read(0, 100, min_one_batch=False)
     assert refused.slice is None and refused.too_big and refused.next_offset == 0
 
@@ -188,7 +188,7 @@ def test_log_append_time_is_the_brokers_clock_and_keeps_the_crc_valid(tmp_path: 
     log = new_log(tmp_path, message_timestamp_type="LogAppendTime")
     info = append(log, batch(2, timestamp_ms=5), now_ms=T0 + 9)
     assert info.log_append_time_ms == T0 + 9
-    data = log.read(0, 1 << 20).slice.read()
+    data = present(log.read(0, 1 << 20).slice).read()
     header = read_header(data)
     check_crc(data, 0, header)
     assert header.timestamp_type == "LogAppendTime"
@@ -215,7 +215,7 @@ def test_a_topics_own_codec_is_applied(tmp_path: Path) -> None:
     """The batch is built anew and the producer's identity kept."""
     log = new_log(tmp_path, compression_type="gzip")
     append(log, batch(3, producer_id=5, producer_epoch=0, base_sequence=0, value=b"v" * 100))
-    data = log.read(0, 1 << 20).slice.read()
+    data = present(log.read(0, 1 << 20).slice).read()
     header = read_header(data)
     check_crc(data, 0, header)
     assert (header.compression.name, header.producer_id, header.base_sequence) == ("gzip", 5, 0)
@@ -332,5 +332,5 @@ def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -
     with pytest.raises(RecordTooLarge):
         append(log, batch(value=b"x" * 600))
     append(log, batch())
-    data = log.read(1, 1 << 20).slice.read()
+    data = present(log.read(1, 1 << 20).slice).read()
     assert read_header(data).compression.name == "gzip"

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,10 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.record_batch import iter_batches
 
 from .faults import NO_SPACE, FaultyFiles
-from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
+from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
 
 
-def filled(tmp_path: Path, count: int = 12, **config: object) -> Log:
+def filled(tmp_path: Path, count: int = 12, **config: Any) -> Log:
     """Segments of two one-record batches each, one second apart."""
     log = new_log(tmp_path, segment_bytes=250, **config)
     for number in range(count):
@@ -90,6 +91,7 @@ def test_a_retained_slice_outlives_deletion(tmp_path: Path) -> None:
     """The descriptor stays open until the last release, then it is closed."""
     log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=0)
     read = log.read(0, 1 << 20)
+    assert read.slice is not None
     expected = read.slice.read()
     segment = read.slice.segment
     read.slice.retain()
@@ -277,9 +279,9 @@ def test_few_files_stay_open(tmp_path: Path) -> None:
         assert pool.open_count <= 3
     assert read_offsets(log) == list(range(40))
     assert pool.open_count <= 3
-    pinned = [log.read(offset, 1).slice.retain() for offset in (0, 10, 20)]
+    pinned = [present(log.read(offset, 1).slice).retain() for offset in (0, 10, 20)]
     with pytest.raises(TooManyOpenFiles):
-        log.read(30, 1).slice.retain()
+        present(log.read(30, 1).slice).retain()
     assert all(file_slice.segment.is_open for file_slice in pinned)
     assert read_offsets(log) == list(range(40))
     for file_slice in pinned:

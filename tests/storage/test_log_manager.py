@@ -17,7 +17,7 @@ from kafka_zk.storage.meta_properties import MetaProperties, read_meta_propertie
 from kafka_zk.storage.types import TopicPartition
 
 from .faults import FaultyFiles
-from .helpers import T0, Clock, append, batch, read_offsets
+from .helpers import T0, Clock, append, batch, present, read_offsets
 
 
 def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) -> LogManager:
@@ -48,7 +48,7 @@ def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
     for tp in TPS:
         log = logs.get_or_create(tp, None, "AAAAAAAAAAAAAAAAAAAAAQ")
         append(log, batch(5))
-    logs.get(TPS[0]).increment_log_start_offset(2)
+    present(logs.get(TPS[0])).increment_log_start_offset(2)
     logs.shutdown(broker_epoch=77)
     marker = tmp_path / ".kafka_cleanshutdown"
     assert json.loads(marker.read_text()) == {"version": 0, "brokerEpoch": 77}
@@ -61,10 +61,10 @@ def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
     assert (report.log_count, report.recovered_count, report.dropped) == (3, 0, ())
     assert not marker.exists()
     assert [log.topic_id for log in again.all_logs()] == ["AAAAAAAAAAAAAAAAAAAAAQ"] * 3
-    assert again.get(TPS[0]).log_start_offset == 2
-    assert again.get(TPS[0]).config.retention_ms == 5
-    assert again.get(TPS[2]).config.retention_ms == LogConfig().retention_ms
-    assert read_offsets(again.get(TPS[0])) == [2, 3, 4]
+    assert present(again.get(TPS[0])).log_start_offset == 2
+    assert present(again.get(TPS[0])).config.retention_ms == 5
+    assert present(again.get(TPS[2])).config.retention_ms == LogConfig().retention_ms
+    assert read_offsets(present(again.get(TPS[0]))) == [2, 3, 4]
     again.shutdown()
 
 
@@ -74,7 +74,7 @@ def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path: Path) -> None:
     logs.start({})
     for tp in TPS:
         append(logs.get_or_create(tp), batch(5))
-    path = logs.get(TPS[1]).segments.active.path
+    path = present(logs.get(TPS[1])).segments.active.path
     crash(logs)
     os.truncate(path, 30)
     progress = []
@@ -84,7 +84,7 @@ def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path: Path) -> None:
     (dropped,) = report.dropped
     assert (dropped.topic_partition, dropped.bytes_dropped, dropped.log_end_offset) == (TPS[1], 30, 0)
     assert progress == [(1, 3), (2, 3), (3, 3), (3, 3)]
-    assert [again.get(tp).log_end_offset for tp in TPS] == [5, 0, 5]
+    assert [present(again.get(tp)).log_end_offset for tp in TPS] == [5, 0, 5]
     again.shutdown()
 
 
@@ -150,7 +150,7 @@ def test_partitions_spread_over_the_directories(tmp_path: Path) -> None:
     again = manager(first, second)
     again.start({})
     assert {log.topic_partition: again.log_dir_of(log.topic_partition) for log in again.all_logs()} == homes
-    assert [again.get(TopicPartition("t", number)).log_end_offset for number in range(6)] == [1, 2, 3, 4, 5, 6]
+    assert [present(again.get(TopicPartition("t", number))).log_end_offset for number in range(6)] == [1, 2, 3, 4, 5, 6]
     again.shutdown()
 
 
@@ -168,7 +168,7 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) ->
     logs = manager(tmp_path, clock=clock)
     logs.start({})
     append(logs.get_or_create(TPS[0]), batch(3))
-    file_slice = logs.get(TPS[0]).read(0, 1000).slice.retain()
+    file_slice = present(present(logs.get(TPS[0])).read(0, 1000).slice).retain()
     logs.delete(TPS[0])
     assert logs.get(TPS[0]) is None
     (renamed,) = tmp_path.glob("*-delete")
@@ -268,10 +268,10 @@ def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
     logs.start({})
     for tp in TPS:
         append(logs.get_or_create(tp), batch(4))
-    logs.get(TPS[0]).flush()
-    logs.get(TPS[1]).increment_log_start_offset(1)
+    present(logs.get(TPS[0])).flush()
+    present(logs.get(TPS[1])).increment_log_start_offset(1)
     logs.checkpoint()
-    logs.get(TPS[2]).update_high_watermark(2)
+    present(logs.get(TPS[2])).update_high_watermark(2)
     logs.checkpoint_high_watermarks()
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 0\nb-c 0 0\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 1\n"
@@ -279,8 +279,8 @@ def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
     crash(logs)
     again = manager(tmp_path)
     again.start({})
-    assert [again.get(tp).high_watermark for tp in TPS] == [4, 4, 2]
-    assert again.get(TPS[1]).log_start_offset == 1
+    assert [present(again.get(tp)).high_watermark for tp in TPS] == [4, 4, 2]
+    assert present(again.get(TPS[1])).log_start_offset == 1
     again.shutdown()
 
 
@@ -291,7 +291,7 @@ def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path: Path) -> 
     logs.start({})
     append(logs.get_or_create(TPS[1]), batch(4))
     logs.checkpoint()
-    logs.get(TPS[1]).increment_log_start_offset(3)
+    present(logs.get(TPS[1])).increment_log_start_offset(3)
     ((newer, _),) = logs.prepare_start_offsets([TPS[1], TPS[0]])
     newer()
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 3\n"
@@ -341,7 +341,7 @@ def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path: Path) -> None:
         path.write_bytes(b"\x00\xffgarbage")
     again = manager(tmp_path)
     again.start({})
-    assert again.get(TPS[0]).log_end_offset == 4
+    assert present(again.get(TPS[0])).log_end_offset == 4
     again.shutdown()
 
 

@@ -12,7 +12,7 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_dir import LOGS_AT_ONCE, close_logs_steps
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
-from tests.storage.helpers import Clock, append, batch
+from tests.storage.helpers import Clock, append, batch, present
 
 from .faults import FaultyFiles
 
@@ -105,7 +105,7 @@ def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -
     logs.start({})
     lead(logs, 20)
     for number in range(10):
-        append(logs.get(TopicPartition("t", number)), batch())
+        append(present(logs.get(TopicPartition("t", number))), batch())
     calls.clear()
     list(close_logs_steps(logs.all_logs()))
     assert calls["sync_data"] == 10
@@ -139,7 +139,7 @@ def test_a_slow_disk_takes_more_steps_and_not_longer_ones(
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 1)
-    append(logs.get(TopicPartition("t", 0)), batch())
+    append(present(logs.get(TopicPartition("t", 0))), batch())
     monkeypatch.setattr(log_dir, "WAIT_S", 0.001)
     synced = threading.Event()
     monkeypatch.setattr(faults, "sync", lambda descriptor: synced.wait(30))

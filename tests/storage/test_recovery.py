@@ -14,10 +14,10 @@ from kafka_zk.storage.record_batch import BatchHeader, iter_batches, read_header
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.types import LogAppendInfo
 
-from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
+from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
 
 
-def filled(tmp_path: Path, count: int = 8, **config: object) -> tuple[Log, list[LogAppendInfo]]:
+def filled(tmp_path: Path, count: int = 8, **config: Any) -> tuple[Log, list[LogAppendInfo]]:
     """A log of ``count`` batches of two records with values that tell them apart."""
     log = new_log(tmp_path, **config)
     infos = []
@@ -53,6 +53,7 @@ def test_a_cut_at_any_byte_of_the_last_batches_keeps_all_whole_ones(tmp_path: Pa
         if cut == clean_end:
             assert dropped is None
         else:
+            assert dropped is not None
             assert (dropped.position, dropped.bytes_dropped) == (clean_end, cut - clean_end)
             assert dropped.log_end_offset == recovered.log_end_offset
         assert os.path.getsize(path) == clean_end
@@ -82,6 +83,7 @@ def test_a_flip_in_any_byte_after_the_recovery_point_ends_the_log_there(tmp_path
             file.write(damaged)
         recovered, dropped = reopen(log, recovery_point=header.base_offset)
         assert recovered.log_end_offset == header.base_offset
+        assert dropped is not None
         assert dropped.bytes_dropped == len(whole) - start
         assert read_values(recovered) == expected[: header.base_offset]
 
@@ -114,7 +116,7 @@ def test_a_damaged_header_below_the_recovery_point_does_not_take_the_rest(tmp_pa
     assert recovered.log_end_offset == 16
     assert read_offsets(recovered, 6) == list(range(6, 16))
     first = recovered.read(0, 1 << 20)
-    assert [header.base_offset for _, header in iter_batches(first.slice.read())][:2] == [0, 2]
+    assert [header.base_offset for _, header in iter_batches(present(first.slice).read())][:2] == [0, 2]
     assert append(recovered, batch(1)).first_offset == 16
     assert read_offsets(recovered, 14) == [14, 15, 16]
 
@@ -180,6 +182,7 @@ def test_segments_behind_the_damage_are_dropped(tmp_path: Path) -> None:
         file.write(b"\xff")
     recovered, dropped = reopen(log)
     assert recovered.log_end_offset == second.base_offset
+    assert dropped is not None
     assert len(dropped.segments_dropped) == len(behind)
     assert dropped.bytes_dropped == second.size_bytes + sum(segment.size_bytes for segment in behind)
     assert not any(os.path.exists(segment.path) for segment in behind)
@@ -253,6 +256,7 @@ def test_zero_padding_behind_the_log_is_cut(tmp_path: Path) -> None:
         file.write(bytes(5000))
     recovered, dropped = reopen(log)
     assert recovered.log_end_offset == 16
+    assert dropped is not None
     assert dropped.bytes_dropped == 5000
 
 
@@ -281,5 +285,6 @@ def test_a_hole_between_segments_ends_the_log(tmp_path: Path) -> None:
     os.truncate(first.path, batches[-1][0])
     recovered, dropped = reopen(log)
     assert recovered.log_end_offset == second.base_offset - 2
+    assert dropped is not None
     assert dropped.segments_dropped == tuple(segment.path for segment in log.segments[1:])
     assert "missing" in dropped.reason

@@ -2,22 +2,22 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from kafka_zk.storage import helper_process
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_start import DirectoryOpening, StartProgress
 from kafka_zk.storage.recovery_helper import HelperPool
-from kafka_zk.storage.recovery_work import ScanWork
+from kafka_zk.storage.recovery_work import ScanWork, Work
 from kafka_zk.storage.types import TopicPartition
 
-from .helpers import Clock, append, batch, read_values
+from .helpers import Clock, append, batch, present, read_values
 
 BIG = TopicPartition("big", 0)
 SMALL = TopicPartition("small", 0)
@@ -51,8 +51,8 @@ def crashed(tmp_path: Path) -> Crashed:
     logs.start({})
     fill(logs.get_or_create(BIG), 2_500_000)
     fill(logs.get_or_create(SMALL), 50_000)
-    expected = {tp: read_values(logs.get(tp)) for tp in (BIG, SMALL)}
-    path = logs.get(BIG).segments.active.path
+    expected = {tp: read_values(present(logs.get(tp))) for tp in (BIG, SMALL)}
+    path = present(logs.get(BIG)).segments.active.path
     crash(logs)
     os.truncate(path, os.path.getsize(path) - 10)
     return tmp_path, expected
@@ -78,20 +78,23 @@ def test_a_helper_finds_what_a_scan_here_finds(
 ) -> None:
     """Records, producers, epochs, what was dropped; small logs never leave the process."""
     path, expected = crashed
-    submitted = []
+    submitted: list[Work] = []
     submit = HelperPool.submit
-    monkeypatch.setattr(
-        HelperPool, "submit", lambda self, token, work: (submitted.append(work), submit(self, token, work))
-    )
+
+    def noted(pool: HelperPool, token: object, work: Work) -> None:
+        submitted.append(work)
+        submit(pool, token, work)
+
+    monkeypatch.setattr(HelperPool, "submit", noted)
     logs = manager(path, helper_count)
     progress: list[StartProgress] = []
     report = logs.start({}, on_progress=progress.append)
     (dropped,) = report.dropped
     assert dropped.topic_partition == BIG and dropped.bytes_dropped > 10 and "bytes" in dropped.reason
-    assert read_values(logs.get(BIG)) == expected[BIG][:-1]
-    assert read_values(logs.get(SMALL)) == expected[SMALL]
-    assert logs.get(BIG).producers.producers[9].last_sequence == len(expected[BIG]) - 2
-    assert logs.get(BIG).leader_epochs.latest_epoch == 1
+    assert read_values(present(logs.get(BIG))) == expected[BIG][:-1]
+    assert read_values(present(logs.get(SMALL))) == expected[SMALL]
+    assert present(logs.get(BIG)).producers.producers[9].last_sequence == len(expected[BIG]) - 2
+    assert present(logs.get(BIG)).leader_epochs.latest_epoch == 1
     assert all("big-0" in str(work) for work in submitted) and bool(submitted) == bool(helper_count)
     assert progress[-1].log_count == progress[-1].total_log_count == 2
     assert progress[-1].scanned_bytes == progress[-1].bytes_to_scan == report.scanned_bytes > 2_500_000
@@ -133,12 +136,12 @@ def test_where_no_process_can_be_started_the_broker_does_the_work(
     def refuse(*arguments: object, **options: object) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(helper_process.subprocess, "Popen", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     path, expected = crashed
     logs = manager(path)
     report = logs.start({})
     assert report.offline_directories == {} and report.log_count == 2
-    assert read_values(logs.get(BIG)) == expected[BIG][:-1]
+    assert read_values(present(logs.get(BIG))) == expected[BIG][:-1]
     logs.shutdown()
 
 
@@ -178,13 +181,13 @@ def test_a_start_that_is_given_up_changes_nothing(crashed: Crashed) -> None:
     logs = manager(path)
     steps = logs.start_steps({})
     next(steps)
-    helpers = [helper.process for helper in logs._start._openings[0]._helpers._helpers]
+    helpers = [helper.process for helper in present(present(logs._start)._openings[0]._helpers)._helpers]
     logs.shutdown(broker_epoch=5)
     assert helpers and all(process.poll() is not None for process in helpers)
     assert {entry.name for entry in path.iterdir()} == before
     again = manager(path)
     assert len(again.start({}).dropped) == 1
-    assert read_values(again.get(BIG)) == expected[BIG][:-1]
+    assert read_values(present(again.get(BIG))) == expected[BIG][:-1]
     again.shutdown()
 
 

@@ -11,7 +11,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.timestamp_search import AT_MOST, AT_ONCE, Beyond, Result, SearchBounds, SearchWork, search_here
 from kafka_zk.storage.types import TimestampOffset
 
-from .helpers import T0, append, batch, new_log
+from .helpers import T0, append, batch, new_log, present
 
 
 def lying(count: int, **content: Any) -> bytearray:
@@ -93,7 +93,7 @@ def test_what_takes_long_is_offered_as_work(log: Log) -> None:
         next(steps)
     append(log, lying(AT_ONCE.record_count + 1))
     log.increment_log_start_offset(52)
-    segment, work = next(log.timestamp_search(T0 + 99))
+    segment, work = present(next(log.timestamp_search(T0 + 99)))
     assert segment is log.segments.active and work.start_offset == 52
     assert search_here(log.timestamp_search(T0 + 99)) is None
     steps = log.timestamp_search(T0 + 99)
@@ -135,7 +135,7 @@ def test_a_segment_stays_readable_while_its_search_waits_for_its_turn(tmp_path: 
     append(log, lying(5000))
     append(log, batch(1, timestamps=[T0 + 99]))
     searching = log.timestamp_search(T0 + 99)
-    segment, work = searching.send(None)
+    segment, work = present(searching.send(None))
     segment.rest()
     log.segments.drop([segment], T0)
     assert log.segments.remove_due(T0) == 1
