@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log import Log
@@ -11,6 +12,7 @@ from kafka_zk.storage.log_validator import NotConformed, conform, validate_batch
 from kafka_zk.storage.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
+T = TypeVar("T")
 TP = TopicPartition("events", 0)
 T0 = 1_700_000_000_000
 
@@ -23,6 +25,12 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now_ms
+
+
+def present(value: T | None) -> T:
+    """The value itself, which must not be None."""
+    assert value is not None
+    return value
 
 
 def batch(
@@ -40,7 +48,7 @@ def batch(
     **flags: bool,
 ) -> bytearray:
     """A batch of ``count`` equal records."""
-    builder = RecordBatchBuilder(compression, producer_id, producer_epoch, base_sequence, **flags)  # type: ignore[arg-type]
+    builder = RecordBatchBuilder(compression, producer_id, producer_epoch, base_sequence, **flags)
     for index in range(count):
         builder.append(timestamps[index] if timestamps else timestamp_ms, key, value, headers)
     return bytearray(builder.build())
@@ -52,15 +60,16 @@ def append(log: Log, data: bytearray, *, leader_epoch: int = 0, now_ms: int = T0
     try:
         return log.append_as_leader(data, header, leader_epoch=leader_epoch, now_ms=now_ms)
     except NotConformed as needed:
-        data = conform(data, header, needed.config, now_ms)
+        conformed = conform(data, header, needed.config, now_ms)
+        assert not isinstance(conformed, bytes)
         return log.append_as_leader(
-            data, validate_batch(data), leader_epoch=leader_epoch, now_ms=now_ms, conforms_to=needed.config
+            conformed, validate_batch(conformed), leader_epoch=leader_epoch, now_ms=now_ms, conforms_to=needed.config
         )
 
 
-def new_log(tmp_path: Path, pool: FilePool | None = None, **config: object) -> Log:
+def new_log(tmp_path: Path, pool: FilePool | None = None, **config: Any) -> Log:
     """An empty log in ``tmp_path``."""
-    return create_log(TP, str(tmp_path / "events-0"), LogConfig(**config), pool or FilePool(), T0)  # type: ignore[arg-type]
+    return create_log(TP, str(tmp_path / "events-0"), LogConfig(**config), pool or FilePool(), T0)
 
 
 def reopen(

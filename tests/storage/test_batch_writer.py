@@ -1,5 +1,7 @@
 """A batch built from a stream is the batch that a producer would have built."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ PIECES = st.lists(st.binary(max_size=300), max_size=20)
 
 
 @given(PIECES, st.sampled_from(CODECS), st.integers(1, 3000))
-def test_pieces_are_compressed_as_the_whole_is(pieces, codec, times):
+def test_pieces_are_compressed_as_the_whole_is(pieces: list[bytes], codec: Compression, times: int) -> None:
     """Byte for byte, but for the size in the frame of big zstd data."""
     data = b"".join(pieces) * times
     compressor = StreamCompressor(codec)
@@ -32,7 +34,7 @@ def test_pieces_are_compressed_as_the_whole_is(pieces, codec, times):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_bound_ends_the_work(codec):
+def test_the_bound_ends_the_work(codec: Compression) -> None:
     """As soon as the result is beyond it."""
     compressor = StreamCompressor(codec, max_size_bytes=100)
     with pytest.raises(RecordTooLarge):
@@ -43,17 +45,17 @@ def test_the_bound_ends_the_work(codec):
 
 @pytest.mark.parametrize("compression", [codec.name for codec in CODECS])
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-def test_conforming_gives_the_batch_of_an_honest_producer(compression, target):
+def test_conforming_gives_the_batch_of_an_honest_producer(compression: str, target: str) -> None:
     """Another codec, the same records; with the same codec the same batch."""
     own = "none" if target == "uncompressed" else target
-    content = {"timestamps": [T0, T0 + 7, T0 - 3], "key": b"k", "headers": [("h", b"x"), ("i", None)]}
+    content: dict[str, Any] = {"timestamps": [T0, T0 + 7, T0 - 3], "key": b"k", "headers": [("h", b"x"), ("i", None)]}
     sent = batch(3, compression=compression, **content)
     conformed = conform(sent, read_header(sent), LogConfig(compression_type=target), T0)
     assert conformed == batch(3, compression=own, **content)
     assert (conformed is sent) == (own == compression)
 
 
-def test_offset_deltas_that_do_not_count_up_are_given_anew():
+def test_offset_deltas_that_do_not_count_up_are_given_anew() -> None:
     """As Kafka does in a compressed batch; clients before KIP-31 were understood have sent such."""
     data = b"".join(encode_record(index, 7, None, b"%d" % index) for index in range(3))
     builder = RecordBatchBuilder("gzip")
@@ -67,7 +69,7 @@ def test_offset_deltas_that_do_not_count_up_are_given_anew():
     assert conformed == good
 
 
-def test_records_that_break_a_rule():
+def test_records_that_break_a_rule() -> None:
     """Malformed fields; a record that no producer writes."""
     odd = batch(2)
     odd[-1] = 9  # headers that are not there
@@ -75,7 +77,7 @@ def test_records_that_break_a_rule():
         conform(odd, read_header(odd), LogConfig(compression_type="gzip"), T0)
 
 
-def test_a_writer_encodes_what_it_gets():
+def test_a_writer_encodes_what_it_gets() -> None:
     """Deltas to the first timestamp."""
     writer = BatchWriter(Compression.none)
     for delta in (0, 5):

@@ -18,13 +18,13 @@ CODECS = [codec for codec in Compression if codec]
 
 
 @given(st.sampled_from(list(Compression)), st.binary(max_size=100_000))
-def test_data_come_back(codec, data):
+def test_data_come_back(codec: Compression, data: bytes) -> None:
     """Every codec, also for empty data."""
     assert decompress(codec, compress(codec, data)) == data
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_bound_holds(codec):
+def test_the_bound_holds(codec: Compression) -> None:
     """Exactly the bound passes, one byte more does not."""
     data = compress(codec, b"\0" * 300_000)
     assert len(decompress(codec, data, 300_000)) == 300_000
@@ -33,14 +33,14 @@ def test_the_bound_holds(codec):
 
 
 @given(st.sampled_from(CODECS), st.binary(max_size=200))
-def test_garbage_gives_typed_errors_only(codec, data):
+def test_garbage_gives_typed_errors_only(codec: Compression, data: bytes) -> None:
     """Nothing but StorageError comes out of damaged data."""
     with suppress(StorageError):
         decompress(codec, data, 10_000)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_data_cut_off_anywhere_are_noticed_or_shorter(codec):
+def test_data_cut_off_anywhere_are_noticed_or_shorter(codec: Compression) -> None:
     """A cut is an error, or – at a block's end – gives a prefix; never something else."""
     data = bytes(range(256)) * 300
     whole = compress(codec, data)
@@ -49,7 +49,7 @@ def test_data_cut_off_anywhere_are_noticed_or_shorter(codec):
             assert data.startswith(decompress(codec, whole[:cut]))
 
 
-def test_snappy_is_written_in_javas_framing_and_read_without():
+def test_snappy_is_written_in_javas_framing_and_read_without() -> None:
     """xerial header, blocks of 32 KB with their length; one plain block is accepted."""
     data = b"abc" * 30_000
     framed = compress(Compression.snappy, data)
@@ -59,7 +59,7 @@ def test_snappy_is_written_in_javas_framing_and_read_without():
     assert decompress(Compression.snappy, snappy.compress(data)) == data
 
 
-def test_lz4_frames_have_independent_blocks():
+def test_lz4_frames_have_independent_blocks() -> None:
     """Java's reader refuses linked ones, and so do we."""
     data = b"abc" * 100_000
     assert lz4.frame.get_frame_info(compress(Compression.lz4, data))["block_linked"] is False
@@ -67,20 +67,20 @@ def test_lz4_frames_have_independent_blocks():
         decompress(Compression.lz4, lz4.frame.compress(data, block_linked=True))
 
 
-def test_several_members_are_read_as_one():
+def test_several_members_are_read_as_one() -> None:
     """gzip members and zstd frames in a row."""
     assert decompress(Compression.gzip, gzip.compress(b"a") + gzip.compress(b"b")) == b"ab"
     frame = zstandard.ZstdCompressor().compress
     assert decompress(Compression.zstd, frame(b"a") + frame(b"b")) == b"ab"
 
 
-def test_unknown_codecs_are_refused():
+def test_unknown_codecs_are_refused() -> None:
     """Numbers 5 to 7 were never given out."""
     with pytest.raises(UnsupportedCompression):
         decompress(6, b"")
 
 
-def test_the_lz4_header_checksum_can_be_broken_and_mended():
+def test_the_lz4_header_checksum_can_be_broken_and_mended() -> None:
     """Magic 0 has it computed over the frame's magic number, too."""
     good = compress(Compression.lz4, b"hello" * 100)
     assert with_checksum(good, broken=False) == good
@@ -91,7 +91,7 @@ def test_the_lz4_header_checksum_can_be_broken_and_mended():
     assert with_checksum(broken, broken=False) == good
 
 
-def test_xxhash_of_known_inputs():
+def test_xxhash_of_known_inputs() -> None:
     """Reference values of XXH32 with seed 0."""
     assert xxhash32_short(b"") == 0x02CC5D05
     assert xxhash32_short(b"a") == 0x550D7456

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from kafka_zk.storage.dump import dump_file
+from kafka_zk.storage.dump import Row, dump_file
 from kafka_zk.storage.legacy_message_set import encode_message
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.transaction_index import AbortedTransaction, encode_transaction_index
 
 from .helpers import T0, append, batch, new_log
 
 
 @pytest.fixture
-def log(tmp_path):
+def log(tmp_path: Path) -> Log:
     made = new_log(tmp_path, segment_bytes=3000, index_interval_bytes=200)
     for number in range(40):
         data = batch(
@@ -24,11 +25,11 @@ def log(tmp_path):
     return made
 
 
-def problems(path, **options):
+def problems(path: Path | str, **options: bool) -> list[Row]:
     return [row for row in dump_file(path, **options) if "problem" in row]
 
 
-def test_every_header_field_of_every_batch(log):
+def test_every_header_field_of_every_batch(log: Log) -> None:
     """Under the names of Kafka's own tool, with position and size."""
     rows = [row for segment in log.segments for row in dump_file(segment.path)]
     assert len(rows) == 40
@@ -43,14 +44,14 @@ def test_every_header_field_of_every_batch(log):
     assert [row["position"] for row in first[1:]] == [before["position"] + before["size"] for before in first[:-1]]
 
 
-def test_records_on_demand(log):
+def test_records_on_demand(log: Log) -> None:
     """Two to a batch, after the batch's row."""
     rows = list(dump_file(log.segments[0].path, records=True))
     assert [row["offset"] for row in rows[1:3]] == [0, 1]
     assert rows[2]["sequence"] == 1 and rows[2]["headerKeys"] == ["h"] and rows[2]["payload"] == b"x" * 30
 
 
-def test_sound_indexes_verify_and_damaged_ones_do_not(log):
+def test_sound_indexes_verify_and_damaged_ones_do_not(log: Log) -> None:
     """Each entry is compared with the log."""
     for segment in log.segments:
         for path in (segment.offset_index.path, segment.time_index.path):
@@ -68,7 +69,7 @@ def test_sound_indexes_verify_and_damaged_ones_do_not(log):
     assert problems(times, verify=True)
 
 
-def test_damage_in_a_log_is_named_with_its_position(log):
+def test_damage_in_a_log_is_named_with_its_position(log: Log) -> None:
     """A bad CRC lets the walk go on, a bad header ends it and counts what is behind."""
     path = Path(log.segments[0].path)
     rows = list(dump_file(path))
@@ -87,7 +88,7 @@ def test_damage_in_a_log_is_named_with_its_position(log):
     assert problems(path)[0]["trailingBytes"] == 5
 
 
-def test_snapshots_checkpoints_and_transaction_indexes(log, tmp_path):
+def test_snapshots_checkpoints_and_transaction_indexes(log: Log, tmp_path: Path) -> None:
     """One row per entry."""
     (row,) = dump_file(log.directory / "00000000000000000080.snapshot")
     assert (row["producerId"], row["firstSequence"], row["lastSequence"], row["lastOffset"]) == (7, 78, 79, 79)
@@ -106,7 +107,7 @@ def test_snapshots_checkpoints_and_transaction_indexes(log, tmp_path):
         assert problems(tmp_path / name)
 
 
-def test_old_message_sets_are_shown_too(tmp_path):
+def test_old_message_sets_are_shown_too(tmp_path: Path) -> None:
     """A log of before Kafka 0.11."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(
@@ -117,7 +118,7 @@ def test_old_message_sets_are_shown_too(tmp_path):
     assert [(row["lastOffset"], row["magic"]) for row in dump_file(path)] == [(3, 0), (4, 1), (5, 0)]
 
 
-def test_other_files_are_refused(tmp_path):
+def test_other_files_are_refused(tmp_path: Path) -> None:
     """Nothing is guessed."""
     for name in ("meta.properties", "00000000000000000000.what"):
         with pytest.raises(ValueError):

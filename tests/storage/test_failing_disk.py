@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 
-from .faults import NO_SPACE
-from .helpers import T0, Clock, append, batch, read_values
+from .faults import NO_SPACE, FaultyFiles
+from .helpers import T0, Clock, append, batch, present, read_values
 from .test_log_manager import manager
 
 
@@ -29,7 +30,7 @@ class Disks:
         )
         self.logs.start({})
 
-    def log_in(self, directory: Path):
+    def log_in(self, directory: Path) -> Log:
         """A new log with a record in one of the two."""
         number = len(self.logs.all_logs())
         while True:
@@ -41,7 +42,9 @@ class Disks:
             number += 1
 
 
-def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alone(tmp_path, faults):
+def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alone(
+    tmp_path: Path, faults: FaultyFiles
+) -> None:
     """The other directory's logs are flushed, and nothing stays pinned."""
     disks = Disks(tmp_path, default_config=LogConfig(flush_ms=0, index_interval_bytes=0))
     bad = [disks.log_in(disks.bad) for _ in range(2)]
@@ -57,7 +60,7 @@ def test_an_index_that_cannot_be_written_before_a_flush_costs_its_directory_alon
     disks.logs.shutdown()
 
 
-def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path, faults):
+def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path: Path, faults: FaultyFiles) -> None:
     """What is due in the other directory is removed."""
     disks = Disks(tmp_path, default_config=LogConfig(retention_ms=1, file_delete_delay_ms=0))
     bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
@@ -70,7 +73,7 @@ def test_files_that_cannot_be_removed_cost_their_directory_alone(tmp_path, fault
     disks.logs.shutdown()
 
 
-def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_path, faults):
+def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_path: Path, faults: FaultyFiles) -> None:
     """Its space would be taken until the next start, and nobody would know."""
     disks = Disks(tmp_path)
     for log in (disks.log_in(disks.bad), disks.log_in(disks.good)):
@@ -82,7 +85,9 @@ def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_pa
     disks.logs.shutdown()
 
 
-def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(tmp_path, faults):
+def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(
+    tmp_path: Path, faults: FaultyFiles
+) -> None:
     """Its records must not turn up in the next topic of that name."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.bad)
@@ -94,7 +99,7 @@ def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(tmp
     disks.logs.shutdown()
 
 
-def test_a_late_failure_of_a_deleted_log_leaves_its_successor_alone(tmp_path):
+def test_a_late_failure_of_a_deleted_log_leaves_its_successor_alone(tmp_path: Path) -> None:
     """The topic was deleted and made anew in the other directory while the first one's flush was under way."""
     waiting = []
     disks = Disks(
@@ -113,7 +118,7 @@ def test_a_late_failure_of_a_deleted_log_leaves_its_successor_alone(tmp_path):
     disks.logs.shutdown()
 
 
-def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path):
+def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path: Path) -> None:
     """It would bring back records that were deleted since."""
     waiting = []
     logs = manager(tmp_path, run_blocking=lambda work, done: waiting.append(work))
@@ -128,11 +133,11 @@ def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path):
         work()
     again = manager(tmp_path)
     again.start({})
-    assert again.get(log.topic_partition).log_start_offset == 4
+    assert present(again.get(log.topic_partition)).log_start_offset == 4
     again.shutdown()
 
 
-def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path, faults):
+def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path: Path, faults: FaultyFiles) -> None:
     """The pool closes another directory's file to make room, whose index cannot be written now."""
     disks = Disks(tmp_path, default_config=LogConfig(index_interval_bytes=0), max_open_files=1)
     bad, good = disks.log_in(disks.bad), disks.log_in(disks.good)
@@ -146,11 +151,11 @@ def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path, faults
     disks.logs.shutdown()
     again = manager(disks.bad, disks.good)
     again.start({})
-    assert again.get(bad.topic_partition).segments.active.offset_index.count == 3
+    assert present(again.get(bad.topic_partition)).segments.active.offset_index.count == 3
     again.shutdown()
 
 
-def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path, faults):
+def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path: Path, faults: FaultyFiles) -> None:
     """The others start."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.good)
@@ -160,11 +165,11 @@ def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path, faults)
     report = again.start({})
     assert list(report.offline_directories) == [str(disks.bad)]
     assert again.live_directories == [disks.good]
-    assert len(read_values(again.get(log.topic_partition))) == 1
+    assert len(read_values(present(again.get(log.topic_partition)))) == 1
     again.shutdown()
 
 
-def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path):
+def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path: Path) -> None:
     """Or their space would be taken until the broker stops."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock, default_config=LogConfig(retention_ms=1))
@@ -180,7 +185,9 @@ def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path
 
 
 @pytest.mark.parametrize("name", ["recovery-point", "log-start", "replication"])
-def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(tmp_path, faults, name):
+def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(
+    tmp_path: Path, faults: FaultyFiles, name: str
+) -> None:
     """It is not damaged, so it may not be passed over either."""
     disks = Disks(tmp_path)
     log = disks.log_in(disks.good)
@@ -191,5 +198,5 @@ def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(tmp
     faults.fail("read", disks.bad / f"{name}-offset-checkpoint")
     again = manager(disks.bad, disks.good)
     assert list(again.start({}).offline_directories) == [str(disks.bad)]
-    assert len(read_values(again.get(log.topic_partition))) == 1
+    assert len(read_values(present(again.get(log.topic_partition)))) == 1
     again.shutdown()

@@ -1,6 +1,7 @@
 """Timestamps that no long can hold, or that Kafka refuses: a batch's base and its deltas may add up to anything."""
 
 import struct
+from pathlib import Path
 
 import pytest
 from crc32c import crc32c
@@ -25,7 +26,7 @@ def overflowing() -> bytearray:
     return data
 
 
-def test_a_lookup_finds_what_java_would_find(tmp_path):
+def test_a_lookup_finds_what_java_would_find(tmp_path: Path) -> None:
     """The second record's timestamp wraps around into the past; it must not be answered as it is."""
     log = new_log(tmp_path)
     append(log, overflowing())
@@ -34,13 +35,13 @@ def test_a_lookup_finds_what_java_would_find(tmp_path):
     assert log.offset_for_timestamp(T0) is None
 
 
-def test_old_consumers_read_on():
+def test_old_consumers_read_on() -> None:
     """An exception would meet them at every try."""
     (first, second) = read_message_set(down_convert(bytes(overflowing()), 1))
     assert (first.timestamp_ms, second.timestamp_ms) == (LAST, -(2**63) + 4)
 
 
-def test_a_topic_with_its_own_codec_refuses_them(tmp_path):
+def test_a_topic_with_its_own_codec_refuses_them(tmp_path: Path) -> None:
     log = new_log(tmp_path, compression_type="gzip")
     with pytest.raises(InvalidTimestamp):
         append(log, overflowing())
@@ -48,7 +49,7 @@ def test_a_topic_with_its_own_codec_refuses_them(tmp_path):
     assert read_offsets(log) == [0, 1]
 
 
-def test_old_producers_may_not_go_below_none():
+def test_old_producers_may_not_go_below_none() -> None:
     """-1 is no timestamp; what is less would come back as something else."""
     with pytest.raises(InvalidTimestamp):
         up_convert(encode_message(0, 1, 0, -(2**63), None, b"a") + encode_message(1, 1, 0, LAST, None, b"b"))

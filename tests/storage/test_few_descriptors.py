@@ -11,14 +11,14 @@ from tests.storage.helpers import T0, append, batch
 from tests.storage.test_log_manager import TPS, manager
 
 
-def test_more_logs_than_the_process_may_open_files(tmp_path):
+def test_more_logs_than_the_process_may_open_files(tmp_path: Path) -> None:
     """A container with few descriptors; connections need some, too. In a process of its own, which has none open."""
     command = [sys.executable, "-m", "tests.storage.test_few_descriptors", str(tmp_path)]
     subprocess.run(command, check=True, timeout=60)
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path):
+def test_flushes_under_way_hold_no_more_files_than_the_pool(tmp_path: Path) -> None:
     """Each keeps one open; the others' turn comes."""
     waiting = []
     logs = manager(

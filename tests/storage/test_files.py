@@ -1,6 +1,7 @@
 """The one way to files: what each operation promises; another file system may take the operating system's place."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from .helpers import T0, TP, append, batch, new_log, read_offsets, reopen
 from .test_log_manager import manager
 
 
-def test_everything_goes_through_the_file_system_in_use(tmp_path):
+def test_everything_goes_through_the_file_system_in_use(tmp_path: Path) -> None:
     """And through the operating system's again afterwards."""
     system = FaultyFiles()
     with files.use(system):
@@ -23,7 +24,7 @@ def test_everything_goes_through_the_file_system_in_use(tmp_path):
 
 
 @pytest.mark.parametrize("operation", ["open", "sync", "rename"])
-def test_a_failure_on_the_way_leaves_the_old_content(tmp_path, faults, operation):
+def test_a_failure_on_the_way_leaves_the_old_content(tmp_path: Path, faults: FaultyFiles, operation: str) -> None:
     """Whatever part of the replacement it is."""
     path = f"{tmp_path}/checkpoint"
     files.write_atomically(path, b"old")
@@ -33,7 +34,7 @@ def test_a_failure_on_the_way_leaves_the_old_content(tmp_path, faults, operation
     assert files.read_file(path) == b"old"
 
 
-def test_files_are_written_anew_at_their_end_and_read_whole(tmp_path):
+def test_files_are_written_anew_at_their_end_and_read_whole(tmp_path: Path) -> None:
     """In more pieces than one."""
     path = f"{tmp_path}/index"
     assert files.read_file(path) is None
@@ -42,20 +43,20 @@ def test_files_are_written_anew_at_their_end_and_read_whole(tmp_path):
     assert files.read_file(path) == b"x" * 199_999 + b"yz"
     assert files.size_bytes(path) == 200_001
     with files.mapped(path) as view:
-        assert view[-2:] == b"yz"
+        assert bytes(view[-2:]) == b"yz"
     files.write_file(path, b"new")
     assert files.read_file(path) == b"new"
     files.write_file(path)
     assert files.read_file(path) == b""
 
 
-def test_what_cannot_be_read_is_named(tmp_path):
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Whoever starts a broker wants to know which file it was."""
     with pytest.raises(IsADirectoryError, match=str(tmp_path)):
         files.read_file(str(tmp_path))
 
 
-def test_a_directory_is_made_with_those_above_it(tmp_path):
+def test_a_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
     """One that is there may stay; a file is in the way."""
     files.make_directory(f"{tmp_path}/a/b/c")
     files.make_directory(f"{tmp_path}/a/b/c")
@@ -71,7 +72,7 @@ def test_a_directory_is_made_with_those_above_it(tmp_path):
     assert files.list_directory(str(tmp_path)) == []
 
 
-def test_a_name_is_taken_by_a_link_that_leads_nowhere(tmp_path):
+def test_a_name_is_taken_by_a_link_that_leads_nowhere(tmp_path: Path) -> None:
     """But nothing exists there."""
     path = f"{tmp_path}/link"
     os.symlink(f"{tmp_path}/nowhere", path)
@@ -80,7 +81,7 @@ def test_a_name_is_taken_by_a_link_that_leads_nowhere(tmp_path):
         files.size_bytes(path)
 
 
-def test_a_short_write_goes_on(tmp_path, faults):
+def test_a_short_write_goes_on(tmp_path: Path, faults: FaultyFiles) -> None:
     """As the operating system may."""
     faults.writes = [1, 2]
     files.write_file(f"{tmp_path}/a", b"abcdef")
@@ -91,7 +92,9 @@ def test_a_short_write_goes_on(tmp_path, faults):
 
 
 @pytest.mark.parametrize("operation", ["open", "truncate", "sync_data", "rename", "sync", "entries"])
-def test_a_truncation_that_fails_is_told_and_loses_nothing_before_it(tmp_path, faults, operation):
+def test_a_truncation_that_fails_is_told_and_loses_nothing_before_it(
+    tmp_path: Path, faults: FaultyFiles, operation: str
+) -> None:
     """The next start finds at least what was to stay."""
     log = new_log(tmp_path, segment_bytes=300, index_interval_bytes=0)
     for _ in range(6):
@@ -109,7 +112,7 @@ def test_a_truncation_that_fails_is_told_and_loses_nothing_before_it(tmp_path, f
 
 
 @pytest.mark.parametrize("operation", ["make_directory", "open", "rename"])
-def test_a_log_that_cannot_be_made_costs_its_directory(tmp_path, faults, operation):
+def test_a_log_that_cannot_be_made_costs_its_directory(tmp_path: Path, faults: FaultyFiles, operation: str) -> None:
     """The other one takes it at the next attempt."""
     logs = manager(tmp_path / "1", tmp_path / "2", default_config=LogConfig(), on_directory_failure=lambda *_: None)
     logs.start({})

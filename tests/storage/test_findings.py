@@ -5,16 +5,17 @@ what it was is kept. The campaign of ``tests/soak/test_checkpoints.py`` does it 
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_zk.storage.checkpoints import format_checkpoint, write_offsets
-from kafka_zk.storage.findings import discard, free_path
+from kafka_zk.storage.findings import Finding, discard, free_path
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 
-from .helpers import T0, TP, Clock, append, batch, read_offsets, read_values
+from .helpers import T0, TP, Clock, append, batch, present, read_offsets, read_values
 
 START_OFFSETS = "log-start-offset-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -23,9 +24,9 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 class Broker:
     """A log manager and what it told."""
 
-    def __init__(self, path: Path, **config: object) -> None:
+    def __init__(self, path: Path, **config: Any) -> None:
         self.path = path
-        self.told: list = []
+        self.told: list[Finding] = []
         self.manager = LogManager(
             [path],
             LogConfig(**{"segment_bytes": 250, "index_interval_bytes": 0} | config),
@@ -57,7 +58,7 @@ class Broker:
         return [os.path.relpath(finding.path, self.path) for finding in self.told]
 
 
-def restarts_silently(broker: Broker, **config: object) -> Broker:
+def restarts_silently(broker: Broker, **config: Any) -> Broker:
     """What a start told is told once; the next one finds the same records."""
     offsets, start, end = read_offsets(broker.log), broker.log.log_start_offset, broker.log.log_end_offset
     broker.stop()
@@ -69,7 +70,7 @@ def restarts_silently(broker: Broker, **config: object) -> Broker:
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("start", [11, 500])
-def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path, clean, start):
+def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path: Path, clean: bool, start: int) -> None:
     """The log begins there, as Kafka's does, so that no offset is given twice. But nothing is deleted for a number."""
     broker = Broker(tmp_path)
     broker.fill()
@@ -87,7 +88,7 @@ def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path, clean, st
     last = restarts_silently(again)
     last.stop()
 
-    moved = Path(finding.kept_as)
+    moved = Path(present(finding.kept_as))
     for each in last.log.directory.iterdir():
         if each.is_file() and each.name != "partition.metadata":
             each.unlink()
@@ -99,7 +100,7 @@ def test_a_log_start_beyond_the_end_moves_the_segments_aside(tmp_path, clean, st
     mended.stop()
 
 
-def test_a_second_log_that_is_moved_aside_has_another_folder(tmp_path):
+def test_a_second_log_that_is_moved_aside_has_another_folder(tmp_path: Path) -> None:
     """Nothing is overwritten, and nothing in such a folder is taken for a segment."""
     for _ in range(2):
         broker = Broker(tmp_path)
@@ -116,7 +117,7 @@ def test_a_second_log_that_is_moved_aside_has_another_folder(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"0\n2\nevents 0 5\n", b"1\n1\nevents 0 5\n", None])
-def test_a_lost_log_start_is_told_with_what_it_means(tmp_path, content):
+def test_a_lost_log_start_is_told_with_what_it_means(tmp_path: Path, content: bytes | None) -> None:
     """Also when the file is gone: deleted records may be back, and the log says so."""
     broker = Broker(tmp_path, segment_bytes=1000)
     broker.fill()
@@ -132,11 +133,11 @@ def test_a_lost_log_start_is_told_with_what_it_means(tmp_path, content):
     if content is None:
         assert (finding.problem, finding.kept_as) == ("is missing", None)
     else:
-        assert Path(finding.kept_as).read_bytes() == content
+        assert Path(present(finding.kept_as)).read_bytes() == content
     restarts_silently(again, segment_bytes=1000).stop()
 
 
-def test_a_first_start_and_one_after_a_kill_tell_nothing(tmp_path):
+def test_a_first_start_and_one_after_a_kill_tell_nothing(tmp_path: Path) -> None:
     """There is no file yet, or no checkpoint was written."""
     for _ in range(2):
         broker = Broker(tmp_path)
@@ -146,7 +147,7 @@ def test_a_first_start_and_one_after_a_kill_tell_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, "replication-offset-checkpoint"])
-def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path, name):
+def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path: Path, name: str) -> None:
     """They cost a longer recovery, or high watermarks."""
     broker = Broker(tmp_path)
     broker.fill()
@@ -162,7 +163,7 @@ def test_other_checkpoints_of_a_directory_are_told_as_well(tmp_path, name):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path, clean):
+def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path: Path, clean: bool) -> None:
     """With a torn batch at the end the log would go on at that offset otherwise."""
     broker = Broker(tmp_path)
     broker.fill()
@@ -179,7 +180,7 @@ def test_a_recovery_point_that_no_segment_can_hold_is_not_believed(tmp_path, cle
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("content", [b"\0\0\0", b"", b"0\n0\n", b"0\n2\n4 4\n2 0\n", None])
-def test_leader_epochs_come_back_from_the_batches(tmp_path, clean, content):
+def test_leader_epochs_come_back_from_the_batches(tmp_path: Path, clean: bool, content: bytes | None) -> None:
     """All of them, from closed segments as well; a file that is gone is missed where batches have epochs."""
     broker = Broker(tmp_path)
     for epoch in (0, 2, 4):
@@ -198,7 +199,7 @@ def test_leader_epochs_come_back_from_the_batches(tmp_path, clean, content):
     restarts_silently(again).stop()
 
 
-def test_an_idle_log_needs_no_leader_epochs(tmp_path):
+def test_an_idle_log_needs_no_leader_epochs(tmp_path: Path) -> None:
     """No file is written for it, so none is missed."""
     broker = Broker(tmp_path)
     broker.log.leader_epochs.begin(3, 0)
@@ -206,7 +207,7 @@ def test_an_idle_log_needs_no_leader_epochs(tmp_path):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_snapshot_is_told_and_kept(tmp_path, clean):
+def test_a_damaged_snapshot_is_told_and_kept(tmp_path: Path, clean: bool) -> None:
     """The producers come from the log."""
     broker = Broker(tmp_path)
     for sequence in range(10):
@@ -220,14 +221,14 @@ def test_a_damaged_snapshot_is_told_and_kept(tmp_path, clean):
     newest.write_bytes(newest.read_bytes()[:-1] + b"?")
     again = Broker(tmp_path)
     assert again.paths == [f"{TP}/{newest.name}"] and "the CRC does not fit" in again.told[0].problem
-    assert Path(again.told[0].kept_as).exists()
+    assert Path(present(again.told[0].kept_as)).exists()
     duplicate = append(again.log, batch(value=b"x" * 40, producer_id=1, producer_epoch=0, base_sequence=9))
     assert (duplicate.duplicate, duplicate.first_offset) == (True, 9)
     restarts_silently(again).stop()
 
 
 @pytest.mark.parametrize("content", [b"", b"version: 0\ntopic_id: ?\n", b"\xff"])
-def test_a_damaged_topic_id_keeps_nobody_from_starting(tmp_path, content):
+def test_a_damaged_topic_id_keeps_nobody_from_starting(tmp_path: Path, content: bytes) -> None:
     """The log is served; the next that knows the id gives it to it again."""
     broker = Broker(tmp_path)
     broker.fill()
@@ -255,7 +256,7 @@ def damage_index(path: Path, kind: str) -> None:
     ("suffix", "kind"), [("index", "noise"), ("index", "missing"), ("timeindex", "noise"), ("timeindex", "missing"),
                          ("timeindex", "cut")],
 )  # fmt: skip
-def test_a_damaged_index_is_made_anew(tmp_path, clean, suffix, kind):
+def test_a_damaged_index_is_made_anew(tmp_path: Path, clean: bool, suffix: str, kind: str) -> None:
     """Of a closed segment, too: no record is hidden, and none is too old before its time."""
     config = {"segment_bytes": 1000, "retention_ms": 100_000}
     broker = Broker(tmp_path, **config)
@@ -278,7 +279,7 @@ def test_a_damaged_index_is_made_anew(tmp_path, clean, suffix, kind):
     restarts_silently(again, **config).stop()
 
 
-def test_an_index_of_a_kafka_follower_is_as_good(tmp_path):
+def test_an_index_of_a_kafka_follower_is_as_good(tmp_path: Path) -> None:
     """Kafka 3.9 enters what a follower appends at once under the last offset and the position of its first batch."""
     broker = Broker(tmp_path, segment_bytes=1 << 20)
     broker.fill(40)
@@ -299,7 +300,7 @@ def test_an_index_of_a_kafka_follower_is_as_good(tmp_path):
     assert path.read_bytes() == content
 
 
-def test_a_flip_within_an_index_leads_nobody_astray(tmp_path):
+def test_a_flip_within_an_index_leads_nobody_astray(tmp_path: Path) -> None:
     """No start looks at every entry; what a lookup uses is compared with the log."""
     broker = Broker(tmp_path, segment_bytes=1 << 20)
     broker.fill(40)
@@ -322,7 +323,7 @@ def test_a_flip_within_an_index_leads_nobody_astray(tmp_path):
         path.write_bytes(sound)
 
 
-def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_timestamp(tmp_path):
+def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_timestamp(tmp_path: Path) -> None:
     """Two crashes in a row: the first finds it rolled but not flushed, for the second it is durable."""
     broker = Broker(tmp_path, segment_bytes=1000, index_interval_bytes=300)
     broker.fill(12)
@@ -341,7 +342,7 @@ def test_a_segment_that_a_crash_left_open_and_a_later_one_closed_has_its_newest_
     again.stop()
 
 
-def test_the_index_of_no_segment_is_told(tmp_path):
+def test_the_index_of_no_segment_is_told(tmp_path: Path) -> None:
     """As Kafka tells it."""
     broker = Broker(tmp_path)
     broker.fill(4)
@@ -353,7 +354,7 @@ def test_the_index_of_no_segment_is_told(tmp_path):
     restarts_silently(again).stop()
 
 
-def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_path):
+def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_path: Path) -> None:
     """The bytes stay, as their readers' to find; the log begins a new segment at the recovery point."""
     broker = Broker(tmp_path)
     broker.fill()
@@ -378,7 +379,7 @@ def test_damage_to_what_was_durable_is_told_when_the_log_goes_on_behind_it(tmp_p
         f"{TP}/{0:020d}.log.deleted",
     ],
 )  # fmt: skip
-def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path, name):
+def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path: Path, name: str) -> None:
     """It would take the log directory offline with the first write."""
     broker = Broker(tmp_path)
     broker.fill()
@@ -397,18 +398,18 @@ def test_a_directory_in_a_files_place_goes_out_of_the_way(tmp_path, name):
     restarts_silently(again).stop()
 
 
-def test_what_is_kept_has_a_name_of_its_own(tmp_path):
+def test_what_is_kept_has_a_name_of_its_own(tmp_path: Path) -> None:
     """Never one that a partition's directory may have."""
     kept = []
     for number in range(3):
         (tmp_path / "a").write_bytes(b"%d" % number)
-        kept.append(discard(str(tmp_path / "a"), "why", "so").kept_as)
+        kept.append(present(discard(str(tmp_path / "a"), "why", "so").kept_as))
     assert [os.path.basename(path) for path in kept] == ["a.damaged", "a.2.damaged", "a.3.damaged"]
     assert [Path(path).read_bytes() for path in kept] == [b"0", b"1", b"2"]
     assert free_path(str(tmp_path / "b"), ".damaged") == str(tmp_path / "b.damaged")
 
 
-def test_a_directory_whose_partition_nobody_could_have_made_is_left_alone(tmp_path):
+def test_a_directory_whose_partition_nobody_could_have_made_is_left_alone(tmp_path: Path) -> None:
     """Its number fits no checkpoint: with it in one, all others would be lost."""
     (tmp_path / "events-99999999999").mkdir()
     (tmp_path / "events-007").mkdir()

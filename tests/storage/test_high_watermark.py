@@ -1,44 +1,48 @@
 """What is visible and what may go: the high watermark, the last stable offset, and everything that asks for them."""
 
+from pathlib import Path
+
 import pytest
 
 from kafka_zk.storage.errors import OffsetOutOfRange
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_validator import validate_batch
 from kafka_zk.storage.segment import Segment
-from kafka_zk.storage.types import FetchIsolation
+from kafka_zk.storage.segment_scan import BatchSpan
+from kafka_zk.storage.types import FetchIsolation, LogAppendInfo
 
-from .helpers import T0, TP, append, batch, new_log, reopen
+from .helpers import T0, TP, append, batch, new_log, present, reopen
 from .test_log_manager import crash, manager
 
 HIGH_WATERMARK, TXN_COMMITTED = FetchIsolation.HIGH_WATERMARK, FetchIsolation.TXN_COMMITTED
 
 
-def transactional(count=1, producer_id=1, sequence=0):
+def transactional(count: int = 1, producer_id: int = 1, sequence: int = 0) -> bytearray:
     return batch(count, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
 
 
-def commit(log, producer_id=1):
+def commit(log: Log, producer_id: int = 1) -> LogAppendInfo:
     """Append the marker that ends the producer's transaction."""
     key, value = b"\0\0\0\1", b"\0\0\0\0\0\7"
     data = batch(key=key, value=value, producer_id=producer_id, producer_epoch=0, transactional=True, control=True)
     return log.append_as_leader(data, validate_batch(data), leader_epoch=0, now_ms=T0, from_client=False)
 
 
-def test_a_log_on_its_own_commits_what_it_appends(tmp_path):
+def test_a_log_on_its_own_commits_what_it_appends(tmp_path: Path) -> None:
     """Nothing else has to say so."""
     log = new_log(tmp_path)
     append(log, batch(3))
     assert (log.high_watermark, log.last_stable_offset, log.commits_appends) == (3, 3, True)
 
 
-def test_a_follower_is_told_its_high_watermark(tmp_path):
+def test_a_follower_is_told_its_high_watermark(tmp_path: Path) -> None:
     """Its own appends do not move it; what the leader says is taken as far as the log reaches."""
     leader, follower = new_log(tmp_path / "leader"), new_log(tmp_path / "follower")
     follower.update_high_watermark(0)
     for _ in range(4):
         append(leader, batch(3))
-    follower.append_as_follower(leader.read(0, 1 << 20).slice.read(), now_ms=T0)
+    follower.append_as_follower(present(leader.read(0, 1 << 20).slice).read(), now_ms=T0)
     assert (follower.log_end_offset, follower.high_watermark, follower.commits_appends) == (12, 0, False)
     assert follower.read(0, 1 << 20, isolation=HIGH_WATERMARK).slice is None
     assert [follower.update_high_watermark(offset) for offset in (6, 100)] == [6, 12]
@@ -51,7 +55,7 @@ def test_a_follower_is_told_its_high_watermark(tmp_path):
     assert (follower.high_watermark, follower.log_end_offset) == (50, 50)
 
 
-def test_the_log_starts_at_the_high_watermark_at_most(tmp_path):
+def test_the_log_starts_at_the_high_watermark_at_most(tmp_path: Path) -> None:
     """DeleteRecords may not delete what is not committed; no offset is negative."""
     log = new_log(tmp_path)
     append(log, batch())
@@ -65,7 +69,7 @@ def test_the_log_starts_at_the_high_watermark_at_most(tmp_path):
     assert log.update_high_watermark(2) == 4
 
 
-def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path):
+def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path: Path) -> None:
     """As far as the log still reaches; until the leader is known nothing beyond is old."""
     logs = manager(tmp_path, default_config=LogConfig(segment_bytes=250, retention_ms=0))
     logs.start({})
@@ -77,7 +81,7 @@ def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path):
     crash(logs)
     again = manager(tmp_path, default_config=LogConfig(segment_bytes=250, retention_ms=0))
     again.start({})
-    log = again.get(TP)
+    log = present(again.get(TP))
     assert (log.high_watermark, log.log_end_offset) == (3, 6)
     assert again.cleanup(T0 + 10**9) == 3
     log.truncate_to(5)
@@ -86,7 +90,7 @@ def test_a_restart_begins_with_the_checkpointed_high_watermarks(tmp_path):
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\nevents 0 5\n"
 
 
-def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path):
+def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path: Path) -> None:
     """Every five seconds, with thousands of partitions."""
     works = []
     logs = manager(tmp_path, run_blocking=lambda work, done: works.append(work))
@@ -102,7 +106,7 @@ def test_high_watermarks_that_have_not_moved_are_not_written_again(tmp_path):
     logs.shutdown()
 
 
-def test_read_committed_stops_at_an_open_transaction(tmp_path):
+def test_read_committed_stops_at_an_open_transaction(tmp_path: Path) -> None:
     """And at one whose marker is not committed yet."""
     log = new_log(tmp_path)
     append(log, batch(2))
@@ -118,7 +122,7 @@ def test_read_committed_stops_at_an_open_transaction(tmp_path):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_open_transactions_are_known_after_a_restart(tmp_path, clean):
+def test_open_transactions_are_known_after_a_restart(tmp_path: Path, clean: bool) -> None:
     """From the snapshot or from the batches."""
     log = new_log(tmp_path)
     append(log, batch(2))
@@ -131,7 +135,7 @@ def test_open_transactions_are_known_after_a_restart(tmp_path, clean):
     assert (recovered.high_watermark, recovered.last_stable_offset) == (7, 4)
 
 
-def test_transactions_that_ended_are_forgotten_without_readers(tmp_path):
+def test_transactions_that_ended_are_forgotten_without_readers(tmp_path: Path) -> None:
     """A log that nobody reads does not collect them."""
     log = new_log(tmp_path)
     for number in range(20):
@@ -141,7 +145,9 @@ def test_transactions_that_ended_are_forgotten_without_readers(tmp_path):
     assert log.last_stable_offset == log.high_watermark == 40 and not log.producers.has_unstable_offset
 
 
-def test_where_a_follower_has_read_to_the_high_watermark_needs_no_search(tmp_path, monkeypatch):
+def test_where_a_follower_has_read_to_the_high_watermark_needs_no_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The offset that its next fetch tells becomes the high watermark: where that lies is known."""
     log = new_log(tmp_path)
     log.update_high_watermark(0)
@@ -150,9 +156,15 @@ def test_where_a_follower_has_read_to_the_high_watermark_needs_no_search(tmp_pat
     read = log.read(0, 600)
     assert 0 < read.next_offset < 16
     log.update_high_watermark(read.next_offset)
-    searched = []
+    searched: list[int] = []
     find = Segment.find
-    monkeypatch.setattr(Segment, "find", lambda self, offset: (searched.append(offset), find(self, offset))[1])
+
+    def noted(segment: Segment, offset: int) -> BatchSpan | None:
+        searched.append(offset)
+        return find(segment, offset)
+
+    monkeypatch.setattr(Segment, "find", noted)
     seen = log.read(0, 1 << 20, isolation=HIGH_WATERMARK)
+    assert seen.slice is not None and read.slice is not None
     assert (seen.next_offset, seen.slice.size_bytes) == (read.next_offset, read.slice.size_bytes)
     assert searched == [0]

@@ -1,5 +1,7 @@
 """Leader epochs: a model of (epoch, start) pairs, and the checkpoint file."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -8,14 +10,14 @@ from kafka_zk.storage.errors import CorruptCheckpoint
 from kafka_zk.storage.leader_epoch_cache import LeaderEpochCache
 
 
-def cache_of(tmp_path, *entries):
+def cache_of(tmp_path: Path, *entries: tuple[int, int]) -> LeaderEpochCache:
     cache = LeaderEpochCache(str(tmp_path / "leader-epoch-checkpoint"))
     for epoch, start in entries:
         cache.assign(epoch, start)
     return cache
 
 
-def test_end_offsets_for_known_older_newer_and_missing_epochs(tmp_path):
+def test_end_offsets_for_known_older_newer_and_missing_epochs(tmp_path: Path) -> None:
     """The cases of OffsetForLeaderEpoch."""
     cache = cache_of(tmp_path, (2, 10), (4, 20), (7, 30))
     assert cache.end_offset_for(7, 99) == (7, 99)
@@ -27,7 +29,7 @@ def test_end_offsets_for_known_older_newer_and_missing_epochs(tmp_path):
     assert LeaderEpochCache(str(tmp_path / "none")).end_offset_for(0, 5) == (-1, -1)
 
 
-def test_epochs_that_wrote_nothing_vanish_and_old_ones_are_ignored(tmp_path):
+def test_epochs_that_wrote_nothing_vanish_and_old_ones_are_ignored(tmp_path: Path) -> None:
     """Start offsets stay strictly ascending."""
     cache = cache_of(tmp_path, (1, 0), (2, 5), (3, 5), (2, 9), (3, 7))
     assert cache.entries == [(1, 0), (3, 5)]
@@ -36,7 +38,9 @@ def test_epochs_that_wrote_nothing_vanish_and_old_ones_are_ignored(tmp_path):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50)), max_size=12), st.integers(0, 50), st.integers(0, 50))
-def test_truncations_and_the_file(tmp_path_factory, assigned, end, start):
+def test_truncations_and_the_file(
+    tmp_path_factory: pytest.TempPathFactory, assigned: list[tuple[int, int]], end: int, start: int
+) -> None:
     """What is left agrees offset by offset, and the next load finds the same."""
     path = tmp_path_factory.mktemp("epochs")
     cache = cache_of(path, *assigned)
@@ -52,7 +56,7 @@ def test_truncations_and_the_file(tmp_path_factory, assigned, end, start):
     assert again.entries == [(epoch, first) for epoch, first in cache.entries if first < end]
 
 
-def test_the_file_is_written_with_the_first_record_of_an_epoch(tmp_path):
+def test_the_file_is_written_with_the_first_record_of_an_epoch(tmp_path: Path) -> None:
     """Thousands of idle partitions get their leaders without a file being written."""
     file = tmp_path / "leader-epoch-checkpoint"
     cache = cache_of(tmp_path)
@@ -69,7 +73,7 @@ def test_the_file_is_written_with_the_first_record_of_an_epoch(tmp_path):
     assert (cache.written_epoch, file.read_text()) == (1, "0\n1\n1 0\n")
 
 
-def test_a_load_leaves_the_file_as_it_is(tmp_path):
+def test_a_load_leaves_the_file_as_it_is(tmp_path: Path) -> None:
     """Though it drops the epochs without a record: the leader of before is the leader of now, as a rule."""
     file = tmp_path / "leader-epoch-checkpoint"
     cache_of(tmp_path, (3, 12))
@@ -82,7 +86,7 @@ def test_a_load_leaves_the_file_as_it_is(tmp_path):
     assert (cache.entries, file.stat().st_ino) == ([(3, 12)], written)
 
 
-def test_the_file_is_kafkas(tmp_path):
+def test_the_file_is_kafkas(tmp_path: Path) -> None:
     """Version, count, lines."""
     cache_of(tmp_path, (0, 0), (3, 12))
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n3 12\n"
@@ -92,7 +96,7 @@ def test_the_file_is_kafkas(tmp_path):
     "content",
     ["", "0\n5\n0 0\n", "0\n1\n0 -1\n", "0\n1\n2147483648 0\n", "0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "\xff"],
 )
-def test_a_damaged_file_is_refused_as_a_whole(tmp_path, content):
+def test_a_damaged_file_is_refused_as_a_whole(tmp_path: Path, content: str) -> None:
     """Both columns ascend; nothing of it is believed otherwise."""
     file = tmp_path / "leader-epoch-checkpoint"
     file.write_text(content, "latin-1")

@@ -31,9 +31,10 @@ from .helpers import T0, batch
 CODECS = st.sampled_from([Compression.none, Compression.gzip, Compression.snappy, Compression.lz4])
 FIELD = st.none() | st.binary(max_size=100)
 CONTENT = st.lists(st.tuples(st.integers(0, 1 << 45), FIELD, FIELD), min_size=1, max_size=10)
+Content = list[tuple[int, bytes | None, bytes | None]]
 
 
-def messages_of(content, magic, first_offset=0):
+def messages_of(content: Content, magic: int, first_offset: int = 0) -> list[LegacyMessage]:
     return [
         LegacyMessage(first_offset + index, magic, timestamp_ms if magic else -1, False, key, value)
         for index, (timestamp_ms, key, value) in enumerate(content)
@@ -41,7 +42,7 @@ def messages_of(content, magic, first_offset=0):
 
 
 @given(CONTENT, st.sampled_from([0, 1]), CODECS, st.integers(0, 1 << 40))
-def test_sets_round_trip(content, magic, codec, first_offset):
+def test_sets_round_trip(content: Content, magic: int, codec: Compression, first_offset: int) -> None:
     """Absolute offsets outside, whatever is inside a wrapper."""
     messages = messages_of(content, magic, first_offset)
     data = write_message_set(messages, magic, codec)
@@ -53,7 +54,7 @@ def test_sets_round_trip(content, magic, codec, first_offset):
 
 @given(CONTENT, st.sampled_from([0, 1]), CODECS)
 @settings(max_examples=40)
-def test_kafka_python_writes_what_we_read(content, magic, codec):
+def test_kafka_python_writes_what_we_read(content: Content, magic: int, codec: Compression) -> None:
     """Its builder, our reader; for lz4 in magic 0 it would need a further library."""
     assume(magic or codec != Compression.lz4)
     builder = LegacyRecordBatchBuilder(magic=magic, compression_type=int(codec), batch_size=1 << 20)
@@ -67,7 +68,7 @@ def test_kafka_python_writes_what_we_read(content, magic, codec):
 
 @given(CONTENT, st.sampled_from([0, 1]), CODECS)
 @settings(max_examples=40)
-def test_kafka_python_reads_what_we_write(content, magic, codec):
+def test_kafka_python_reads_what_we_write(content: Content, magic: int, codec: Compression) -> None:
     """Our writer, its reader, wrappers included."""
     assume(magic or codec != Compression.lz4)
     data = write_message_set(messages_of(content, magic, 100), magic, codec)
@@ -77,13 +78,13 @@ def test_kafka_python_reads_what_we_write(content, magic, codec):
 
 
 @given(st.binary(max_size=200))
-def test_garbage_gives_typed_errors_only(data):
+def test_garbage_gives_typed_errors_only(data: bytes) -> None:
     """Nothing but StorageError."""
     with suppress(StorageError):
         list(read_message_set(data))
 
 
-def test_a_partial_tail_is_an_error_for_producers_and_skipped_for_readers():
+def test_a_partial_tail_is_an_error_for_producers_and_skipped_for_readers() -> None:
     """Cut anywhere in the second message."""
     first = encode_message(0, 1, 0, T0, None, b"a")
     second = encode_message(1, 1, 0, T0, None, b"b")
@@ -94,7 +95,7 @@ def test_a_partial_tail_is_an_error_for_producers_and_skipped_for_readers():
             list(read_message_set(data))
 
 
-def test_flipped_bytes_are_noticed():
+def test_flipped_bytes_are_noticed() -> None:
     """By the CRC, from the magic byte on."""
     good = encode_message(0, 1, 0, T0, b"k", b"v")
     for position in range(12, len(good)):
@@ -104,7 +105,7 @@ def test_flipped_bytes_are_noticed():
             list(read_message_set(damaged))
 
 
-def test_a_wrapper_in_a_wrapper_is_refused():
+def test_a_wrapper_in_a_wrapper_is_refused() -> None:
     """And so are mixed magics and zstd."""
     inner = write_message_set(messages_of([(1, None, b"v")], 1), 1, Compression.gzip)
     nested = encode_message(0, 1, Compression.gzip, 1, None, gzip.compress(inner))
@@ -117,7 +118,7 @@ def test_a_wrapper_in_a_wrapper_is_refused():
 
 
 @given(CONTENT, st.sampled_from([0, 1]), CODECS)
-def test_up_conversion_keeps_keys_values_timestamps_and_codec(content, magic, codec):
+def test_up_conversion_keeps_keys_values_timestamps_and_codec(content: Content, magic: int, codec: Compression) -> None:
     """One batch with a valid CRC; without timestamps they are -1."""
     data = up_convert(write_message_set(messages_of(content, magic), magic, codec))
     header = read_header(data)
@@ -127,7 +128,7 @@ def test_up_conversion_keeps_keys_values_timestamps_and_codec(content, magic, co
     assert [(record.key, record.value, record.timestamp_ms) for record in decode_records(data)] == expected
 
 
-def test_up_conversion_refuses_empty_sets_and_append_time():
+def test_up_conversion_refuses_empty_sets_and_append_time() -> None:
     """A producer's mistakes."""
     with pytest.raises(InvalidRecord):
         up_convert(b"")
@@ -137,7 +138,7 @@ def test_up_conversion_refuses_empty_sets_and_append_time():
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4"])
-def test_down_conversion_keeps_offsets_and_drops_headers(magic, compression):
+def test_down_conversion_keeps_offsets_and_drops_headers(magic: int, compression: str) -> None:
     """Per batch one set in the batch's codec; control batches go."""
     first = batch(3, compression=compression, key=b"k", headers=[("h", b"x")])
     first[:8] = (100).to_bytes(8, "big")
@@ -151,19 +152,19 @@ def test_down_conversion_keeps_offsets_and_drops_headers(magic, compression):
     assert [message.timestamp_ms for message in found] == ([T0] * 3 + [T0 + 5] * 2 if magic else [-1] * 5)
 
 
-def test_down_conversion_starts_at_the_fetch_offset_where_it_can():
+def test_down_conversion_starts_at_the_fetch_offset_where_it_can() -> None:
     """Only uncompressed batches are cut; old clients skip the rest themselves."""
     assert [m.offset for m in read_message_set(down_convert(batch(4), 1, first_offset=2))] == [2, 3]
     assert len(list(read_message_set(down_convert(batch(4, compression="gzip"), 1, first_offset=2)))) == 4
 
 
-def test_down_conversion_carries_append_time():
+def test_down_conversion_carries_append_time() -> None:
     """The attribute bit of magic 1."""
     data = down_convert(batch(2, log_append_time=True), 1)
     assert all(message.log_append_time for message in read_message_set(data))
 
 
-def test_zstd_has_no_old_form():
+def test_zstd_has_no_old_form() -> None:
     """UNSUPPORTED_COMPRESSION_TYPE for such a fetcher."""
     with pytest.raises(UnsupportedCompression):
         down_convert(batch(1, compression="zstd"), 1)

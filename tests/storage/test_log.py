@@ -1,5 +1,8 @@
 """The log: appending gives offsets, reading gives whole batches, rules are kept."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,23 +17,23 @@ from kafka_zk.storage.errors import (
     RecordTooLarge,
 )
 from kafka_zk.storage.log import Log
-from kafka_zk.storage.record_batch import check_crc, decode_records, iter_batches, read_header
+from kafka_zk.storage.record_batch import BatchHeader, check_crc, decode_records, iter_batches, read_header
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset
 
-from .helpers import T0, append, batch, new_log, read_offsets, reopen
+from .helpers import T0, append, batch, new_log, present, read_offsets, reopen
 
 PER_TEST_DIRECTORY = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
 )
 
 
-def test_offsets_count_up_and_come_back(tmp_path):
+def test_offsets_count_up_and_come_back(tmp_path: Path) -> None:
     """Each batch begins where the one before ended; offset and epoch are patched, the CRC stays valid."""
     log = new_log(tmp_path)
     assert append(log, batch(3))[:2] == (0, 2)
     assert append(log, batch(2), leader_epoch=7)[:2] == (3, 4)
     assert log.log_end_offset == 5
-    data = log.read(0, 1 << 20).slice.read()
+    data = present(log.read(0, 1 << 20).slice).read()
     for position, header in iter_batches(data):
         check_crc(data, position, header)
     assert [header.partition_leader_epoch for _, header in iter_batches(data)] == [0, 7]
@@ -45,7 +48,9 @@ def test_offsets_count_up_and_come_back(tmp_path):
     start=st.integers(0, 100),
     upper=st.integers(0, 200),
 )
-def test_any_read_returns_whole_batches_up_to_its_bounds(tmp_path_factory, sizes, max_bytes, start, upper):
+def test_any_read_returns_whole_batches_up_to_its_bounds(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int]], max_bytes: int, start: int, upper: int
+) -> None:
     """Model: the list of batches. A read holds the fetch offset, fits the limit or is one batch, stops at the bound."""
     log = new_log(tmp_path_factory.mktemp("log"), segment_bytes=20_000, index_interval_bytes=1000)
     batches = [append(log, batch(count, value=b"x" * size)) for count, size in sizes]
@@ -68,18 +73,18 @@ def test_any_read_returns_whole_batches_up_to_its_bounds(tmp_path_factory, sizes
         assert read_offsets(log, start, max_bytes) == list(range(start, log.log_end_offset))
 
 
-def test_a_first_batch_above_the_limit_comes_alone_or_not_at_all(tmp_path):
+def test_a_first_batch_above_the_limit_comes_alone_or_not_at_all(tmp_path: Path) -> None:
     """KIP-74: at least one batch, if the caller wants that."""
     log = new_log(tmp_path)
     append(log, batch(1, value=b"x" * 5000))
     append(log, batch(1, value=b"x" * 5000))
     read = log.read(0, 100, min_one_batch=True)
-    assert read.next_offset == 1 and len(list(iter_batches(read.slice.read()))) == 1
+    assert read.next_offset == 1 and len(list(iter_batches(present(read.slice).read()))) == 1
     refused = log.read(0, 100, min_one_batch=False)
     assert refused.slice is None and refused.too_big and refused.next_offset == 0
 
 
-def test_offsets_outside_the_log_are_refused(tmp_path):
+def test_offsets_outside_the_log_are_refused(tmp_path: Path) -> None:
     """Before the start and after the end; exactly the end is just empty."""
     log = new_log(tmp_path)
     append(log, batch(3))
@@ -92,7 +97,7 @@ def test_offsets_outside_the_log_are_refused(tmp_path):
         log.increment_log_start_offset(4)
 
 
-def test_segments_roll_by_size_and_reads_cross_them(tmp_path):
+def test_segments_roll_by_size_and_reads_cross_them(tmp_path: Path) -> None:
     """Each segment file begins with its base offset."""
     log = new_log(tmp_path, segment_bytes=1000)
     for _ in range(20):
@@ -104,7 +109,7 @@ def test_segments_roll_by_size_and_reads_cross_them(tmp_path):
     assert [segment.is_active for segment in log.segments] == [False] * (len(log.segments) - 1) + [True]
 
 
-def test_segments_roll_by_the_records_time(tmp_path):
+def test_segments_roll_by_the_records_time(tmp_path: Path) -> None:
     """segment.ms counts from the first batch's timestamp to the next one's."""
     log = new_log(tmp_path, segment_ms=1000)
     for delay_ms in (0, 1000, 1001, 1500, 2001):
@@ -112,7 +117,7 @@ def test_segments_roll_by_the_records_time(tmp_path):
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_segments_without_timestamps_roll_by_the_brokers_clock(tmp_path):
+def test_segments_without_timestamps_roll_by_the_brokers_clock(tmp_path: Path) -> None:
     """From the segment's creation."""
     log = new_log(tmp_path, segment_ms=1000)
     append(log, batch(timestamp_ms=-1), now_ms=T0)
@@ -121,7 +126,7 @@ def test_segments_without_timestamps_roll_by_the_brokers_clock(tmp_path):
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_segments_roll_when_an_index_is_full(tmp_path):
+def test_segments_roll_when_an_index_is_full(tmp_path: Path) -> None:
     """segment.index.bytes holds four time entries, one of them kept for the roll."""
     log = new_log(tmp_path, segment_index_bytes=48, index_interval_bytes=0)
     for number in range(12):
@@ -131,7 +136,7 @@ def test_segments_roll_when_an_index_is_full(tmp_path):
         assert segment.time_index.count <= 4 and segment.offset_index.count <= 6
 
 
-def test_jitter_rolls_earlier_but_not_later(tmp_path):
+def test_jitter_rolls_earlier_but_not_later(tmp_path: Path) -> None:
     """A random part of segment.jitter.ms is taken off segment.ms."""
     log = new_log(tmp_path, segment_ms=1000, segment_jitter_ms=500)
     assert 0 <= log.segments.active.roll_jitter_ms < 500
@@ -140,7 +145,7 @@ def test_jitter_rolls_earlier_but_not_later(tmp_path):
     assert len(log.segments) == 2
 
 
-def test_too_large_batches_are_refused(tmp_path):
+def test_too_large_batches_are_refused(tmp_path: Path) -> None:
     """By max.message.bytes and by segment.bytes, and nothing is written."""
     log = new_log(tmp_path, max_message_bytes=500, segment_bytes=300)
     with pytest.raises(RecordTooLarge):
@@ -161,7 +166,7 @@ def test_too_large_batches_are_refused(tmp_path):
         lambda header: header._replace(attributes=6),
     ],
 )
-def test_headers_that_break_a_rule_are_refused(tmp_path, change):
+def test_headers_that_break_a_rule_are_refused(tmp_path: Path, change: Callable[[BatchHeader], BatchHeader]) -> None:
     """Counts, control batches, sequences, transactions without a producer, unknown codecs."""
     log = new_log(tmp_path)
     data = batch()
@@ -170,7 +175,7 @@ def test_headers_that_break_a_rule_are_refused(tmp_path, change):
     assert log.log_end_offset == 0
 
 
-def test_the_broker_itself_may_write_control_batches(tmp_path):
+def test_the_broker_itself_may_write_control_batches(tmp_path: Path) -> None:
     """Transaction markers."""
     log = new_log(tmp_path)
     data = batch(key=b"\0\0\0\1", value=bytes(6), producer_id=1, producer_epoch=0, control=True, transactional=True)
@@ -178,26 +183,26 @@ def test_the_broker_itself_may_write_control_batches(tmp_path):
     assert info.last_offset == 0
 
 
-def test_log_append_time_is_the_brokers_clock_and_keeps_the_crc_valid(tmp_path):
+def test_log_append_time_is_the_brokers_clock_and_keeps_the_crc_valid(tmp_path: Path) -> None:
     """Two header fields and the CRC are rewritten, records are not."""
     log = new_log(tmp_path, message_timestamp_type="LogAppendTime")
     info = append(log, batch(2, timestamp_ms=5), now_ms=T0 + 9)
     assert info.log_append_time_ms == T0 + 9
-    data = log.read(0, 1 << 20).slice.read()
+    data = present(log.read(0, 1 << 20).slice).read()
     header = read_header(data)
     check_crc(data, 0, header)
     assert header.timestamp_type == "LogAppendTime"
     assert [record.timestamp_ms for record in decode_records(data)] == [T0 + 9] * 2
 
 
-def test_a_producer_may_not_claim_log_append_time(tmp_path):
+def test_a_producer_may_not_claim_log_append_time(tmp_path: Path) -> None:
     """On a topic with CreateTime."""
     log = new_log(tmp_path)
     with pytest.raises(InvalidTimestamp):
         append(log, batch(log_append_time=True))
 
 
-def test_narrow_timestamp_bounds_are_kept(tmp_path):
+def test_narrow_timestamp_bounds_are_kept(tmp_path: Path) -> None:
     """Records too old or too far ahead are refused; -1 stands for no timestamp and passes."""
     log = new_log(tmp_path, message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=500)
     for timestamp_ms in (T0 - 1001, T0 + 501):
@@ -206,18 +211,18 @@ def test_narrow_timestamp_bounds_are_kept(tmp_path):
     append(log, batch(3, timestamps=[T0 - 1000, T0 + 500, -1]))
 
 
-def test_a_topics_own_codec_is_applied(tmp_path):
+def test_a_topics_own_codec_is_applied(tmp_path: Path) -> None:
     """The batch is built anew and the producer's identity kept."""
     log = new_log(tmp_path, compression_type="gzip")
     append(log, batch(3, producer_id=5, producer_epoch=0, base_sequence=0, value=b"v" * 100))
-    data = log.read(0, 1 << 20).slice.read()
+    data = present(log.read(0, 1 << 20).slice).read()
     header = read_header(data)
     check_crc(data, 0, header)
     assert (header.compression.name, header.producer_id, header.base_sequence) == ("gzip", 5, 0)
     assert [record.value for record in decode_records(data)] == [b"v" * 100] * 3
 
 
-def test_a_batch_that_grows_too_large_under_the_topics_codec_is_refused(tmp_path):
+def test_a_batch_that_grows_too_large_under_the_topics_codec_is_refused(tmp_path: Path) -> None:
     """What consumers get must keep to max.message.bytes, not only what the producer sent."""
     log = new_log(tmp_path, max_message_bytes=2000, compression_type="uncompressed")
     with pytest.raises(RecordTooLarge):
@@ -225,7 +230,7 @@ def test_a_batch_that_grows_too_large_under_the_topics_codec_is_refused(tmp_path
     assert (log.log_end_offset, log.size_bytes) == (0, 0)
 
 
-def test_a_compacted_topic_needs_keys(tmp_path):
+def test_a_compacted_topic_needs_keys(tmp_path: Path) -> None:
     """A record without one could never be replaced."""
     log = new_log(tmp_path, cleanup_policy=("compact",))
     with pytest.raises(InvalidRecord):
@@ -233,7 +238,7 @@ def test_a_compacted_topic_needs_keys(tmp_path):
     append(log, batch(key=b"k"))
 
 
-def test_a_repeated_batch_is_answered_with_its_first_offsets(tmp_path):
+def test_a_repeated_batch_is_answered_with_its_first_offsets(tmp_path: Path) -> None:
     """Any of the last five, and nothing is written."""
     log = new_log(tmp_path)
     sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(7)]
@@ -248,7 +253,7 @@ def test_a_repeated_batch_is_answered_with_its_first_offsets(tmp_path):
 
 
 @pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])
-def test_a_repeated_batch_is_answered_with_its_first_timestamp(tmp_path, timestamp_type):
+def test_a_repeated_batch_is_answered_with_its_first_timestamp(tmp_path: Path, timestamp_type: str) -> None:
     """With each batch's own, whichever kind the topic keeps, as in Kafka; the last one's after a restart, too."""
     log = new_log(tmp_path, message_timestamp_type=timestamp_type)
     expected = []
@@ -269,7 +274,7 @@ def test_a_repeated_batch_is_answered_with_its_first_timestamp(tmp_path, timesta
     assert (info.duplicate, info.first_offset, info.log_append_time_ms) == (True, 2, expected[2])
 
 
-def test_sequences_and_epochs_are_checked(tmp_path):
+def test_sequences_and_epochs_are_checked(tmp_path: Path) -> None:
     """A gap, an old epoch, a new epoch that does not begin at 0."""
     log = new_log(tmp_path)
     append(log, batch(1, producer_id=1, producer_epoch=3, base_sequence=10))
@@ -290,7 +295,9 @@ def test_sequences_and_epochs_are_checked(tmp_path):
     start=st.integers(0, 10),
     clean=st.none() | st.booleans(),
 )
-def test_timestamp_lookups_agree_with_a_linear_search(tmp_path_factory, timestamps, wanted, start, clean):
+def test_timestamp_lookups_agree_with_a_linear_search(
+    tmp_path_factory: pytest.TempPathFactory, timestamps: list[list[int]], wanted: int, start: int, clean: bool | None
+) -> None:
     """Also with timestamps out of order, after a clean restart and after a recovery."""
     log = new_log(tmp_path_factory.mktemp("log"), segment_bytes=400, index_interval_bytes=100)
     records = []
@@ -310,14 +317,14 @@ def test_timestamp_lookups_agree_with_a_linear_search(tmp_path_factory, timestam
     assert log.max_timestamp_offset() == TimestampOffset(newest, next(o for t, o in records if t == newest), 4)
 
 
-def test_an_empty_log_has_no_timestamps(tmp_path):
+def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     """Neither by time nor the largest."""
     log = new_log(tmp_path)
     assert log.offset_for_timestamp(0) is None
     assert log.max_timestamp_offset() is None
 
 
-def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path):
+def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path: Path) -> None:
     """Size limit and codec."""
     log = new_log(tmp_path)
     append(log, batch(value=b"x" * 600))
@@ -325,5 +332,5 @@ def test_a_changed_configuration_holds_from_the_next_append_on(tmp_path):
     with pytest.raises(RecordTooLarge):
         append(log, batch(value=b"x" * 600))
     append(log, batch())
-    data = log.read(1, 1 << 20).slice.read()
+    data = present(log.read(1, 1 << 20).slice).read()
     assert read_header(data).compression.name == "gzip"

@@ -8,7 +8,7 @@ from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.storage.log_config import DEFAULT, TOPIC_CONFIGS, LogConfig, field_name
 
 
-def test_the_table_and_the_fields_agree():
+def test_the_table_and_the_fields_agree() -> None:
     """Every key is a field with the same default, and the other way round."""
     assert {field_name(key) for key in TOPIC_CONFIGS} == {field.name for field in fields(LogConfig)}
     for key, entry in TOPIC_CONFIGS.items():
@@ -16,7 +16,7 @@ def test_the_table_and_the_fields_agree():
         assert entry.check(entry.default), key
 
 
-def test_every_default_survives_its_own_text():
+def test_every_default_survives_its_own_text() -> None:
     """What DescribeConfigs prints can be set again."""
     properties = {key: DEFAULT.property_text(key) for key in TOPIC_CONFIGS}
     assert LogConfig.from_properties(properties) == DEFAULT
@@ -42,13 +42,13 @@ def test_every_default_survives_its_own_text():
         ("no.such.key", "1"),
     ],
 )
-def test_bad_values_are_refused_naming_the_key(key, text):
+def test_bad_values_are_refused_naming_the_key(key: str, text: str) -> None:
     """With what is allowed."""
     with pytest.raises(InvalidConfig, match=key.replace(".", r"\.")):
         LogConfig.from_properties({key: text})
 
 
-def test_topic_properties_win_over_defaults():
+def test_topic_properties_win_over_defaults() -> None:
     """And types are right."""
     base = LogConfig(retention_ms=5, segment_bytes=100)
     config = LogConfig.from_properties(
@@ -60,13 +60,13 @@ def test_topic_properties_win_over_defaults():
     assert config.property_text("follower.replication.throttled.replicas") == "0:1,2:3"
 
 
-def test_lags_must_fit_each_other():
+def test_lags_must_fit_each_other() -> None:
     """As Kafka checks."""
     with pytest.raises(InvalidConfig, match="compaction"):
         LogConfig.from_properties({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
 
 
-def test_the_old_timestamp_bound_counts_while_the_new_ones_are_default():
+def test_the_old_timestamp_bound_counts_while_the_new_ones_are_default() -> None:
     """KIP-937."""
     config = LogConfig.from_properties(
         {"message.timestamp.difference.max.ms": "7", "message.timestamp.after.max.ms": "3"}

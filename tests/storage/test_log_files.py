@@ -1,18 +1,21 @@
 """Retention, truncation, flush, deletion: what happens to a log's files."""
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_zk.storage.errors import OffsetOutOfRange, TooManyOpenFiles
 from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.record_batch import iter_batches
 
-from .faults import NO_SPACE
-from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
+from .faults import NO_SPACE, FaultyFiles
+from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
 
 
-def filled(tmp_path, count=12, **config):
+def filled(tmp_path: Path, count: int = 12, **config: Any) -> Log:
     """Segments of two one-record batches each, one second apart."""
     log = new_log(tmp_path, segment_bytes=250, **config)
     for number in range(count):
@@ -21,7 +24,7 @@ def filled(tmp_path, count=12, **config):
     return log
 
 
-def test_retention_by_age_keeps_the_younger_segments(tmp_path):
+def test_retention_by_age_keeps_the_younger_segments(tmp_path: Path) -> None:
     """A segment goes when its newest record is too old; the start offset follows."""
     log = filled(tmp_path, retention_ms=5000)
     assert log.delete_old_segments(T0 + 11_000) == 3
@@ -29,7 +32,7 @@ def test_retention_by_age_keeps_the_younger_segments(tmp_path):
     assert read_offsets(log) == list(range(6, 12))
 
 
-def test_retention_by_size_keeps_at_least_the_limit(tmp_path):
+def test_retention_by_size_keeps_at_least_the_limit(tmp_path: Path) -> None:
     """A segment goes only if what is left still has retention.bytes."""
     log = filled(tmp_path)
     per_segment = log.segments[0].size_bytes
@@ -38,7 +41,7 @@ def test_retention_by_size_keeps_at_least_the_limit(tmp_path):
     assert log.log_start_offset == 6
 
 
-def test_retention_by_start_offset_needs_no_delete_policy(tmp_path):
+def test_retention_by_start_offset_needs_no_delete_policy(tmp_path: Path) -> None:
     """DeleteRecords frees whole segments also in a compacted topic."""
     log = filled(tmp_path)
     log.increment_log_start_offset(5)
@@ -47,7 +50,7 @@ def test_retention_by_start_offset_needs_no_delete_policy(tmp_path):
     assert (log.log_start_offset, log.segments[0].base_offset) == (5, 4)
 
 
-def test_nothing_above_the_high_watermark_goes(tmp_path):
+def test_nothing_above_the_high_watermark_goes(tmp_path: Path) -> None:
     """What is not replicated is not old."""
     log = filled(tmp_path, retention_ms=0)
     log.update_high_watermark(5)
@@ -56,7 +59,7 @@ def test_nothing_above_the_high_watermark_goes(tmp_path):
     assert log.delete_old_segments(T0 + 10**9) == 4
 
 
-def test_offsets_are_never_reused_after_everything_was_deleted(tmp_path):
+def test_offsets_are_never_reused_after_everything_was_deleted(tmp_path: Path) -> None:
     """The active segment goes too, and the new one begins at the log end offset – also after a restart."""
     log = filled(tmp_path, retention_ms=1000)
     assert log.delete_old_segments(T0 + 10**9) == 6
@@ -67,13 +70,13 @@ def test_offsets_are_never_reused_after_everything_was_deleted(tmp_path):
     assert append(recovered, batch()).first_offset == 12
 
 
-def test_unlimited_retention_keeps_everything(tmp_path):
+def test_unlimited_retention_keeps_everything(tmp_path: Path) -> None:
     """-1 and no size limit."""
     log = filled(tmp_path, retention_ms=-1)
     assert log.delete_old_segments(T0 + 10**15) == 0
 
 
-def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path):
+def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path: Path) -> None:
     """file.delete.delay.ms; snapshots of deleted segments go at once."""
     log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=60_000)
     log.delete_old_segments(T0 + 10**6)
@@ -84,10 +87,11 @@ def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path):
     assert [name for name in os.listdir(log.directory) if name.endswith(".deleted")] == []
 
 
-def test_a_retained_slice_outlives_deletion(tmp_path):
+def test_a_retained_slice_outlives_deletion(tmp_path: Path) -> None:
     """The descriptor stays open until the last release, then it is closed."""
     log = filled(tmp_path, retention_ms=0, file_delete_delay_ms=0)
     read = log.read(0, 1 << 20)
+    assert read.slice is not None
     expected = read.slice.read()
     segment = read.slice.segment
     read.slice.retain()
@@ -102,7 +106,7 @@ def test_a_retained_slice_outlives_deletion(tmp_path):
     assert not segment.is_open
 
 
-def test_truncation_drops_whole_batches_at_and_behind_the_offset(tmp_path):
+def test_truncation_drops_whole_batches_at_and_behind_the_offset(tmp_path: Path) -> None:
     """For every offset: what is left ends at or before it, and appends go on there."""
     for offset in range(13):
         log = filled(tmp_path / str(offset), index_interval_bytes=0)
@@ -117,7 +121,7 @@ def test_truncation_drops_whole_batches_at_and_behind_the_offset(tmp_path):
         assert dropped is None and read_offsets(recovered) == list(range(offset + 1))
 
 
-def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path):
+def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path: Path) -> None:
     """Batches are never taken apart; epochs, producers and the recovery point follow."""
     log = new_log(tmp_path)
     append(log, batch(5, producer_id=1, producer_epoch=0, base_sequence=0), leader_epoch=1)
@@ -130,7 +134,7 @@ def test_truncation_inside_a_batch_drops_the_whole_batch(tmp_path):
     assert log.end_offset_for_epoch(1) == (1, 5)
 
 
-def test_truncating_everything_starts_afresh(tmp_path):
+def test_truncating_everything_starts_afresh(tmp_path: Path) -> None:
     """A follower whose leader begins later."""
     log = filled(tmp_path)
     log.truncate_fully_and_start_at(100)
@@ -140,7 +144,7 @@ def test_truncating_everything_starts_afresh(tmp_path):
 
 
 @pytest.mark.parametrize("offset", [12, 13, 1000])
-def test_truncating_to_the_end_forgets_an_epoch_that_wrote_nothing(tmp_path, offset):
+def test_truncating_to_the_end_forgets_an_epoch_that_wrote_nothing(tmp_path: Path, offset: int) -> None:
     """A leader that lost its place before the first record: its followers' leader does not know that epoch."""
     log = filled(tmp_path)
     log.leader_epochs.begin(7, 12)
@@ -153,7 +157,7 @@ def test_truncating_to_the_end_forgets_an_epoch_that_wrote_nothing(tmp_path, off
     assert again.leader_epochs.entries == [(0, 0), (8, 12)]
 
 
-def test_truncating_below_the_first_segment_starts_there(tmp_path):
+def test_truncating_below_the_first_segment_starts_there(tmp_path: Path) -> None:
     """As a follower does whose leader has less than it has deleted; no epoch of what is gone stays."""
     log = filled(tmp_path)
     log.increment_log_start_offset(6)
@@ -165,7 +169,7 @@ def test_truncating_below_the_first_segment_starts_there(tmp_path):
     assert (read_offsets(log), log.leader_epochs.entries) == ([4], [(4, 4)])
 
 
-def test_truncating_within_the_deleted_part_takes_the_start_along(tmp_path):
+def test_truncating_within_the_deleted_part_takes_the_start_along(tmp_path: Path) -> None:
     """The log start offset never lies beyond the end."""
     log = filled(tmp_path)
     log.increment_log_start_offset(9)
@@ -174,7 +178,7 @@ def test_truncating_within_the_deleted_part_takes_the_start_along(tmp_path):
 
 
 @pytest.mark.parametrize("truncate", ["truncate_to", "truncate_fully_and_start_at"])
-def test_a_negative_offset_is_refused(tmp_path, truncate):
+def test_a_negative_offset_is_refused(tmp_path: Path, truncate: str) -> None:
     """No segment could be named by it; nothing is cut."""
     log = filled(tmp_path)
     with pytest.raises(OffsetOutOfRange):
@@ -182,7 +186,7 @@ def test_a_negative_offset_is_refused(tmp_path, truncate):
     assert read_offsets(log) == list(range(12))
 
 
-def test_a_flush_moves_the_recovery_point_and_comes_due_by_count_and_time(tmp_path):
+def test_a_flush_moves_the_recovery_point_and_comes_due_by_count_and_time(tmp_path: Path) -> None:
     """flush.messages, flush.ms; after it nothing is due."""
     log = new_log(tmp_path, flush_messages=3, flush_ms=1000)
     assert not log.flush_due(T0 + 10**9)
@@ -196,7 +200,7 @@ def test_a_flush_moves_the_recovery_point_and_comes_due_by_count_and_time(tmp_pa
     assert not log.flush_due(T0 + 10**9)
 
 
-def test_after_a_roll_the_closed_segments_are_due(tmp_path):
+def test_after_a_roll_the_closed_segments_are_due(tmp_path: Path) -> None:
     """So that a recovery never has more than the active segment to read."""
     log = filled(tmp_path, 4)
     assert log.flush_target(T0) == 2
@@ -204,7 +208,7 @@ def test_after_a_roll_the_closed_segments_are_due(tmp_path):
     assert (log.recovery_point, log.flush_target(T0)) == (2, None)
 
 
-def test_appends_during_a_flush_stay_unflushed(tmp_path):
+def test_appends_during_a_flush_stay_unflushed(tmp_path: Path) -> None:
     """The recovery point moves to where the log ended when the flush began."""
     log = new_log(tmp_path, flush_ms=1000)
     append(log, batch(), now_ms=T0)
@@ -217,7 +221,7 @@ def test_appends_during_a_flush_stay_unflushed(tmp_path):
     assert log.flush_due(T0 + 1400)
 
 
-def test_a_truncation_during_a_flush_wins(tmp_path):
+def test_a_truncation_during_a_flush_wins(tmp_path: Path) -> None:
     """What was cut and written anew is not durable."""
     log = new_log(tmp_path)
     append(log, batch(4))
@@ -230,7 +234,7 @@ def test_a_truncation_during_a_flush_wins(tmp_path):
     assert log.recovery_point == 0
 
 
-def test_a_failed_flush_moves_nothing(tmp_path, faults):
+def test_a_failed_flush_moves_nothing(tmp_path: Path, faults: FaultyFiles) -> None:
     """An OSError from fsync means that nothing is known to be durable."""
     log = new_log(tmp_path)
     append(log, batch())
@@ -241,11 +245,13 @@ def test_a_failed_flush_moves_nothing(tmp_path, faults):
     assert not log.segments.active.is_pinned
 
 
-def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path, monkeypatch, faults):
+def test_a_power_loss_costs_only_what_was_not_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: FaultyFiles
+) -> None:
     """Every file falls back to its size at its last fsync."""
     synced = {}
 
-    def note(descriptor):
+    def note(descriptor: int) -> None:
         synced[faults.path_of(descriptor).removesuffix(".tmp")] = os.fstat(descriptor).st_size
 
     monkeypatch.setattr(faults, "sync_data", note)
@@ -264,7 +270,7 @@ def test_a_power_loss_costs_only_what_was_not_flushed(tmp_path, monkeypatch, fau
     assert read_values(recovered) == expected[: recovered.log_end_offset]
 
 
-def test_few_files_stay_open(tmp_path):
+def test_few_files_stay_open(tmp_path: Path) -> None:
     """The pool closes the least used; all is readable and writable nevertheless."""
     pool = FilePool(max_open_files=3)
     log = new_log(tmp_path, pool, segment_bytes=250)
@@ -273,9 +279,9 @@ def test_few_files_stay_open(tmp_path):
         assert pool.open_count <= 3
     assert read_offsets(log) == list(range(40))
     assert pool.open_count <= 3
-    pinned = [log.read(offset, 1).slice.retain() for offset in (0, 10, 20)]
+    pinned = [present(log.read(offset, 1).slice).retain() for offset in (0, 10, 20)]
     with pytest.raises(TooManyOpenFiles):
-        log.read(30, 1).slice.retain()
+        present(log.read(30, 1).slice).retain()
     assert all(file_slice.segment.is_open for file_slice in pinned)
     assert read_offsets(log) == list(range(40))
     for file_slice in pinned:
@@ -286,7 +292,7 @@ def test_few_files_stay_open(tmp_path):
     assert pool.open_count <= 4
 
 
-def test_a_disk_that_is_full_leaves_no_half_batch(tmp_path, faults):
+def test_a_disk_that_is_full_leaves_no_half_batch(tmp_path: Path, faults: FaultyFiles) -> None:
     """A short write is cut off again, and the next append is whole."""
     log = new_log(tmp_path)
     append(log, batch(value=b"first"))

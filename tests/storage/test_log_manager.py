@@ -3,7 +3,9 @@
 import json
 import multiprocessing
 import os
+from multiprocessing.synchronize import Event
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -14,10 +16,11 @@ from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.meta_properties import MetaProperties, read_meta_properties
 from kafka_zk.storage.types import TopicPartition
 
-from .helpers import T0, Clock, append, batch, read_offsets
+from .faults import FaultyFiles
+from .helpers import T0, Clock, append, batch, present, read_offsets
 
 
-def manager(*paths, clock=None, **arguments) -> LogManager:
+def manager(*paths: Path | str, clock: Clock | None = None, **arguments: Any) -> LogManager:
     made = LogManager(
         list(paths),
         arguments.pop("default_config", LogConfig()),
@@ -38,19 +41,19 @@ def crash(logs: LogManager) -> None:
 TPS = [TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)]
 
 
-def test_logs_survive_a_clean_restart_without_a_scan(tmp_path):
+def test_logs_survive_a_clean_restart_without_a_scan(tmp_path: Path) -> None:
     """Offsets, start offsets, topic ids; the marker is there once and then gone."""
     logs = manager(tmp_path)
     assert logs.start({}).log_count == 0
     for tp in TPS:
         log = logs.get_or_create(tp, None, "AAAAAAAAAAAAAAAAAAAAAQ")
         append(log, batch(5))
-    logs.get(TPS[0]).increment_log_start_offset(2)
+    present(logs.get(TPS[0])).increment_log_start_offset(2)
     logs.shutdown(broker_epoch=77)
     marker = tmp_path / ".kafka_cleanshutdown"
     assert json.loads(marker.read_text()) == {"version": 0, "brokerEpoch": 77}
 
-    def never(*arguments):
+    def never(*arguments: object) -> NoReturn:
         raise AssertionError("scanned after a clean shutdown")
 
     again = manager(tmp_path, scan=never)
@@ -58,20 +61,20 @@ def test_logs_survive_a_clean_restart_without_a_scan(tmp_path):
     assert (report.log_count, report.recovered_count, report.dropped) == (3, 0, ())
     assert not marker.exists()
     assert [log.topic_id for log in again.all_logs()] == ["AAAAAAAAAAAAAAAAAAAAAQ"] * 3
-    assert again.get(TPS[0]).log_start_offset == 2
-    assert again.get(TPS[0]).config.retention_ms == 5
-    assert again.get(TPS[2]).config.retention_ms == LogConfig().retention_ms
-    assert read_offsets(again.get(TPS[0])) == [2, 3, 4]
+    assert present(again.get(TPS[0])).log_start_offset == 2
+    assert present(again.get(TPS[0])).config.retention_ms == 5
+    assert present(again.get(TPS[2])).config.retention_ms == LogConfig().retention_ms
+    assert read_offsets(present(again.get(TPS[0]))) == [2, 3, 4]
     again.shutdown()
 
 
-def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path):
+def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path: Path) -> None:
     """Damage in one log, the others whole."""
     logs = manager(tmp_path)
     logs.start({})
     for tp in TPS:
         append(logs.get_or_create(tp), batch(5))
-    path = logs.get(TPS[1]).segments.active.path
+    path = present(logs.get(TPS[1])).segments.active.path
     crash(logs)
     os.truncate(path, 30)
     progress = []
@@ -81,11 +84,11 @@ def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path):
     (dropped,) = report.dropped
     assert (dropped.topic_partition, dropped.bytes_dropped, dropped.log_end_offset) == (TPS[1], 30, 0)
     assert progress == [(1, 3), (2, 3), (3, 3), (3, 3)]
-    assert [again.get(tp).log_end_offset for tp in TPS] == [5, 0, 5]
+    assert [present(again.get(tp)).log_end_offset for tp in TPS] == [5, 0, 5]
     again.shutdown()
 
 
-def test_a_directory_is_ours_alone(tmp_path):
+def test_a_directory_is_ours_alone(tmp_path: Path) -> None:
     """Neither a second manager of this process nor another process gets in."""
     logs = manager(tmp_path)
     logs.start({})
@@ -108,14 +111,14 @@ def test_a_directory_is_ours_alone(tmp_path):
     freed.shutdown()
 
 
-def _hold(path, ready, stop):
+def _hold(path: str, ready: Event, stop: Event) -> None:
     logs = manager(path)
     logs.start({})
     ready.set()
     stop.wait(20)
 
 
-def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path):
+def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path: Path) -> None:
     """meta.properties is Kafka's, version 0; a directory.id is kept."""
     logs = manager(tmp_path)
     logs.start({})
@@ -134,7 +137,7 @@ def test_a_directory_of_another_broker_or_cluster_is_refused(tmp_path):
         manager(tmp_path).start({})
 
 
-def test_partitions_spread_over_the_directories(tmp_path):
+def test_partitions_spread_over_the_directories(tmp_path: Path) -> None:
     """A new one goes where the fewest are; after a restart each is found where it lies."""
     first, second = tmp_path / "1", tmp_path / "2"
     logs = manager(first, second)
@@ -147,11 +150,11 @@ def test_partitions_spread_over_the_directories(tmp_path):
     again = manager(first, second)
     again.start({})
     assert {log.topic_partition: again.log_dir_of(log.topic_partition) for log in again.all_logs()} == homes
-    assert [again.get(TopicPartition("t", number)).log_end_offset for number in range(6)] == [1, 2, 3, 4, 5, 6]
+    assert [present(again.get(TopicPartition("t", number))).log_end_offset for number in range(6)] == [1, 2, 3, 4, 5, 6]
     again.shutdown()
 
 
-def test_a_partition_in_two_directories_is_refused(tmp_path):
+def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
     """Nobody can tell which one holds."""
     for name in ("1", "2"):
         (tmp_path / name / "t-0").mkdir(parents=True)
@@ -159,13 +162,13 @@ def test_a_partition_in_two_directories_is_refused(tmp_path):
         manager(tmp_path / "1", tmp_path / "2").start({})
 
 
-def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path):
+def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path: Path) -> None:
     """The name is free for a new topic, a reader reads on, a restart finishes the work."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock)
     logs.start({})
     append(logs.get_or_create(TPS[0]), batch(3))
-    file_slice = logs.get(TPS[0]).read(0, 1000).slice.retain()
+    file_slice = present(present(logs.get(TPS[0])).read(0, 1000).slice).retain()
     logs.delete(TPS[0])
     assert logs.get(TPS[0]) is None
     (renamed,) = tmp_path.glob("*-delete")
@@ -186,7 +189,7 @@ def test_deletion_renames_at_once_and_removes_after_the_delay(tmp_path):
     again.shutdown()
 
 
-def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path):
+def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path: Path) -> None:
     """Its index entries are not written to a directory that is gone."""
     clock = Clock()
     logs = manager(tmp_path, clock=clock, max_open_files=1, default_config=LogConfig(index_interval_bytes=0))
@@ -199,7 +202,7 @@ def test_a_deleted_log_does_not_disturb_the_file_pool(tmp_path):
     logs.shutdown()
 
 
-def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path):
+def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path: Path) -> None:
     """With an injected ``run_blocking`` the work waits, and the recovery point with it."""
     waiting = []
     logs = manager(
@@ -222,7 +225,7 @@ def test_flushes_are_begun_when_due_and_never_twice_at_once(tmp_path):
     logs.shutdown()
 
 
-def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, faults):
+def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path: Path, faults: FaultyFiles) -> None:
     """The others stay; the owner is told which partitions are gone."""
     failures = []
     first, second = tmp_path / "1", tmp_path / "2"
@@ -248,7 +251,7 @@ def test_a_failing_directory_goes_offline_with_its_logs_only(tmp_path, faults):
     assert not (first / ".kafka_cleanshutdown").exists()
 
 
-def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(tmp_path):
+def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(tmp_path: Path) -> None:
     """One directory is enough to start."""
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
@@ -259,16 +262,16 @@ def test_an_unusable_directory_at_start_is_offline_but_none_at_all_is_an_error(t
         manager(blocked).start({})
 
 
-def test_checkpoints_are_kafkas(tmp_path):
+def test_checkpoints_are_kafkas(tmp_path: Path) -> None:
     """Three text files; start offsets only where they say more than the first segment."""
     logs = manager(tmp_path)
     logs.start({})
     for tp in TPS:
         append(logs.get_or_create(tp), batch(4))
-    logs.get(TPS[0]).flush()
-    logs.get(TPS[1]).increment_log_start_offset(1)
+    present(logs.get(TPS[0])).flush()
+    present(logs.get(TPS[1])).increment_log_start_offset(1)
     logs.checkpoint()
-    logs.get(TPS[2]).update_high_watermark(2)
+    present(logs.get(TPS[2])).update_high_watermark(2)
     logs.checkpoint_high_watermarks()
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n3\na 0 4\na 1 0\nb-c 0 0\n"
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 1\n"
@@ -276,19 +279,19 @@ def test_checkpoints_are_kafkas(tmp_path):
     crash(logs)
     again = manager(tmp_path)
     again.start({})
-    assert [again.get(tp).high_watermark for tp in TPS] == [4, 4, 2]
-    assert again.get(TPS[1]).log_start_offset == 1
+    assert [present(again.get(tp)).high_watermark for tp in TPS] == [4, 4, 2]
+    assert present(again.get(TPS[1])).log_start_offset == 1
     again.shutdown()
 
 
-def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path):
+def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path: Path) -> None:
     """Threads may finish in any order; what was promised durable stays so."""
     waiting = []
     logs = manager(tmp_path, run_blocking=lambda work, done: waiting.append(work))
     logs.start({})
     append(logs.get_or_create(TPS[1]), batch(4))
     logs.checkpoint()
-    logs.get(TPS[1]).increment_log_start_offset(3)
+    present(logs.get(TPS[1])).increment_log_start_offset(3)
     ((newer, _),) = logs.prepare_start_offsets([TPS[1], TPS[0]])
     newer()
     assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\na 1 3\n"
@@ -297,7 +300,7 @@ def test_an_older_checkpoint_that_comes_late_changes_nothing(tmp_path):
     assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n1\na 1 0\n"
 
 
-def test_cleanup_applies_retention_and_forgets_producers(tmp_path):
+def test_cleanup_applies_retention_and_forgets_producers(tmp_path: Path) -> None:
     """On every log."""
     logs = manager(tmp_path, default_config=LogConfig(retention_ms=1000), producer_id_expiration_ms=5000)
     logs.start({})
@@ -311,7 +314,7 @@ def test_cleanup_applies_retention_and_forgets_producers(tmp_path):
     logs.shutdown()
 
 
-def test_idle_logs_hold_no_descriptor(tmp_path):
+def test_idle_logs_hold_no_descriptor(tmp_path: Path) -> None:
     """Neither after creation nor after a start."""
     logs = manager(tmp_path)
     logs.start({})
@@ -327,7 +330,7 @@ def test_idle_logs_hold_no_descriptor(tmp_path):
     again.shutdown()
 
 
-def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path):
+def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path: Path) -> None:
     """They count as empty."""
     logs = manager(tmp_path)
     logs.start({})
@@ -338,18 +341,18 @@ def test_damaged_checkpoints_cost_a_scan_but_no_data(tmp_path):
         path.write_bytes(b"\x00\xffgarbage")
     again = manager(tmp_path)
     again.start({})
-    assert again.get(TPS[0]).log_end_offset == 4
+    assert present(again.get(TPS[0])).log_end_offset == 4
     again.shutdown()
 
 
-def test_the_pool_gives_a_second_chance():
+def test_the_pool_gives_a_second_chance() -> None:
     """What was used since the last look stays, what is pinned stays."""
 
     class File:
-        def __init__(self, name, pinned=False):
+        def __init__(self, name: str, pinned: bool = False) -> None:
             self.name, self.is_pinned, self.recently_used, self.closed = name, pinned, False, False
 
-        def close_file(self):
+        def close_file(self) -> None:
             self.closed = True
 
     pool = FilePool(max_open_files=2)
@@ -364,7 +367,7 @@ def test_the_pool_gives_a_second_chance():
     assert pool.open_count == 2
 
 
-def test_paths_may_be_strings_or_paths(tmp_path: Path):
+def test_paths_may_be_strings_or_paths(tmp_path: Path) -> None:
     """log.dirs comes from a configuration file."""
     logs = manager(str(tmp_path / "x"))
     logs.start({})

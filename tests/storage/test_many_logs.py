@@ -2,6 +2,8 @@
 
 import threading
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,27 +12,29 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_dir import LOGS_AT_ONCE, close_logs_steps
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
-from tests.storage.helpers import Clock, append, batch
+from tests.storage.helpers import Clock, append, batch, present
+
+from .faults import FaultyFiles
 
 COUNTED = ("sync", "sync_data", "rename", "make_directory", "open")
 
 
-def manager(*directories):
+def manager(*directories: Path) -> LogManager:
     return LogManager(directories, LogConfig(), broker_id=1, cluster_id="c", clock_ms=Clock())
 
 
 @pytest.fixture
-def calls(faults):
+def calls(faults: FaultyFiles) -> Counter[str]:
     """How often files were opened to be written, synced, renamed."""
     return faults.calls
 
 
-def lead(logs, count):
+def lead(logs: LogManager, count: int) -> None:
     for number in range(count):
         logs.get_or_create(TopicPartition("t", number), topic_id="YTI9vJfzQOepxQr8vcaMoQ").leader_epochs.begin(0, 0)
 
 
-def cost_per_log(calls, work):
+def cost_per_log(calls: Counter[str], work: Callable[[int], None]) -> dict[str, float]:
     """Calls for each of the logs that ``work(count)`` is about, what comes once left out."""
     found = []
     for count in (10, 30):
@@ -41,10 +45,10 @@ def cost_per_log(calls, work):
     return {name: (many[name] - few[name]) / 20 for name in COUNTED if many[name] != few[name]}
 
 
-def test_creation(tmp_path, calls):
+def test_creation(tmp_path: Path, calls: Counter[str]) -> None:
     """A folder, three files of the segment, one with the topic's id; nothing is synced."""
 
-    def create(count):
+    def create(count: int) -> None:
         logs = manager(tmp_path / str(count))
         logs.start({})
         calls.clear()
@@ -54,10 +58,10 @@ def test_creation(tmp_path, calls):
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_restarts(tmp_path, calls, is_clean):
+def test_restarts(tmp_path: Path, calls: Counter[str], is_clean: bool) -> None:
     """Neither a stop nor a start writes or syncs anything for a log without records."""
 
-    def restart(count):
+    def restart(count: int) -> None:
         logs = manager(tmp_path / str(count))
         logs.start({})
         lead(logs, count)
@@ -75,7 +79,7 @@ def test_restarts(tmp_path, calls, is_clean):
     assert cost_per_log(calls, restart) == {}
 
 
-def test_new_logs_go_where_the_fewest_are(tmp_path):
+def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     """Also after deletions and a restart."""
     logs = manager(*(tmp_path / name for name in "abc"))
     logs.start({})
@@ -95,13 +99,13 @@ def test_new_logs_go_where_the_fewest_are(tmp_path):
     again.shutdown()
 
 
-def test_closing_makes_everything_durable(tmp_path, calls):
+def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -> None:
     """The segment, both indexes, the folder and its name, for each log with records; none for the others."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 20)
     for number in range(10):
-        append(logs.get(TopicPartition("t", number)), batch())
+        append(present(logs.get(TopicPartition("t", number))), batch())
     calls.clear()
     list(close_logs_steps(logs.all_logs()))
     assert calls["sync_data"] == 10
@@ -110,7 +114,7 @@ def test_closing_makes_everything_durable(tmp_path, calls):
     assert logs.pool.open_count == 0
 
 
-def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path):
+def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path: Path) -> None:
     """Its heartbeats, for one; each step makes a bounded number of logs durable, or waits for the disk a little."""
     logs = manager(tmp_path)
     logs.start({})
@@ -128,12 +132,14 @@ def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path):
     again.shutdown()
 
 
-def test_a_slow_disk_takes_more_steps_and_not_longer_ones(tmp_path, monkeypatch, faults):
+def test_a_slow_disk_takes_more_steps_and_not_longer_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: FaultyFiles
+) -> None:
     """The reactor that goes through them has its turns meanwhile."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 1)
-    append(logs.get(TopicPartition("t", 0)), batch())
+    append(present(logs.get(TopicPartition("t", 0))), batch())
     monkeypatch.setattr(log_dir, "WAIT_S", 0.001)
     synced = threading.Event()
     monkeypatch.setattr(faults, "sync", lambda descriptor: synced.wait(30))
@@ -145,7 +151,9 @@ def test_a_slow_disk_takes_more_steps_and_not_longer_ones(tmp_path, monkeypatch,
     assert logs.pool.open_count == 0
 
 
-def test_a_failed_sync_fails_the_whole_directory(tmp_path, monkeypatch, faults):
+def test_a_failed_sync_fails_the_whole_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: FaultyFiles
+) -> None:
     """After all others are through, since a file must not be closed while a thread syncs it."""
     logs = manager(tmp_path)
     logs.start({})
@@ -154,7 +162,7 @@ def test_a_failed_sync_fails_the_whole_directory(tmp_path, monkeypatch, faults):
         append(log, batch())
     synced = []
 
-    def fail_once(descriptor):
+    def fail_once(descriptor: int) -> None:
         synced.append(descriptor)
         if len(synced) == 1:
             raise OSError(5, "I/O error")

@@ -1,6 +1,7 @@
 """The offset index: lookups against a linear search, Kafka's bytes, zero padding."""
 
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
 
 from hypothesis import given
@@ -11,7 +12,7 @@ from kafka_zk.storage.offset_index import OffsetIndex, parse_offset_index, seria
 STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 5000)), max_size=60)
 
 
-def entries_of(steps):
+def entries_of(steps: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     offset = position = 0
     for offset_step, position_step in steps:
         offset += offset_step
@@ -20,7 +21,7 @@ def entries_of(steps):
 
 
 @given(STEPS, st.integers(0, 3500))
-def test_lookups_agree_with_a_linear_search(steps, wanted):
+def test_lookups_agree_with_a_linear_search(steps: list[tuple[int, int]], wanted: int) -> None:
     """By offset downwards, by position in both directions."""
     index = OffsetIndex("/nowhere", 100, is_new=True)
     entries = list(entries_of(steps))
@@ -35,7 +36,7 @@ def test_lookups_agree_with_a_linear_search(steps, wanted):
 
 
 @given(STEPS, st.integers(0, 100))
-def test_a_file_comes_back_without_its_padding(steps, padding):
+def test_a_file_comes_back_without_its_padding(steps: list[tuple[int, int]], padding: int) -> None:
     """A killed Kafka broker leaves zeros behind the entries, perhaps not a multiple of 8."""
     words = array("Q", [offset << 32 | position for offset, position in entries_of(steps)])
     data = serialize_offset_index(words)
@@ -43,7 +44,7 @@ def test_a_file_comes_back_without_its_padding(steps, padding):
     assert parse_offset_index(data + bytes(padding)) == words
 
 
-def test_the_bytes_are_kafkas(tmp_path: Path):
+def test_the_bytes_are_kafkas(tmp_path: Path) -> None:
     """Relative offset and position, four bytes each, big-endian."""
     index = OffsetIndex(str(tmp_path / "i"), 1000, is_new=True)
     index.append(1005, 4100)
@@ -51,7 +52,7 @@ def test_the_bytes_are_kafkas(tmp_path: Path):
     assert (tmp_path / "i").read_bytes() == bytes([0, 0, 0, 5, 0, 0, 16, 4])
 
 
-def test_entries_are_written_once_and_after_a_reload_behind_the_old_ones(tmp_path: Path):
+def test_entries_are_written_once_and_after_a_reload_behind_the_old_ones(tmp_path: Path) -> None:
     """write_out appends what is new; padding from a killed broker goes away with it."""
     path = tmp_path / "i"
     index = OffsetIndex(str(path), 0, is_new=True)
@@ -69,7 +70,7 @@ def test_entries_are_written_once_and_after_a_reload_behind_the_old_ones(tmp_pat
     assert len(path.read_bytes()) == 24
 
 
-def test_truncation_drops_entries_at_and_behind_the_position(tmp_path: Path):
+def test_truncation_drops_entries_at_and_behind_the_position(tmp_path: Path) -> None:
     """In memory and on disk."""
     path = tmp_path / "i"
     index = OffsetIndex(str(path), 0, is_new=True)

@@ -1,5 +1,7 @@
 """The small text files of a partition's directory and the names of things."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
 
 
 @given(TOPICS, st.integers(0, 10**6))
-def test_partition_directories_are_found_again_and_deleted_ones_are_not(topic, partition):
+def test_partition_directories_are_found_again_and_deleted_ones_are_not(topic: str, partition: int) -> None:
     """Dashes and dots in topics included; names stay within 255 bytes."""
     tp = TopicPartition(topic, partition)
     assert filenames.parse_partition_dir(filenames.partition_dir(tp)) == tp
@@ -24,14 +26,14 @@ def test_partition_directories_are_found_again_and_deleted_ones_are_not(topic, p
 
 
 @given(st.integers(0, 2**63 - 1), st.sampled_from([".log", ".index", ".timeindex", ".snapshot"]))
-def test_offset_files_are_found_again(offset, suffix):
+def test_offset_files_are_found_again(offset: int, suffix: str) -> None:
     """Twenty digits."""
     name = filenames.offset_file(offset, suffix)
     assert len(name) == 20 + len(suffix)
     assert filenames.parse_offset_file(name) == (offset, suffix)
 
 
-def test_other_names_are_nobodys():
+def test_other_names_are_nobodys() -> None:
     """Neither partitions nor segments."""
     too_high = "9" * 20 + ".log"
     for name in ("meta.properties", "topic", "-1", "a-0.deadbeef-stray", "a-x", "a-00", "a-2147483648", too_high):
@@ -40,7 +42,7 @@ def test_other_names_are_nobodys():
 
 
 @given(st.dictionaries(st.builds(TopicPartition, TOPICS, st.integers(0, 99)), st.integers(0, 2**63 - 1), max_size=8))
-def test_checkpoints_round_trip(offsets):
+def test_checkpoints_round_trip(offsets: dict[TopicPartition, int]) -> None:
     """Rows of blanks-separated fields."""
     data = format_checkpoint((tp.topic, tp.partition, offset) for tp, offset in offsets.items())
     rows = parse_checkpoint(data, 3, "x")
@@ -55,7 +57,7 @@ def test_checkpoints_round_trip(offsets):
         "0\n1\na 0 ٣\n", "0\n2\na 0 1\na 0 2\n", "0\n1\na/b 0 1\n", "0\n1\na 2147483648 1\n",
     ],
 )  # fmt: skip
-def test_damaged_checkpoints_are_named(tmp_path, content):
+def test_damaged_checkpoints_are_named(tmp_path: Path, content: str) -> None:
     """With their path."""
     path = tmp_path / "recovery-point-offset-checkpoint"
     path.write_text(content)
@@ -63,7 +65,7 @@ def test_damaged_checkpoints_are_named(tmp_path, content):
         read_offsets(str(path))
 
 
-def test_a_missing_checkpoint_is_empty_and_a_write_leaves_no_temporary_file(tmp_path):
+def test_a_missing_checkpoint_is_empty_and_a_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     """Atomic replacement."""
     path = tmp_path / "c"
     assert read_offsets(str(path)) == {}
@@ -73,7 +75,7 @@ def test_a_missing_checkpoint_is_empty_and_a_write_leaves_no_temporary_file(tmp_
     assert [entry.name for entry in tmp_path.iterdir()] == ["c"]
 
 
-def test_partition_metadata_is_kafkas(tmp_path):
+def test_partition_metadata_is_kafkas(tmp_path: Path) -> None:
     """Two lines; nothing without a file; anything else is an error."""
     assert read_topic_id(str(tmp_path)) is None
     write_topic_id(str(tmp_path), "AAAAAAAAAAAAAAAAAAAAAQ")

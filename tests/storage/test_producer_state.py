@@ -1,6 +1,7 @@
 """Idempotent producers: the rules against a model, expiry, transactions, snapshots."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,7 +21,7 @@ from kafka_zk.storage.record_batch import BatchHeader, read_header
 from .helpers import T0, append, batch, new_log, reopen
 
 
-def header(sequence, count=1, epoch=0, producer_id=1, attributes=0) -> BatchHeader:
+def header(sequence: int, count: int = 1, epoch: int = 0, producer_id: int = 1, attributes: int = 0) -> BatchHeader:
     raw = read_header(batch())
     return raw._replace(
         producer_id=producer_id,
@@ -36,7 +37,7 @@ SENDS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3), st.integers(0,
 
 
 @given(SENDS)
-def test_accepted_batches_form_one_gapless_sequence_per_epoch(sends):
+def test_accepted_batches_form_one_gapless_sequence_per_epoch(sends: list[tuple[int, int, int]]) -> None:
     """Whatever is sent: what is accepted follows on, what repeats is answered, all else is refused."""
     state = ProducerState()
     accepted: list[tuple[int, int, int]] = []
@@ -58,7 +59,7 @@ def test_accepted_batches_form_one_gapless_sequence_per_epoch(sends):
         assert after[1] == (before[2] + 1 if after[0] == before[0] else 0)
 
 
-def test_the_sequence_after_the_largest_is_zero():
+def test_the_sequence_after_the_largest_is_zero() -> None:
     """2^31-1 wraps, also in the middle of a batch."""
     state = ProducerState()
     state.update(header(MAX_SEQUENCE), 0, T0)
@@ -68,7 +69,7 @@ def test_the_sequence_after_the_largest_is_zero():
     assert state.check(header(2)) is None
 
 
-def test_expired_producers_are_forgotten_unless_a_transaction_is_open():
+def test_expired_producers_are_forgotten_unless_a_transaction_is_open() -> None:
     """Age counts from the last batch's timestamp."""
     state = ProducerState()
     state.update(header(0, producer_id=1), 0, T0)
@@ -78,7 +79,7 @@ def test_expired_producers_are_forgotten_unless_a_transaction_is_open():
     assert sorted(state.producers) == [2, 3]
 
 
-def test_open_transactions_bound_what_is_stable():
+def test_open_transactions_bound_what_is_stable() -> None:
     """The first unstable offset is the oldest open transaction's first one, until its marker is committed."""
     state = ProducerState()
     state.update(header(0, producer_id=1, attributes=0x10), 10, T0)
@@ -105,7 +106,14 @@ ENTRIES = st.lists(
 )  # fmt: skip
 
 
-def _entry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset, last):
+def _entry(
+    producer_id: int,
+    epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+    txn_offset: int,
+    last: tuple[int, int, int] | None,
+) -> ProducerEntry:
     entry = ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset)
     if last is not None:
         last_sequence, delta, last_offset = last
@@ -114,19 +122,19 @@ def _entry(producer_id, epoch, coordinator_epoch, timestamp_ms, txn_offset, last
     return entry
 
 
-def fields(entry):
+def fields(entry: ProducerEntry) -> list[object]:
     return [getattr(entry, name) for name in ProducerEntry.__slots__]
 
 
 @given(ENTRIES)
-def test_snapshots_round_trip(entries):
+def test_snapshots_round_trip(entries: list[ProducerEntry]) -> None:
     """Every field of every producer."""
     data = encode_snapshot({entry.producer_id: entry for entry in entries})
     assert [fields(entry) for entry in decode_snapshot(data)] == [fields(entry) for entry in entries]
 
 
 @given(ENTRIES, st.data())
-def test_a_damaged_snapshot_is_noticed(entries, data):
+def test_a_damaged_snapshot_is_noticed(entries: list[ProducerEntry], data: st.DataObject) -> None:
     """Any flipped byte, any cut."""
     raw = bytearray(encode_snapshot({entry.producer_id: entry for entry in entries}))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
@@ -138,7 +146,7 @@ def test_a_damaged_snapshot_is_noticed(entries, data):
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", [False, True])
-def test_duplicates_are_known_after_a_restart(tmp_path, clean, damage):
+def test_duplicates_are_known_after_a_restart(tmp_path: Path, clean: bool, damage: bool) -> None:
     """From the snapshot, and from the batches behind it – or from all of them if the snapshot is damaged."""
     log = new_log(tmp_path, segment_bytes=250)
     sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(10)]

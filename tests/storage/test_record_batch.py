@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, StorageError
 from kafka_zk.storage.record_batch import (
     HEADER_SIZE,
+    Header,
     Record,
     RecordBatchBuilder,
     check_crc,
@@ -26,10 +27,11 @@ OPTIONAL_BYTES = st.none() | st.binary(max_size=300)
 HEADERS = st.lists(st.tuples(st.text(max_size=20), OPTIONAL_BYTES), max_size=4)
 TIMESTAMPS = st.integers(min_value=0, max_value=1 << 45)
 RECORDS = st.lists(st.tuples(TIMESTAMPS, OPTIONAL_BYTES, OPTIONAL_BYTES, HEADERS), min_size=1, max_size=20)
+Records = list[tuple[int, bytes | None, bytes | None, list[Header]]]
 
 
 @given(RECORDS, st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]), st.integers(0, 1 << 40))
-def test_records_come_back_as_they_went_in(records, compression, base_offset):
+def test_records_come_back_as_they_went_in(records: Records, compression: str, base_offset: int) -> None:
     """Keys, values, headers, timestamps and offsets survive, with every codec."""
     builder = RecordBatchBuilder(compression)
     for timestamp_ms, key, value, headers in records:
@@ -47,20 +49,20 @@ def test_records_come_back_as_they_went_in(records, compression, base_offset):
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_varints_round_trip(value):
+def test_varints_round_trip(value: int) -> None:
     """Any signed 64-bit number, and the position after it."""
     encoded = encode_varint(value)
     assert read_varint(b"x" + encoded + b"y", 1) == (value, 1 + len(encoded))
 
 
-def test_an_endless_varint_is_refused():
+def test_an_endless_varint_is_refused() -> None:
     """Eleven continuation bytes are no number."""
     with pytest.raises(InvalidRecord):
         read_varint(b"\xff" * 20, 0)
 
 
 @given(st.binary(max_size=400))
-def test_garbage_gives_typed_errors_only(garbage):
+def test_garbage_gives_typed_errors_only(garbage: bytes) -> None:
     """Whatever stands where records should be, the answer is a StorageError."""
     data = bytearray(batch(3))
     del data[HEADER_SIZE:]
@@ -71,7 +73,7 @@ def test_garbage_gives_typed_errors_only(garbage):
 
 
 @given(st.data())
-def test_a_changed_byte_is_noticed_by_the_crc(data):
+def test_a_changed_byte_is_noticed_by_the_crc(data: st.DataObject) -> None:
     """Every byte from the attributes on is covered."""
     raw = batch(2, value=b"hello")
     position = data.draw(st.integers(21, len(raw) - 1))
@@ -80,7 +82,7 @@ def test_a_changed_byte_is_noticed_by_the_crc(data):
         check_crc(raw, 0, read_header(raw))
 
 
-def test_offset_and_epoch_lie_outside_the_crc():
+def test_offset_and_epoch_lie_outside_the_crc() -> None:
     """A broker patches them without touching the rest."""
     raw = batch(2)
     raw[0:8] = (77).to_bytes(8, "big")
@@ -90,7 +92,7 @@ def test_offset_and_epoch_lie_outside_the_crc():
     assert (header.base_offset, header.partition_leader_epoch) == (77, 5)
 
 
-def test_a_partial_batch_at_the_end_is_skipped():
+def test_a_partial_batch_at_the_end_is_skipped() -> None:
     """As at the end of a fetch response, wherever it is cut."""
     first, second = batch(2), batch(3)
     for cut in range(len(second)):
@@ -98,7 +100,7 @@ def test_a_partial_batch_at_the_end_is_skipped():
     assert [position for position, _ in iter_batches(first + second)] == [0, len(first)]
 
 
-def test_another_magic_and_an_impossible_length_are_corrupt():
+def test_another_magic_and_an_impossible_length_are_corrupt() -> None:
     """iter_batches does not walk into the void."""
     raw = batch()
     raw[16] = 1
@@ -110,7 +112,7 @@ def test_another_magic_and_an_impossible_length_are_corrupt():
         list(iter_batches(raw))
 
 
-def test_producer_identity_may_be_given_at_build_time():
+def test_producer_identity_may_be_given_at_build_time() -> None:
     """The same collected records, sent under an identity that is known only now."""
     builder = RecordBatchBuilder()
     builder.append(1, None, b"v")
@@ -118,7 +120,7 @@ def test_producer_identity_may_be_given_at_build_time():
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.last_sequence) == (4, 2, 9, 9)
 
 
-def test_log_append_time_overrides_the_records_timestamps():
+def test_log_append_time_overrides_the_records_timestamps() -> None:
     """With the attribute bit, every record has the batch's max timestamp."""
     builder = RecordBatchBuilder(log_append_time=True)
     builder.append(1, None, b"a")
@@ -128,26 +130,26 @@ def test_log_append_time_overrides_the_records_timestamps():
     assert [record.timestamp_ms for record in decode_records(data)] == [9, 9]
 
 
-def test_a_batch_that_grows_beyond_the_bound_is_refused():
+def test_a_batch_that_grows_beyond_the_bound_is_refused() -> None:
     """A decompression bomb costs no more than the bound."""
     data = batch(1, value=b"\0" * 1_000_000, compression="zstd")
     with pytest.raises(CorruptRecord):
         list(decode_records(data, max_uncompressed_bytes=100_000))
 
 
-def test_sequences_wrap_at_two_to_the_31():
+def test_sequences_wrap_at_two_to_the_31() -> None:
     """After 2147483647 comes 0."""
     assert last_sequence(0x7FFFFFFF, 1) == 0
     assert last_sequence(-1, 5) == -1
 
 
-def test_a_header_name_that_is_not_utf_8_is_replaced_as_javas_clients_do():
+def test_a_header_name_that_is_not_utf_8_is_replaced_as_javas_clients_do() -> None:
     """Kafka's broker stores it as it comes (DefaultRecord.java@3.9), so it is no reason to refuse a batch."""
     data = batch(headers=[("cut ~", b"x")]).replace(b"cut ~", b"cut \xe2")
     assert [record.headers for record in decode_records(data)] == [(("cut \ufffd", b"x"),)]
 
 
-def test_a_record_count_beyond_the_data_is_invalid():
+def test_a_record_count_beyond_the_data_is_invalid() -> None:
     """Header and records must agree, in both directions."""
     for count in (1, 3):
         raw = batch(2)
@@ -156,6 +158,6 @@ def test_a_record_count_beyond_the_data_is_invalid():
             list(decode_records(raw))
 
 
-def test_known_bytes_of_a_record():
+def test_known_bytes_of_a_record() -> None:
     """The example of the protocol guide's layout, by hand."""
     assert encode_record(0, 1, b"k", None, [("h", b"x")]) == bytes([22, 0, 0, 2, 2, 107, 1, 2, 2, 104, 2, 120])

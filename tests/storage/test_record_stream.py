@@ -1,6 +1,7 @@
 """Going through a batch as a stream: the same records as anywhere else, bounded memory, typed errors."""
 
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -9,7 +10,13 @@ from hypothesis import strategies as st
 
 from kafka_zk.storage.compression import Compression, compress, decompress_chunks
 from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, StorageError, UnpacksTooBig
-from kafka_zk.storage.record_batch import MAX_UNCOMPRESSED_BYTES, RecordBatchBuilder, decode_records, read_header
+from kafka_zk.storage.record_batch import (
+    MAX_UNCOMPRESSED_BYTES,
+    Header,
+    RecordBatchBuilder,
+    decode_records,
+    read_header,
+)
 from kafka_zk.storage.record_stream import MAX_RECORDS, batch_chunks, check_count, key_and_value, walk
 
 FIELD = st.none() | st.binary(max_size=300)
@@ -18,9 +25,12 @@ RECORDS = st.lists(
     min_size=1,
     max_size=12,
 )
+Records = list[tuple[int, bytes | None, bytes | None, list[Header]]]
 
 
-def found(chunks, record_count, base_timestamp=0):
+def found(
+    chunks: Iterator[bytes], record_count: int, base_timestamp: int = 0
+) -> list[tuple[int, int, bytes | None, bytes | None]]:
     spans = walk(chunks, record_count)
     result = []
     for data, _, timestamp_delta, offset_delta, body, end in spans:
@@ -32,7 +42,7 @@ def found(chunks, record_count, base_timestamp=0):
 
 
 @given(RECORDS, st.sampled_from(list(Compression)), st.integers(1, 400))
-def test_a_stream_gives_what_decode_records_gives(records, codec, chunk_bytes):
+def test_a_stream_gives_what_decode_records_gives(records: Records, codec: Compression, chunk_bytes: int) -> None:
     """However small the chunks are."""
     builder = RecordBatchBuilder(codec)
     for record in records:
@@ -50,13 +60,13 @@ def test_a_stream_gives_what_decode_records_gives(records, codec, chunk_bytes):
 
 @given(st.binary(max_size=60), st.integers(-1, 5), st.integers(1, 20))
 @settings(max_examples=300)
-def test_garbage_gives_typed_errors_only(data, record_count, chunk_bytes):
+def test_garbage_gives_typed_errors_only(data: bytes, record_count: int, chunk_bytes: int) -> None:
     with suppress(StorageError):
         found((data[start : start + chunk_bytes] for start in range(0, len(data), chunk_bytes)), record_count)
 
 
 @pytest.mark.parametrize("codec", [Compression.gzip, Compression.lz4, Compression.zstd, Compression.snappy])
-def test_no_more_than_a_chunk_is_in_memory(codec):
+def test_no_more_than_a_chunk_is_in_memory(codec: Compression) -> None:
     """20 MB of zeros, of which a consumer needs some; a block of snappy's framing has 32 KB."""
     data = compress(codec, bytes(20_000_000))
     chunks = decompress_chunks(codec, data)
@@ -68,7 +78,7 @@ def test_no_more_than_a_chunk_is_in_memory(codec):
 
 
 @pytest.mark.parametrize("codec", [Compression.gzip, Compression.lz4, Compression.snappy])
-def test_countless_empty_parts_are_refused(codec):
+def test_countless_empty_parts_are_refused(codec: Compression) -> None:
     """Members, frames, blocks: each costs as much as a thousand bytes do."""
     empty = compress(codec, b"")
     data = empty + b"\0\0\0\1\0" * 3000 if codec == Compression.snappy else empty * 3000
@@ -76,13 +86,13 @@ def test_countless_empty_parts_are_refused(codec):
         list(decompress_chunks(codec, data))
 
 
-def test_a_block_of_snappy_cannot_claim_what_it_cannot_hold():
+def test_a_block_of_snappy_cannot_claim_what_it_cannot_hold() -> None:
     """Or its size would be reserved."""
     with pytest.raises(CorruptRecord, match="cannot hold"):
         list(decompress_chunks(Compression.snappy, b"\x80\x80\x80\x20" + bytes(20)))
 
 
-def test_the_bounds():
+def test_the_bounds() -> None:
     """Of records by the header alone, of bytes as they come."""
     header = read_header(batch_of_one())
     check_count(header._replace(record_count=MAX_RECORDS))

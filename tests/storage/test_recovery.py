@@ -3,18 +3,21 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_loader import load_log
-from kafka_zk.storage.record_batch import iter_batches, read_header
-from kafka_zk.storage.recovery import scan_segment
+from kafka_zk.storage.record_batch import BatchHeader, iter_batches, read_header
+from kafka_zk.storage.recovery import SegmentScan, scan_segment
+from kafka_zk.storage.types import LogAppendInfo
 
-from .helpers import T0, append, batch, new_log, read_offsets, read_values, reopen
+from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
 
 
-def filled(tmp_path, count=8, **config):
+def filled(tmp_path: Path, count: int = 8, **config: Any) -> tuple[Log, list[LogAppendInfo]]:
     """A log of ``count`` batches of two records with values that tell them apart."""
     log = new_log(tmp_path, **config)
     infos = []
@@ -24,12 +27,12 @@ def filled(tmp_path, count=8, **config):
     return log, infos
 
 
-def spans_of(log):
+def spans_of(log: Log) -> list[tuple[int, int, BatchHeader]]:
     data = Path(log.segments[-1].path).read_bytes()
     return [(position, position + header.size_bytes, header) for position, header in iter_batches(data)]
 
 
-def test_a_cut_at_any_byte_of_the_last_batches_keeps_all_whole_ones(tmp_path):
+def test_a_cut_at_any_byte_of_the_last_batches_keeps_all_whole_ones(tmp_path: Path) -> None:
     """Nothing before the cut is lost, nothing half is served, and the report counts the bytes."""
     log, _ = filled(tmp_path)
     expected = read_values(log)
@@ -50,6 +53,7 @@ def test_a_cut_at_any_byte_of_the_last_batches_keeps_all_whole_ones(tmp_path):
         if cut == clean_end:
             assert dropped is None
         else:
+            assert dropped is not None
             assert (dropped.position, dropped.bytes_dropped) == (clean_end, cut - clean_end)
             assert dropped.log_end_offset == recovered.log_end_offset
         assert os.path.getsize(path) == clean_end
@@ -58,7 +62,7 @@ def test_a_cut_at_any_byte_of_the_last_batches_keeps_all_whole_ones(tmp_path):
         assert read_values(recovered)[-1] == (info.first_offset, b"new")
 
 
-def test_a_flip_in_any_byte_after_the_recovery_point_ends_the_log_there(tmp_path):
+def test_a_flip_in_any_byte_after_the_recovery_point_ends_the_log_there(tmp_path: Path) -> None:
     """Offset, length, epoch apart (nothing protects it), magic, CRC, attributes, records: all are noticed."""
     log, _ = filled(tmp_path)
     expected = read_values(log)
@@ -79,11 +83,12 @@ def test_a_flip_in_any_byte_after_the_recovery_point_ends_the_log_there(tmp_path
             file.write(damaged)
         recovered, dropped = reopen(log, recovery_point=header.base_offset)
         assert recovered.log_end_offset == header.base_offset
+        assert dropped is not None
         assert dropped.bytes_dropped == len(whole) - start
         assert read_values(recovered) == expected[: header.base_offset]
 
 
-def test_damage_below_the_recovery_point_is_kept_for_its_reader(tmp_path):
+def test_damage_below_the_recovery_point_is_kept_for_its_reader(tmp_path: Path) -> None:
     """A flip in the records there stays in the file; everything else is served."""
     log, infos = filled(tmp_path)
     log.close()
@@ -98,7 +103,7 @@ def test_damage_below_the_recovery_point_is_kept_for_its_reader(tmp_path):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_header_below_the_recovery_point_does_not_take_the_rest(tmp_path, clean):
+def test_a_damaged_header_below_the_recovery_point_does_not_take_the_rest(tmp_path: Path, clean: bool) -> None:
     """The scan goes on at the next whole batch, and reads find it."""
     log, infos = filled(tmp_path)
     log.close()
@@ -111,13 +116,15 @@ def test_a_damaged_header_below_the_recovery_point_does_not_take_the_rest(tmp_pa
     assert recovered.log_end_offset == 16
     assert read_offsets(recovered, 6) == list(range(6, 16))
     first = recovered.read(0, 1 << 20)
-    assert [header.base_offset for _, header in iter_batches(first.slice.read())][:2] == [0, 2]
+    assert [header.base_offset for _, header in iter_batches(present(first.slice).read())][:2] == [0, 2]
     assert append(recovered, batch(1)).first_offset == 16
     assert read_offsets(recovered, 14) == [14, 15, 16]
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_last_batch_below_the_recovery_point_is_left_and_its_offsets_not_reused(tmp_path, clean):
+def test_a_damaged_last_batch_below_the_recovery_point_is_left_and_its_offsets_not_reused(
+    tmp_path: Path, clean: bool
+) -> None:
     """The log goes on in a new segment."""
     log, _ = filled(tmp_path)
     log.close()
@@ -133,7 +140,7 @@ def test_a_damaged_last_batch_below_the_recovery_point_is_left_and_its_offsets_n
     assert read_offsets(recovered, 16) == [16]
 
 
-def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_path):
+def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_path: Path) -> None:
     """With the index of a flush, without it, and with one that does not fit."""
     log = new_log(tmp_path, index_interval_bytes=300)
     for number in range(60):
@@ -163,7 +170,7 @@ def test_recovery_resumes_at_the_index_and_gives_the_same_as_from_the_start(tmp_
         assert read_offsets(recovered) == list(range(120))
 
 
-def test_segments_behind_the_damage_are_dropped(tmp_path):
+def test_segments_behind_the_damage_are_dropped(tmp_path: Path) -> None:
     """And counted; the files are gone."""
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     log.close()
@@ -175,19 +182,20 @@ def test_segments_behind_the_damage_are_dropped(tmp_path):
         file.write(b"\xff")
     recovered, dropped = reopen(log)
     assert recovered.log_end_offset == second.base_offset
+    assert dropped is not None
     assert len(dropped.segments_dropped) == len(behind)
     assert dropped.bytes_dropped == second.size_bytes + sum(segment.size_bytes for segment in behind)
     assert not any(os.path.exists(segment.path) for segment in behind)
     assert read_offsets(recovered) == list(range(second.base_offset))
 
 
-def test_segments_below_the_recovery_point_are_not_scanned(tmp_path):
+def test_segments_below_the_recovery_point_are_not_scanned(tmp_path: Path) -> None:
     """Only the one that holds it and those behind it are."""
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     log.close()
     scanned = []
 
-    def scan(*arguments):
+    def scan(*arguments: Any) -> SegmentScan:
         scanned.append(arguments[3])
         return scan_segment(*arguments)
 
@@ -199,7 +207,7 @@ def test_segments_below_the_recovery_point_are_not_scanned(tmp_path):
     assert scanned == [segment.base_offset for segment in log.segments[2:]]
 
 
-def test_a_missing_index_is_rebuilt_even_after_a_clean_shutdown(tmp_path):
+def test_a_missing_index_is_rebuilt_even_after_a_clean_shutdown(tmp_path: Path) -> None:
     """Of old segments as of the active one."""
     log, _ = filled(tmp_path, 40, segment_bytes=1000, index_interval_bytes=100)
     log.close()
@@ -215,7 +223,7 @@ def test_a_missing_index_is_rebuilt_even_after_a_clean_shutdown(tmp_path):
     assert {path: Path(path).read_bytes() for path in contents} == contents
 
 
-def test_epochs_and_producers_come_back_from_the_batches(tmp_path):
+def test_epochs_and_producers_come_back_from_the_batches(tmp_path: Path) -> None:
     """Even when their files are gone."""
     log, infos = filled(tmp_path)
     epochs = log.leader_epochs.entries
@@ -228,7 +236,7 @@ def test_epochs_and_producers_come_back_from_the_batches(tmp_path):
     assert again.duplicate and again.first_offset == infos[-1].first_offset
 
 
-def test_an_empty_file_and_an_empty_directory_are_fine(tmp_path):
+def test_an_empty_file_and_an_empty_directory_are_fine(tmp_path: Path) -> None:
     """A crash right after creation."""
     log = new_log(tmp_path)
     recovered, dropped = reopen(log)
@@ -240,7 +248,7 @@ def test_an_empty_file_and_an_empty_directory_are_fine(tmp_path):
     assert append(recovered, batch()).first_offset == 7
 
 
-def test_zero_padding_behind_the_log_is_cut(tmp_path):
+def test_zero_padding_behind_the_log_is_cut(tmp_path: Path) -> None:
     """A preallocated file of a killed Kafka broker."""
     log, _ = filled(tmp_path)
     log.close()
@@ -248,10 +256,11 @@ def test_zero_padding_behind_the_log_is_cut(tmp_path):
         file.write(bytes(5000))
     recovered, dropped = reopen(log)
     assert recovered.log_end_offset == 16
+    assert dropped is not None
     assert dropped.bytes_dropped == 5000
 
 
-def test_interrupted_deletions_and_swaps_are_finished(tmp_path):
+def test_interrupted_deletions_and_swaps_are_finished(tmp_path: Path) -> None:
     """``.deleted`` and ``.cleaned`` go, ``.swap`` takes its place, an index without a log goes."""
     log, _ = filled(tmp_path)
     log.close()
@@ -268,7 +277,7 @@ def test_interrupted_deletions_and_swaps_are_finished(tmp_path):
     assert read_header(Path(recovered.segments[0].path).read_bytes()).base_offset == 0
 
 
-def test_a_hole_between_segments_ends_the_log(tmp_path):
+def test_a_hole_between_segments_ends_the_log(tmp_path: Path) -> None:
     """A power loss took the end of one segment and left the next: nothing behind the loss is served."""
     log, _ = filled(tmp_path, 12, segment_bytes=300)
     first, second = log.segments[0], log.segments[1]
@@ -276,5 +285,6 @@ def test_a_hole_between_segments_ends_the_log(tmp_path):
     os.truncate(first.path, batches[-1][0])
     recovered, dropped = reopen(log)
     assert recovered.log_end_offset == second.base_offset - 2
+    assert dropped is not None
     assert dropped.segments_dropped == tuple(segment.path for segment in log.segments[1:])
     assert "missing" in dropped.reason

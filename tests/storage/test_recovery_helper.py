@@ -2,26 +2,30 @@
 
 import os
 import signal
+import subprocess
 import time
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
-from kafka_zk.storage import helper_process
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_start import DirectoryOpening, StartProgress
 from kafka_zk.storage.recovery_helper import HelperPool
-from kafka_zk.storage.recovery_work import ScanWork
+from kafka_zk.storage.recovery_work import ScanWork, Work
 from kafka_zk.storage.types import TopicPartition
 
-from .helpers import Clock, append, batch, read_values
+from .helpers import Clock, append, batch, present, read_values
 
 BIG = TopicPartition("big", 0)
 SMALL = TopicPartition("small", 0)
 DEADLINE_S = 30
+Crashed = tuple[Path, dict[TopicPartition, list[tuple[int, bytes | None]]]]
 
 
-def manager(path, helper_count=1) -> LogManager:
+def manager(path: Path, helper_count: int = 1) -> LogManager:
     config = LogConfig(segment_bytes=1 << 20)
     return LogManager([path], config, broker_id=0, cluster_id="c", clock_ms=Clock(), recovery_helper_count=helper_count)
 
@@ -31,7 +35,7 @@ def crash(logs: LogManager) -> None:
         log_dir.close()
 
 
-def fill(log, size_bytes, value_bytes=16_000):
+def fill(log: Log, size_bytes: int, value_bytes: int = 16_000) -> None:
     """Batches of an idempotent producer."""
     number = 0
     while log.size_bytes < size_bytes:
@@ -41,26 +45,26 @@ def fill(log, size_bytes, value_bytes=16_000):
 
 
 @pytest.fixture
-def crashed(tmp_path):
+def crashed(tmp_path: Path) -> Crashed:
     """A folder with a log of three segments, whose last one is torn, and a small one; and what they held."""
     logs = manager(tmp_path)
     logs.start({})
     fill(logs.get_or_create(BIG), 2_500_000)
     fill(logs.get_or_create(SMALL), 50_000)
-    expected = {tp: read_values(logs.get(tp)) for tp in (BIG, SMALL)}
-    path = logs.get(BIG).segments.active.path
+    expected = {tp: read_values(present(logs.get(tp))) for tp in (BIG, SMALL)}
+    path = present(logs.get(BIG)).segments.active.path
     crash(logs)
     os.truncate(path, os.path.getsize(path) - 10)
     return tmp_path, expected
 
 
-def scan_work(logs_path, **changes):
+def scan_work(logs_path: Path, **changes: Any) -> ScanWork:
     path = logs_path / "big-0" / f"{0:020d}"
     work = ScanWork(f"{path}.log", f"{path}.index", f"{path}.timeindex", 0, 0, 4096, 1 << 20, 0)
     return work._replace(**changes)
 
 
-def answer(pool):
+def answer(pool: HelperPool) -> tuple[Any, Any]:
     deadline_s = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline_s:
         for found in pool.answers(1):
@@ -69,30 +73,35 @@ def answer(pool):
 
 
 @pytest.mark.parametrize("helper_count", [0, 1, 3])
-def test_a_helper_finds_what_a_scan_here_finds(crashed, monkeypatch, helper_count):
+def test_a_helper_finds_what_a_scan_here_finds(
+    crashed: Crashed, monkeypatch: pytest.MonkeyPatch, helper_count: int
+) -> None:
     """Records, producers, epochs, what was dropped; small logs never leave the process."""
     path, expected = crashed
-    submitted = []
+    submitted: list[Work] = []
     submit = HelperPool.submit
-    monkeypatch.setattr(
-        HelperPool, "submit", lambda self, token, work: (submitted.append(work), submit(self, token, work))
-    )
+
+    def noted(pool: HelperPool, token: object, work: Work) -> None:
+        submitted.append(work)
+        submit(pool, token, work)
+
+    monkeypatch.setattr(HelperPool, "submit", noted)
     logs = manager(path, helper_count)
     progress: list[StartProgress] = []
     report = logs.start({}, on_progress=progress.append)
     (dropped,) = report.dropped
     assert dropped.topic_partition == BIG and dropped.bytes_dropped > 10 and "bytes" in dropped.reason
-    assert read_values(logs.get(BIG)) == expected[BIG][:-1]
-    assert read_values(logs.get(SMALL)) == expected[SMALL]
-    assert logs.get(BIG).producers.producers[9].last_sequence == len(expected[BIG]) - 2
-    assert logs.get(BIG).leader_epochs.latest_epoch == 1
+    assert read_values(present(logs.get(BIG))) == expected[BIG][:-1]
+    assert read_values(present(logs.get(SMALL))) == expected[SMALL]
+    assert present(logs.get(BIG)).producers.producers[9].last_sequence == len(expected[BIG]) - 2
+    assert present(logs.get(BIG)).leader_epochs.latest_epoch == 1
     assert all("big-0" in str(work) for work in submitted) and bool(submitted) == bool(helper_count)
     assert progress[-1].log_count == progress[-1].total_log_count == 2
     assert progress[-1].scanned_bytes == progress[-1].bytes_to_scan == report.scanned_bytes > 2_500_000
     logs.shutdown()
 
 
-def test_a_helper_that_dies_leaves_its_work_to_the_broker(tmp_path, crashed):
+def test_a_helper_that_dies_leaves_its_work_to_the_broker(tmp_path: Path, crashed: Crashed) -> None:
     """An out-of-memory killer must not cost a log."""
     pool = HelperPool(1)
     pool.submit("first", scan_work(tmp_path))
@@ -105,7 +114,7 @@ def test_a_helper_that_dies_leaves_its_work_to_the_broker(tmp_path, crashed):
     pool.close()
 
 
-def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path, crashed):
+def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path: Path, crashed: Crashed) -> None:
     """The kernel, short of memory, may kill it at any time."""
     pool = HelperPool(1)
     pool.submit("first", scan_work(tmp_path))
@@ -119,22 +128,24 @@ def test_a_helper_that_died_since_its_last_work_is_no_failing_disk(tmp_path, cra
     pool.close()
 
 
-def test_where_no_process_can_be_started_the_broker_does_the_work(crashed, monkeypatch):
+def test_where_no_process_can_be_started_the_broker_does_the_work(
+    crashed: Crashed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A container may be at its limit of processes."""
 
-    def refuse(*arguments, **options):
+    def refuse(*arguments: object, **options: object) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(helper_process.subprocess, "Popen", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     path, expected = crashed
     logs = manager(path)
     report = logs.start({})
     assert report.offline_directories == {} and report.log_count == 2
-    assert read_values(logs.get(BIG)) == expected[BIG][:-1]
+    assert read_values(present(logs.get(BIG))) == expected[BIG][:-1]
     logs.shutdown()
 
 
-def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path, crashed):
+def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path: Path, crashed: Crashed) -> None:
     """A file that cannot be read comes back as the OSError that it is."""
     pool = HelperPool(1)
     pool.submit(1, scan_work(tmp_path, log_path=str(tmp_path / "gone.log")))
@@ -143,7 +154,7 @@ def test_what_a_helper_meets_on_the_disk_is_the_owners_to_hear(tmp_path, crashed
     pool.close()
 
 
-def test_a_failing_disk_under_a_helper_is_an_error_of_the_directory(tmp_path, crashed):
+def test_a_failing_disk_under_a_helper_is_an_error_of_the_directory(tmp_path: Path, crashed: Crashed) -> None:
     """A page that cannot be read ends a process with SIGBUS; it must not be the broker."""
     pool = HelperPool(1)
     pool.submit(1, scan_work(tmp_path))
@@ -153,7 +164,7 @@ def test_a_failing_disk_under_a_helper_is_an_error_of_the_directory(tmp_path, cr
     pool.close()
 
 
-def test_an_owner_gets_its_turn_while_a_helper_works(crashed):
+def test_an_owner_gets_its_turn_while_a_helper_works(crashed: Crashed) -> None:
     """Each step is short, and once all small logs are open the progress says that only helpers are busy."""
     path, _ = crashed
     logs = manager(path)
@@ -163,24 +174,26 @@ def test_an_owner_gets_its_turn_while_a_helper_works(crashed):
     logs.shutdown()
 
 
-def test_a_start_that_is_given_up_changes_nothing(crashed):
+def test_a_start_that_is_given_up_changes_nothing(crashed: Crashed) -> None:
     """No marker, no checkpoint, no helper left; the next start finds everything."""
     path, expected = crashed
     before = {entry.name for entry in path.iterdir()}
     logs = manager(path)
     steps = logs.start_steps({})
     next(steps)
-    helpers = [helper.process for helper in logs._start._openings[0]._helpers._helpers]
+    helpers = [helper.process for helper in present(present(logs._start)._openings[0]._helpers)._helpers]
     logs.shutdown(broker_epoch=5)
     assert helpers and all(process.poll() is not None for process in helpers)
     assert {entry.name for entry in path.iterdir()} == before
     again = manager(path)
     assert len(again.start({}).dropped) == 1
-    assert read_values(again.get(BIG)) == expected[BIG][:-1]
+    assert read_values(present(again.get(BIG))) == expected[BIG][:-1]
     again.shutdown()
 
 
-def test_a_directory_that_fails_in_a_helper_goes_offline_alone(tmp_path, crashed, monkeypatch):
+def test_a_directory_that_fails_in_a_helper_goes_offline_alone(
+    tmp_path: Path, crashed: Crashed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The report says why."""
     path, _ = crashed
     monkeypatch.setattr(ScanWork, "run", None)  # the helper does not see this; nobody scans here
@@ -197,6 +210,6 @@ def test_a_directory_that_fails_in_a_helper_goes_offline_alone(tmp_path, crashed
     logs.shutdown()
 
 
-def test_without_partitions_a_directory_is_opened_at_once():
+def test_without_partitions_a_directory_is_opened_at_once() -> None:
     opening = DirectoryOpening([], lambda tp, path: None, helper_count=1)  # type: ignore[arg-type, return-value]
     assert opening.step() == [] and opening.is_done and not opening.is_waiting

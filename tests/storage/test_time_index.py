@@ -12,7 +12,9 @@ STEPS = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 50)), max_size=40)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS, st.integers(0, 2000), st.booleans())
-def test_lookup_agrees_with_a_linear_search(tmp_path: Path, steps, wanted, written):
+def test_lookup_agrees_with_a_linear_search(
+    tmp_path: Path, steps: list[tuple[int, int]], wanted: int, written: bool
+) -> None:
     """Whether the entries are in memory or in the file."""
     path = tmp_path / "t"
     path.unlink(missing_ok=True)
@@ -33,7 +35,7 @@ def test_lookup_agrees_with_a_linear_search(tmp_path: Path, steps, wanted, writt
     assert index.count == len(entries)
 
 
-def test_only_larger_timestamps_are_added(tmp_path: Path):
+def test_only_larger_timestamps_are_added(tmp_path: Path) -> None:
     """Equal and smaller ones say nothing new."""
     index = TimeIndex(str(tmp_path / "t"), 0, is_new=True)
     index.maybe_append(10, 1)
@@ -43,7 +45,7 @@ def test_only_larger_timestamps_are_added(tmp_path: Path):
     assert (tmp_path / "t").read_bytes() == bytes([0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 1])
 
 
-def test_padding_and_a_torn_entry_are_ignored(tmp_path: Path):
+def test_padding_and_a_torn_entry_are_ignored(tmp_path: Path) -> None:
     """What a killed Kafka broker leaves."""
     path = tmp_path / "t"
     index = TimeIndex(str(path), 5, is_new=True)
@@ -57,7 +59,7 @@ def test_padding_and_a_torn_entry_are_ignored(tmp_path: Path):
     assert list(iter_time_index(path.read_bytes(), 5)) == [(10, 6), (20, 9)]
 
 
-def test_truncation_keeps_entries_before_the_offset(tmp_path: Path):
+def test_truncation_keeps_entries_before_the_offset(tmp_path: Path) -> None:
     """In memory and on disk."""
     index = TimeIndex(str(tmp_path / "t"), 0, is_new=True)
     for number in range(1, 5):

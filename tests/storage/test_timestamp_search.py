@@ -1,29 +1,33 @@
 """Lookups by time with bounds: little at once, the rest as work, and where that ends an offset that misses nothing."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from crc32c import crc32c
 
 from kafka_zk.storage.errors import InvalidRecord
-from kafka_zk.storage.timestamp_search import AT_MOST, AT_ONCE, Beyond, SearchBounds, SearchWork, search_here
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.timestamp_search import AT_MOST, AT_ONCE, Beyond, Result, SearchBounds, SearchWork, search_here
 from kafka_zk.storage.types import TimestampOffset
 
-from .helpers import T0, append, batch, new_log
+from .helpers import T0, append, batch, new_log, present
 
 
-def lying(count, **content):
+def lying(count: int, **content: Any) -> bytearray:
     """A batch whose header claims a newer record than it has."""
     data = batch(count, **content)
     data[35:43] = (T0 + 99).to_bytes(8, "big")
     return with_crc(data)
 
 
-def with_crc(data):
+def with_crc(data: bytearray) -> bytearray:
     data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
     return data
 
 
 @pytest.fixture
-def log(tmp_path):
+def log(tmp_path: Path) -> Log:
     made = new_log(tmp_path)
     for _ in range(5):
         append(made, lying(10))
@@ -31,12 +35,12 @@ def log(tmp_path):
     return made
 
 
-def search(log, bounds, start_offset=0):
+def search(log: Log, bounds: SearchBounds, start_offset: int = 0) -> Result:
     segment = log.segments.active
     return SearchWork(0, segment.size_bytes, T0 + 99, start_offset).within(bounds, segment.fileno())
 
 
-def test_within_its_bounds_a_search_finds_the_record(log):
+def test_within_its_bounds_a_search_finds_the_record(log: Log) -> None:
     assert search(log, AT_ONCE) == TimestampOffset(T0 + 99, 51, 0)
     assert log.offset_for_timestamp(T0 + 99) == TimestampOffset(T0 + 99, 51, 0)
 
@@ -50,7 +54,9 @@ def test_within_its_bounds_a_search_finds_the_record(log):
         (SearchBounds(100, 5, 10_000), 0),
     ],
 )
-def test_where_bounds_end_the_answer_is_the_first_offset_that_was_not_looked_at(log, bounds, offset):
+def test_where_bounds_end_the_answer_is_the_first_offset_that_was_not_looked_at(
+    log: Log, bounds: SearchBounds, offset: int
+) -> None:
     """Of headers, of records, of bytes."""
     found = search(log, bounds)
     assert isinstance(found, Beyond)
@@ -64,20 +70,20 @@ def test_where_bounds_end_the_answer_is_the_first_offset_that_was_not_looked_at(
     )
 
 
-def test_an_answer_of_the_bounds_is_not_before_the_logs_start(log):
+def test_an_answer_of_the_bounds_is_not_before_the_logs_start(log: Log) -> None:
     log.increment_log_start_offset(15)
     found = search(log, SearchBounds(100, 5, 10_000), 15)
     assert isinstance(found, Beyond) and found.answer.offset == 15
 
 
-def test_compressed_bytes_count_uncompressed(tmp_path):
+def test_compressed_bytes_count_uncompressed(tmp_path: Path) -> None:
     log = new_log(tmp_path)
     append(log, lying(10, value=bytes(1000), compression="gzip"))
     assert isinstance(search(log, SearchBounds(9, 99, 9_000)), Beyond)
     assert search(log, SearchBounds(9, 99, 12_000)) is None
 
 
-def test_what_takes_long_is_offered_as_work(log):
+def test_what_takes_long_is_offered_as_work(log: Log) -> None:
     """And its answer is taken."""
     for _ in range(AT_ONCE.record_count // 100 + 1):
         append(log, lying(100))
@@ -87,7 +93,7 @@ def test_what_takes_long_is_offered_as_work(log):
         next(steps)
     append(log, lying(AT_ONCE.record_count + 1))
     log.increment_log_start_offset(52)
-    segment, work = next(log.timestamp_search(T0 + 99))
+    segment, work = present(next(log.timestamp_search(T0 + 99)))
     assert segment is log.segments.active and work.start_offset == 52
     assert search_here(log.timestamp_search(T0 + 99)) is None
     steps = log.timestamp_search(T0 + 99)
@@ -97,7 +103,7 @@ def test_what_takes_long_is_offered_as_work(log):
     assert stop.value.value == TimestampOffset(1, 2, 3)
 
 
-def test_a_malformed_batch_is_told(tmp_path):
+def test_a_malformed_batch_is_told(tmp_path: Path) -> None:
     """As a consumer would find it."""
     log = new_log(tmp_path)
     data = lying(2)
@@ -108,7 +114,7 @@ def test_a_malformed_batch_is_told(tmp_path):
         log.offset_for_timestamp(T0 + 99)
 
 
-def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path):
+def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path: Path) -> None:
     """Between two of its steps retention may remove it, files and all: that is no failure of the disk."""
     log = new_log(tmp_path, segment_bytes=100, file_delete_delay_ms=0)
     for timestamp in (T0 + 99, T0, T0 + 5, T0):
@@ -124,12 +130,12 @@ def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path):
     assert search_here(searching) == TimestampOffset(T0 + 5, 2, 0)
 
 
-def test_a_segment_stays_readable_while_its_search_waits_for_its_turn(tmp_path):
+def test_a_segment_stays_readable_while_its_search_waits_for_its_turn(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=100_000, file_delete_delay_ms=0)
     append(log, lying(5000))
     append(log, batch(1, timestamps=[T0 + 99]))
     searching = log.timestamp_search(T0 + 99)
-    segment, work = searching.send(None)
+    segment, work = present(searching.send(None))
     segment.rest()
     log.segments.drop([segment], T0)
     assert log.segments.remove_due(T0) == 1
