@@ -106,11 +106,13 @@ class World:
 
     def join(self, member_id: str = "", group: str = "g", **fields: Any) -> JoinResult:
         """Answered at once."""
-        return now(self.begin_join(member_id, group, **fields))
+        result: JoinResult = now(self.begin_join(member_id, group, **fields))
+        return result
 
     def sync(self, joined: JoinResult, assignments: dict[str, bytes] | None = None, group: str = "g") -> SyncResult:
         request = SyncGroup(joined.member_id, joined.generation_id, assignments=assignments)
-        return done(self.coordinator.sync(group, request))
+        result: SyncResult = done(self.coordinator.sync(group, request))
+        return result
 
     def stable_member(self, group: str = "g") -> JoinResult:
         """One member with an assignment."""
