@@ -8,6 +8,7 @@ expired" when it connects again. No pause of the process and no waiting is neede
 
 import socket
 import struct
+import time
 
 _SECRET = 0xB3415C00
 _JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D
@@ -37,17 +38,42 @@ def session_password(session_id: int) -> bytes:
 def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10) -> None:
     """End a session on the server at ``host:port``; returns once its ephemerals are gone.
 
-    Raises: SessionUnknown.
+    Its owner notices that the session was taken and may take it back before it is closed: then once more.
+
+    Raises: SessionUnknown, also when the owner was quicker for ``timeout_s``.
     """
-    with socket.create_connection((host, port), timeout_s) as connection:
-        connection.settimeout(timeout_s)
-        password = session_password(session_id)
-        _send(connection, _CONNECT_REQUEST.pack(0, 0, _TIMEOUT_MS, session_id, _PASSWORD_SIZE, password, False))
-        _, _, granted_id = _CONNECT_RESPONSE.unpack_from(_receive_packet(connection))
-        if granted_id != session_id:
-            raise SessionUnknown(f"ZooKeeper at {host}:{port} has no session {session_id:#x}")
-        _send(connection, struct.pack(">ii", 1, _CLOSE_SESSION))
+    end_s = time.monotonic() + timeout_s
+    is_ours = False
+    while True:
+        with socket.create_connection((host, port), timeout_s) as connection:
+            connection.settimeout(timeout_s)
+            if _resume(connection, session_id):
+                is_ours = True
+                _send(connection, struct.pack(">ii", 1, _CLOSE_SESSION))
+                if _is_answered(connection):
+                    return
+            elif is_ours:  # closed, only the answer was lost
+                return
+            else:
+                raise SessionUnknown(f"ZooKeeper at {host}:{port} has no session {session_id:#x}")
+        if time.monotonic() >= end_s:
+            raise SessionUnknown(f"the owner of session {session_id:#x} takes it back again and again")
+
+
+def _resume(connection: socket.socket, session_id: int) -> bool:
+    """Take the session over; False if the server does not know it."""
+    password = session_password(session_id)
+    _send(connection, _CONNECT_REQUEST.pack(0, 0, _TIMEOUT_MS, session_id, _PASSWORD_SIZE, password, False))
+    _, _, granted_id = _CONNECT_RESPONSE.unpack_from(_receive_packet(connection))
+    return bool(granted_id == session_id)
+
+
+def _is_answered(connection: socket.socket) -> bool:
+    try:
         _receive_packet(connection)
+    except (SessionUnknown, ConnectionError):
+        return False
+    return True
 
 
 def _send(connection: socket.socket, packet: bytes) -> None:
