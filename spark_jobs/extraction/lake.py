@@ -83,6 +83,7 @@ class SparkLake:
         """
         from pyspark.sql import Observation
 
+        self._progress(0, sum(piece.size for piece in pieces))  # Spark takes seconds before its first task begins
         reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
         for name, value in {**_read_options(self._extraction), **_bounds(manifest.ranges)}.items():
             reader = reader.option(name, value)
