@@ -22,7 +22,7 @@ def main(
     ) as consumer:
         while records := consumer.poll(int(float(seconds) * 1000)):
             for record in records:
-                print(f"work on {record.topic_partition} offset {record.offset}: {record.value!r}", flush=True)
+                print(f"work on {record.tp} offset {record.offset}: {record.value!r}", flush=True)
             try:
                 consumer.commit()
             except CommitRefused as refused:

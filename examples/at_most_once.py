@@ -27,8 +27,8 @@ def main(
             except CommitRefused as refused:
                 lost = set(refused.reasons)
             for record in records:
-                if record.topic_partition not in lost:
-                    print(f"work on {record.topic_partition} offset {record.offset}: {record.value!r}", flush=True)
+                if record.tp not in lost:
+                    print(f"work on {record.tp} offset {record.offset}: {record.value!r}", flush=True)
 
 
 if __name__ == "__main__":

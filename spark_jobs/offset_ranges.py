@@ -20,7 +20,7 @@ class OffsetRange(NamedTuple):
     until_offset: int
 
     @property
-    def topic_partition(self) -> TopicPartition:
+    def tp(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
     @property
@@ -75,13 +75,13 @@ def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> li
     """Those too small to be cut are set aside first, or they would take a share of the rest."""
     total = sum(each.size for each in pieces)
     small = [each for each in pieces if _share(each.size, total, min_partitions) == 1]
-    whole = {each.topic_partition for each in small}
+    whole = {each.tp for each in small}
     large_total = total - sum(each.size for each in small)
     left = max(min_partitions - len(small), 1)
     return [
         piece
         for each in pieces
-        for piece in ([each] if each.topic_partition in whole else _cut(each, _share(each.size, large_total, left)))
+        for piece in ([each] if each.tp in whole else _cut(each, _share(each.size, large_total, left)))
     ]
 
 

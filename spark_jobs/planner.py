@@ -53,7 +53,7 @@ def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]
     )
 
 
-def topic_partitions(topics: Iterable[str], brokers: Brokers) -> list[TopicPartition]:
+def tps(topics: Iterable[str], brokers: Brokers) -> list[TopicPartition]:
     """All partitions of the topics, sorted. Raises: OptionError for a topic that is not there."""
     counts = _partition_counts(set(topics), brokers)
     return sorted(TopicPartition(topic, number) for topic, count in counts.items() for number in range(count))

@@ -35,7 +35,7 @@ class RangeFetcher:
 
     def __init__(self, offset_range: OffsetRange, settings: FetchSettings) -> None:
         self._range = offset_range
-        self._tp = offset_range.topic_partition
+        self._tp = offset_range.tp
         self._settings = settings
         self._cluster = ClusterClient(settings.client)
         self._position = offset_range.from_offset

@@ -53,7 +53,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = self._with_new_partitions(starts, ends)
         if isinstance(limit, ReadMaxRows):
             ranges = offset_ranges.limited(offset_ranges.between(begun, ends), limit.max_rows)
-            ends = {**begun, **{each.topic_partition: each.until_offset for each in ranges}}
+            ends = {**begun, **{each.tp: each.until_offset for each in ranges}}
         return format_offsets(ends)
 
     def prepareForTriggerAvailableNow(self) -> None:

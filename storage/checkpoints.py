@@ -65,12 +65,12 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         return {}
     offsets: dict[TopicPartition, int] = {}
     for topic, partition, offset in parse_checkpoint(data, 3, path):
-        topic_partition = TopicPartition(topic, parse_number(partition, MAX_INT, path))
+        tp = TopicPartition(topic, parse_number(partition, MAX_INT, path))
         if not _TOPIC.fullmatch(topic):
             raise CorruptCheckpoint(f"{path}: {topic[:30]!r} is not the name of a topic")
-        if topic_partition in offsets:
-            raise CorruptCheckpoint(f"{path}: {topic_partition} is in it twice")
-        offsets[topic_partition] = parse_number(offset, MAX_OFFSET, path)
+        if tp in offsets:
+            raise CorruptCheckpoint(f"{path}: {tp} is in it twice")
+        offsets[tp] = parse_number(offset, MAX_OFFSET, path)
     return offsets
 
 

@@ -51,8 +51,8 @@ def parse_offset_file(name: str) -> tuple[int, str] | None:
     return (int(match[1]), match[2]) if match and int(match[1]) <= _MAX_OFFSET else None
 
 
-def partition_dir(topic_partition: TopicPartition) -> str:
-    return f"{topic_partition.topic}-{topic_partition.partition}"
+def partition_dir(tp: TopicPartition) -> str:
+    return f"{tp.topic}-{tp.partition}"
 
 
 def parse_partition_dir(name: str) -> TopicPartition | None:
@@ -65,10 +65,10 @@ def parse_partition_dir(name: str) -> TopicPartition | None:
     return TopicPartition(match[1], int(match[2]))
 
 
-def deleted_dir(topic_partition: TopicPartition) -> str:
+def deleted_dir(tp: TopicPartition) -> str:
     """A fresh name for the directory of a partition that is being deleted."""
-    suffix = f"-{topic_partition.partition}.{uuid4().hex}{DELETE_DIR_SUFFIX}"
-    return topic_partition.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
+    suffix = f"-{tp.partition}.{uuid4().hex}{DELETE_DIR_SUFFIX}"
+    return tp.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
 def is_deleted_dir(name: str) -> bool:

@@ -63,12 +63,12 @@ class Log:
     __slots__ = (
         "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
         "_truncation_count", "_unflushed_count", "commits_appends", "config", "leader_epochs", "log_end_offset",
-        "log_start_offset", "producers", "recovery_point", "segments", "topic_id", "topic_partition",
+        "log_start_offset", "producers", "recovery_point", "segments", "topic_id", "tp",
     )  # fmt: skip
 
     def __init__(
         self,
-        topic_partition: TopicPartition,
+        tp: TopicPartition,
         config: LogConfig,
         segments: LogSegments,
         offsets: LoadedOffsets,
@@ -76,7 +76,7 @@ class Log:
         producers: ProducerState,
         topic_id: str | None,
     ) -> None:
-        self.topic_partition = topic_partition
+        self.tp = tp
         self.config = config
         self.segments = segments
         self.log_start_offset, self.log_end_offset, self.recovery_point = offsets
@@ -93,7 +93,7 @@ class Log:
         self._on_dirty: Callable[[TopicPartition], None] | None = None
 
     def __repr__(self) -> str:
-        return f"Log({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
+        return f"Log({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
 
     @property
     def directory(self) -> Path:
@@ -238,7 +238,7 @@ class Log:
             check_crc(view, position, header)
             if header.base_offset < expected or header.last_offset_delta < 0:
                 raise InvalidRecord(
-                    f"{self.topic_partition}: the leader sent offset {header.base_offset}, {expected} was expected"
+                    f"{self.tp}: the leader sent offset {header.base_offset}, {expected} was expected"
                 )
             expected = header.next_offset
         if not spans:
@@ -284,7 +284,7 @@ class Log:
         if self._oldest_unflushed_ms < 0:
             self._oldest_unflushed_ms = now_ms
             if self._on_dirty is not None:
-                self._on_dirty(self.topic_partition)
+                self._on_dirty(self.tp)
 
     def _update_producer(
         self, batch: bytearray | memoryview | bytes, header: BatchHeader, base_offset: int, max_timestamp_ms: int
@@ -333,7 +333,7 @@ class Log:
         end_offset = self.log_end_offset
         if not self.log_start_offset <= fetch_offset <= end_offset:
             raise OffsetOutOfRange(
-                f"{self.topic_partition}: offset {fetch_offset} is outside [{self.log_start_offset}, {end_offset}]"
+                f"{self.tp}: offset {fetch_offset} is outside [{self.log_start_offset}, {end_offset}]"
             )
         upper = self.readable_end(isolation)
         if fetch_offset >= upper:
@@ -383,7 +383,7 @@ class Log:
         """Call back when the first record after a flush is appended; at once if there is one already."""
         self._on_dirty = callback
         if callback is not None and self._oldest_unflushed_ms >= 0:
-            callback(self.topic_partition)
+            callback(self.tp)
 
     def flush(self, up_to: int | None = None) -> None:
         """Make everything before ``up_to`` (None: all) durable and move the recovery point."""
@@ -452,7 +452,7 @@ class Log:
 
     def _refuse_negative(self, offset: int) -> None:
         if offset < 0:
-            raise OffsetOutOfRange(f"{self.topic_partition} cannot be truncated to offset {offset}")
+            raise OffsetOutOfRange(f"{self.tp} cannot be truncated to offset {offset}")
 
     def _complete_truncation(self, end_offset: int) -> None:
         """Bring everything that hangs on the log end offset back to ``end_offset``."""
@@ -493,7 +493,7 @@ class Log:
         Raises: OffsetOutOfRange beyond the high watermark, and for a negative offset.
         """
         if not 0 <= offset <= self.high_watermark:
-            raise OffsetOutOfRange(f"{self.topic_partition}: offset {offset} is not within [0, {self.high_watermark}]")
+            raise OffsetOutOfRange(f"{self.tp}: offset {offset} is not within [0, {self.high_watermark}]")
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset

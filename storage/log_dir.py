@@ -122,9 +122,9 @@ class LogDir:
         """(partition, directory) of every log that lies here."""
         found = []
         for name, is_directory in files.list_directory(self.path):
-            topic_partition = parse_partition_dir(name)
-            if topic_partition is not None and is_directory:
-                found.append((topic_partition, f"{self.path}/{name}"))
+            tp = parse_partition_dir(name)
+            if tp is not None and is_directory:
+                found.append((tp, f"{self.path}/{name}"))
         return sorted(found)
 
     def resume_deletions(self, now_ms: int) -> None:
@@ -133,15 +133,15 @@ class LogDir:
         names = [name for name, is_directory in found if is_directory and is_deleted_dir(name)]
         self._deleted += [_DeletedLog(now_ms, f"{self.path}/{name}", None) for name in names]
 
-    def delete(self, topic_partition: TopicPartition, now_ms: int) -> None:
+    def delete(self, tp: TopicPartition, now_ms: int) -> None:
         """Rename the directory of a log and forget the log; ``take_deletions`` tells when its delay is over.
 
         Raises: OSError.
         """
-        log = self.logs[topic_partition]
-        path = f"{self.path}/{deleted_dir(topic_partition)}"
+        log = self.logs[tp]
+        path = f"{self.path}/{deleted_dir(tp)}"
         log.rename_to_delete(path)
-        del self.logs[topic_partition]
+        del self.logs[tp]
         self._deleted.append(_DeletedLog(now_ms + log.config.file_delete_delay_ms, path, log))
 
     def take_deletions(self, now_ms: int) -> list[str]:

@@ -55,7 +55,7 @@ _FILE_SUFFIXES = (
 class Dropped(NamedTuple):
     """What a recovery cut off a log, and why."""
 
-    topic_partition: TopicPartition
+    tp: TopicPartition
     path: str  # of the damaged segment
     position: int  # in it, of the first byte dropped
     log_end_offset: int  # of what is left
@@ -65,7 +65,7 @@ class Dropped(NamedTuple):
 
 
 def create_log(
-    topic_partition: TopicPartition,
+    tp: TopicPartition,
     directory: str,
     config: LogConfig,
     pool: FilePool,
@@ -79,7 +79,7 @@ def create_log(
         write_topic_id(directory, topic_id)
     first = open_segment(directory, 0, config, pool, now_ms, size_bytes=None)
     return Log(
-        topic_partition,
+        tp,
         config,
         LogSegments(directory, pool, [first]),
         LoadedOffsets(0, 0, 0),
@@ -90,7 +90,7 @@ def create_log(
 
 
 def load_log(
-    topic_partition: TopicPartition,
+    tp: TopicPartition,
     directory: str,
     config: LogConfig,
     pool: FilePool,
@@ -105,7 +105,7 @@ def load_log(
     """Open an existing partition's directory, here and now. See ``load_log_steps``."""
     return run_here(
         load_log_steps(
-            topic_partition,
+            tp,
             directory,
             config,
             pool,
@@ -120,7 +120,7 @@ def load_log(
 
 
 def load_log_steps(
-    topic_partition: TopicPartition,
+    tp: TopicPartition,
     directory: str,
     config: LogConfig,
     pool: FilePool,
@@ -151,7 +151,7 @@ def load_log_steps(
         recovery_point = 0
     epochs, rebuilds_epochs = _load_epochs(directory, segments, observe)
     dropped, end_offset = yield from _Recovery(
-        topic_partition, segments, epochs, recovery_point, clean_shutdown, config.is_compacted, scan, observe
+        tp, segments, epochs, recovery_point, clean_shutdown, config.is_compacted, scan, observe
     ).steps(rebuilds_epochs)
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None))
@@ -169,7 +169,7 @@ def load_log_steps(
     start_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_from_start(start_offset)
     log = Log(
-        topic_partition,
+        tp,
         config,
         LogSegments(directory, pool, segments),
         LoadedOffsets(start_offset, end_offset, end_offset if clean_shutdown else min(recovery_point, end_offset)),
@@ -294,7 +294,7 @@ def _names_an_epoch(segments: list[Segment]) -> bool:
 class _Recovery(NamedTuple):
     """One log's segments, and what is known of them before they are looked at."""
 
-    topic_partition: TopicPartition
+    tp: TopicPartition
     segments: list[Segment]
     epochs: LeaderEpochCache
     recovery_point: int
@@ -352,7 +352,7 @@ class _Recovery(NamedTuple):
         if behind:
             sync_path(segment.directory)  # they must not come back beside what is written in their place
         return Dropped(
-            self.topic_partition,
+            self.tp,
             segment.path,
             result.valid_bytes,
             result.next_offset,

@@ -182,7 +182,7 @@ class LogManager:
         return offline, found
 
     def _opened(self, opened: OpenedLog, log_dir: LogDir) -> None:
-        self._add(opened.topic_partition, opened.log, log_dir)
+        self._add(opened.tp, opened.log, log_dir)
 
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
@@ -193,10 +193,10 @@ class LogManager:
         for log_dir in self._live_dirs:
             log_dir.close()
 
-    def _add(self, topic_partition: TopicPartition, log: Log, log_dir: LogDir) -> None:
-        self._logs[topic_partition] = log
-        self._dir_of[topic_partition] = log_dir
-        log_dir.logs[topic_partition] = log
+    def _add(self, tp: TopicPartition, log: Log, log_dir: LogDir) -> None:
+        self._logs[tp] = log
+        self._dir_of[tp] = log_dir
+        log_dir.logs[tp] = log
         log.on_dirty(self._dirty.add)
 
     # -- look up, create, delete --------------------------------------------------------------------------------
@@ -210,24 +210,24 @@ class LogManager:
         """Whether a configured log directory is offline: what is not found may lie there."""
         return len(self._live_dirs) < len(self._dirs)
 
-    def get(self, topic_partition: TopicPartition) -> Log | None:
-        return self._logs.get(topic_partition)
+    def get(self, tp: TopicPartition) -> Log | None:
+        return self._logs.get(tp)
 
     def all_logs(self) -> list[Log]:
         return list(self._logs.values())
 
-    def log_dir_of(self, topic_partition: TopicPartition) -> Path:
+    def log_dir_of(self, tp: TopicPartition) -> Path:
         """The entry of ``log.dirs`` that holds the partition; raises KeyError for an unknown one."""
-        return Path(self._dir_of[topic_partition].path)
+        return Path(self._dir_of[tp].path)
 
     def get_or_create(
-        self, topic_partition: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
+        self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
     ) -> Log:
         """The log of a partition; a new one goes to the directory with the fewest partitions.
 
         Raises: OSError if the directory fails.
         """
-        log = self._logs.get(topic_partition)
+        log = self._logs.get(tp)
         if log is not None:
             if topic_id is not None and log.topic_id is None:
                 log.set_topic_id(topic_id)
@@ -235,32 +235,32 @@ class LogManager:
         if not self._live_dirs:
             raise OSError("every log directory is offline")
         log_dir = min(self._live_dirs, key=lambda each: len(each.logs))
-        directory = f"{log_dir.path}/{partition_dir(topic_partition)}"
+        directory = f"{log_dir.path}/{partition_dir(tp)}"
         config = config or self.default_config
         try:
-            log = create_log(topic_partition, directory, config, self.pool, self._clock_ms(), topic_id, self._observe)
+            log = create_log(tp, directory, config, self.pool, self._clock_ms(), topic_id, self._observe)
         except OSError as error:
             self._take_offline(log_dir, error)
             raise
-        self._add(topic_partition, log, log_dir)
+        self._add(tp, log, log_dir)
         return log
 
-    def delete(self, topic_partition: TopicPartition) -> None:
+    def delete(self, tp: TopicPartition) -> None:
         """Rename the partition's directory and forget the log; ``delete_due`` removes the files later.
 
         Raises: OSError if the directory fails.
         """
-        log = self._logs.get(topic_partition)
+        log = self._logs.get(tp)
         if log is None:
             return
-        log_dir = self._dir_of[topic_partition]
+        log_dir = self._dir_of[tp]
         try:
-            log_dir.delete(topic_partition, self._clock_ms())
+            log_dir.delete(tp, self._clock_ms())
         except OSError as error:
             self._take_offline(log_dir, error)
             raise
-        del self._logs[topic_partition], self._dir_of[topic_partition]
-        self._dirty.discard(topic_partition)
+        del self._logs[tp], self._dir_of[tp]
+        self._dirty.discard(tp)
         log.on_dirty(None)
 
     def delete_due(self, now_ms: int) -> int:
@@ -281,7 +281,7 @@ class LogManager:
 
     def flush_dirty(self, now_ms: int) -> int:
         """Begin the flush of logs that are due, with no more under way than the pool's files; returns how many."""
-        logs = [self._logs[topic_partition] for topic_partition in self._dirty]
+        logs = [self._logs[tp] for tp in self._dirty]
         waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
         room = self.pool.max_open_files - len(self._flushing)
         due = [(log, target) for log, target in waiting if target is not None][:room]
@@ -304,7 +304,7 @@ class LogManager:
             if error is not None:
                 self.fail_directory(log, error)
             elif log.recovery_point >= log.log_end_offset and self._has(log):
-                self._dirty.discard(log.topic_partition)
+                self._dirty.discard(log.tp)
 
         self._run_blocking(work, done)
 
@@ -338,13 +338,13 @@ class LogManager:
                 self._run_on(log_dir, work)
 
     def prepare_start_offsets(
-        self, topic_partitions: Iterable[TopicPartition]
+        self, tps: Iterable[TopicPartition]
     ) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
         """What makes the log start offsets of some partitions durable, with the values of now: (work, failed) for each
         directory that has one of them. ``work`` may run in any thread; what it raises belongs to ``failed``, which the
         owner calls.
         """
-        log_dirs = {self._dir_of[tp]: None for tp in topic_partitions if tp in self._dir_of}
+        log_dirs = {self._dir_of[tp]: None for tp in tps if tp in self._dir_of}
         return [(log_dir.prepare_log_start_offsets(), partial(self._take_offline, log_dir)) for log_dir in log_dirs]
 
     def _run_on(self, log_dir: LogDir, work: Callable[[], None]) -> None:
@@ -357,19 +357,19 @@ class LogManager:
     def fail_directory(self, log: Log, error: OSError) -> None:
         """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""
         if self._has(log) and not isinstance(error, TooManyOpenFiles):
-            self._take_offline(self._dir_of[log.topic_partition], error)
+            self._take_offline(self._dir_of[log.tp], error)
 
     def _has(self, log: Log) -> bool:
-        return self._logs.get(log.topic_partition) is log
+        return self._logs.get(log.tp) is log
 
     def _take_offline(self, log_dir: LogDir, error: OSError) -> None:
         if log_dir not in self._live_dirs:
             return
         self._live_dirs.remove(log_dir)
         lost = log_dir.abandon()
-        for topic_partition in lost:
-            del self._logs[topic_partition], self._dir_of[topic_partition]
-            self._dirty.discard(topic_partition)
+        for tp in lost:
+            del self._logs[tp], self._dir_of[tp]
+            self._dirty.discard(tp)
         if self._on_directory_failure is not None and self._is_started:
             self._on_directory_failure(Path(log_dir.path), error, lost)
 

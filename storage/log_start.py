@@ -49,7 +49,7 @@ class StartReport(NamedTuple):
 class OpenedLog(NamedTuple):
     """A log that is ready, and what its recovery dropped."""
 
-    topic_partition: TopicPartition
+    tp: TopicPartition
     log: Log
     dropped: Dropped | None
 
@@ -69,10 +69,10 @@ class Opening(NamedTuple):
 class _Loading:
     """A log that is being opened, paused at a work that somebody else does."""
 
-    __slots__ = ("is_counted", "steps", "topic_partition")
+    __slots__ = ("is_counted", "steps", "tp")
 
-    def __init__(self, topic_partition: TopicPartition, steps: Steps[tuple[Log, Dropped | None]]) -> None:
-        self.topic_partition = topic_partition
+    def __init__(self, tp: TopicPartition, steps: Steps[tuple[Log, Dropped | None]]) -> None:
+        self.tp = tp
         self.steps = steps
         self.is_counted = False
 
@@ -141,7 +141,7 @@ class DirectoryOpening:
                 work = steps.send(None)
         except StopIteration as stop:
             log, dropped = stop.value
-            return OpenedLog(loading.topic_partition, log, dropped)
+            return OpenedLog(loading.tp, log, dropped)
         return None
 
     def _goes_to_helper(self, loading: _Loading, work: Work) -> bool:
@@ -169,20 +169,20 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
     high_watermarks = log_dir.read_high_watermarks(how.observe)
     clean = log_dir.had_clean_shutdown()
 
-    def load(topic_partition: TopicPartition, directory: str) -> Steps[tuple[Log, Dropped | None]]:
+    def load(tp: TopicPartition, directory: str) -> Steps[tuple[Log, Dropped | None]]:
         log, dropped = yield from load_log_steps(
-            topic_partition,
+            tp,
             directory,
-            how.configs.get(topic_partition.topic, how.default_config),
+            how.configs.get(tp.topic, how.default_config),
             how.pool,
             how.clock_ms(),
-            recovery_point=recovery_points.get(topic_partition, 0),
-            log_start_offset=start_offsets.get(topic_partition, 0),
+            recovery_point=recovery_points.get(tp, 0),
+            log_start_offset=start_offsets.get(tp, 0),
             clean_shutdown=clean,
             scan=how.scan,
             observe=how.observe,
         )
-        log.update_high_watermark(high_watermarks.get(topic_partition, 0))
+        log.update_high_watermark(high_watermarks.get(tp, 0))
         return log, dropped
 
     return DirectoryOpening(partitions, load, how.helper_count)
@@ -192,10 +192,10 @@ def refuse_second_homes(found: Mapping[LogDir, list[tuple[TopicPartition, str]]]
     """Raises: InconsistentLogDir if a partition lies in two directories."""
     home_of: dict[TopicPartition, LogDir] = {}
     for log_dir, partitions in found.items():
-        for topic_partition, _ in partitions:
-            other = home_of.setdefault(topic_partition, log_dir)
+        for tp, _ in partitions:
+            other = home_of.setdefault(tp, log_dir)
             if other is not log_dir:
-                raise InconsistentLogDir(f"{topic_partition} lies in both {other.path} and {log_dir.path}")
+                raise InconsistentLogDir(f"{tp} lies in both {other.path} and {log_dir.path}")
 
 
 class LogStart:

@@ -98,8 +98,8 @@ def _tell_findings(report: StartReport, seconds: float) -> None:
         _log.warn(
             "recovery dropped the end of a log: {reason}",
             reason=lost.reason,
-            topic=lost.topic_partition.topic,
-            partition=lost.topic_partition.partition,
+            topic=lost.tp.topic,
+            partition=lost.tp.partition,
             file=lost.path,
             position=lost.position,
             bytes_dropped=lost.bytes_dropped,

@@ -55,7 +55,7 @@ def limited(
             if records:
                 told()
             for record in records:
-                if until and record.offset >= until[record.topic_partition]:
+                if until and record.offset >= until[record.tp]:
                     continue
                 yield record
                 if left is not None:

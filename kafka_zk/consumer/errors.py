@@ -24,7 +24,7 @@ class RecordDeserializationError(KafkaError):
 
     def __init__(self, tp: TopicPartition, offset: int, cause: Exception) -> None:
         super().__init__(f"the record at offset {offset} of {tp} cannot be deserialized: {cause}")
-        self.topic_partition = tp
+        self.tp = tp
         self.offset = offset
 
 
@@ -33,4 +33,4 @@ class NoOffsetForPartition(KafkaError):
 
     def __init__(self, tp: TopicPartition) -> None:
         super().__init__(f"no offset is committed for {tp} and auto.offset.reset is error")
-        self.topic_partition = tp
+        self.tp = tp

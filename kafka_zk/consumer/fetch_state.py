@@ -50,7 +50,7 @@ class After(Enum):
 class Wanted(NamedTuple):
     """One partition of the next fetch from a broker."""
 
-    topic_partition: TopicPartition
+    tp: TopicPartition
     fetch_offset: int
     generation: int
 
@@ -219,7 +219,7 @@ class FetchState:
         return plans, leaderless
 
     def _at_end(self, wanted: Wanted) -> bool:
-        return 0 <= self._partitions[wanted.topic_partition].high_watermark <= wanted.fetch_offset
+        return 0 <= self._partitions[wanted.tp].high_watermark <= wanted.fetch_offset
 
     def next_retry_ms(self, now_ms: int) -> int | None:
         """When the first partition that waits after an error may be tried again."""
@@ -242,7 +242,7 @@ class FetchState:
 
     def fetch_lost(self, wanted: Wanted, now_ms: int) -> None:
         """A fetch brought no answer."""
-        state = self._current(wanted.topic_partition, wanted.generation)
+        state = self._current(wanted.tp, wanted.generation)
         if state is not None:
             state.in_flight = False
             state.not_before_ms = now_ms + self._retry_backoff_ms

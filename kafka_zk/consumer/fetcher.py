@@ -161,7 +161,7 @@ class Fetcher:
                 answers[TopicPartition(name or "", answer.partition)] = answer
         now_ms = self._now_ms()
         missing = FetchedPartition(-1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return [self._state.fetched(each, answers.get(each.topic_partition, missing), now_ms) for each in wanted]
+        return [self._state.fetched(each, answers.get(each.tp, missing), now_ms) for each in wanted]
 
     async def _exchange(self, node_id: int, wanted: list[Wanted]) -> tuple[FetchResponse, dict[bytes, str]]:
         connection = await self._cluster.connection(node_id, _PURPOSE)

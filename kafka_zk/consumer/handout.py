@@ -93,7 +93,7 @@ class Handout:
     def held(self) -> set[TopicPartition]:
         """The partitions of which the user holds records."""
         with self._lock:
-            return {record.topic_partition for record in self._records[self._done_count : self._given_count]}
+            return {record.tp for record in self._records[self._done_count : self._given_count]}
 
     def undone_offsets(self) -> dict[TopicPartition, int]:
         """Per partition the first record that the user is not done with, of those that lie here."""
@@ -112,11 +112,11 @@ class Handout:
         """
         with self._lock:
             waiting = self._records[self._given_count :]
-            kept = [record for record in waiting if record.topic_partition not in partitions]
+            kept = [record for record in waiting if record.tp not in partitions]
             if len(kept) == len(waiting):
                 return {}
             self._records = self._records[: self._given_count] + kept
-            return _first_offsets([record for record in waiting if record.topic_partition in partitions])
+            return _first_offsets([record for record in waiting if record.tp in partitions])
 
     def lost(self) -> set[TopicPartition]:
         """Partitions that were forgotten while the user held, and still holds, records of them."""
@@ -137,14 +137,14 @@ class Handout:
         """Returns those of which the user holds records."""
         held = self._records[self._done_count : self._given_count]
         waiting = self._records[self._given_count :]
-        kept = [record for record in held if record.topic_partition not in partitions]
-        self._records = kept + [record for record in waiting if record.topic_partition not in partitions]
+        kept = [record for record in held if record.tp not in partitions]
+        self._records = kept + [record for record in waiting if record.tp not in partitions]
         self._done_count, self._given_count = 0, len(kept)
-        return {record.topic_partition for record in held} & set(partitions)
+        return {record.tp for record in held} & set(partitions)
 
 
 def _first_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:
     first: dict[TopicPartition, int] = {}
     for record in records:
-        first.setdefault(record.topic_partition, record.offset)
+        first.setdefault(record.tp, record.offset)
     return first

@@ -28,7 +28,7 @@ class ConsumerRecord(NamedTuple):
     is_log_append_time: bool
 
     @property
-    def topic_partition(self) -> TopicPartition:
+    def tp(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
 

@@ -108,7 +108,7 @@ class Stream:
         failed: set[TopicPartition] = set()
         for record in records:
             topic, partition, offset, timestamp_ms, key, value, headers, epoch, appended = record
-            if failed and record.topic_partition in failed:
+            if failed and record.tp in failed:
                 continue
             try:
                 if key_deserializer is not None:
@@ -117,7 +117,7 @@ class Stream:
                     value = value_deserializer.deserialize(topic, value, headers)
             except Exception as error:
                 # Whatever it is that a deserializer of the user's raises, he gets it in his own call.
-                tp = record.topic_partition
+                tp = record.tp
                 failed.add(tp)
                 self._state.fail(tp, offset, RecordDeserializationError(tp, offset, error))
                 continue

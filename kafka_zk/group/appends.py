@@ -58,11 +58,11 @@ class OffsetsBatch:
         self._group_id = group_id
         self._now_ms = now_ms
 
-    def add(self, topic_partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+    def add(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
         """One more."""
-        key = encode_offset_key(self._group_id, topic_partition)
+        key = encode_offset_key(self._group_id, tp)
         self.records.append(self._now_ms, key, encode_offset_value(offset))
-        self.offsets[topic_partition] = offset
+        self.offsets[tp] = offset
 
 
 class OffsetsWritten(NamedTuple):
@@ -98,7 +98,7 @@ class Appends:
         self, partition: int, group_id: str, offsets: Iterable[TopicPartition], *, with_group: bool
     ) -> ErrorCode:
         """Write tombstones for offsets, and for the group itself. What is lost of them is removed another time."""
-        keys = [encode_offset_key(group_id, topic_partition) for topic_partition in offsets]
+        keys = [encode_offset_key(group_id, tp) for tp in offsets]
         if with_group:
             keys.append(encode_group_key(group_id))
         # All begin now: a tombstone after the next commit would remove that.

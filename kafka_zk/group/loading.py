@@ -46,21 +46,21 @@ class LoadedPartition:
         self._pending: dict[int, dict[bytes, tuple[int, bytes]]] = {}  # by producer id: transactions without an end
 
     def load_steps(
-        self, replicas: ReplicaManager, topic_partition: TopicPartition, buffer_bytes: int
+        self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int
     ) -> Iterator[None]:
         """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
 
         Only the last record of a key is decoded. Raises: ApiError, StorageError, OSError.
         """
-        offset = replicas.partition(topic_partition).leader_log().log_start_offset
+        offset = replicas.partition(tp).leader_log().log_start_offset
         while True:
-            _, found = replicas.read(topic_partition, offset, buffer_bytes, FetchIsolation.LOG_END)
+            _, found = replicas.read(tp, offset, buffer_bytes, FetchIsolation.LOG_END)
             if found.slice is None:
                 break
             try:
                 data = found.slice.read()
             except OSError as error:
-                replicas.read_failed(topic_partition, found.slice, error)
+                replicas.read_failed(tp, found.slice, error)
                 raise
             following = offset
             for position, header in iter_batches(data):
@@ -121,7 +121,7 @@ class LoadedPartition:
         key = decode_key(raw_key)
         if isinstance(key, OffsetKey):
             committed = Committed(base_offset, decode_offset_value(value))
-            self.offsets.setdefault(key.group_id, {})[key.topic_partition] = committed
+            self.offsets.setdefault(key.group_id, {})[key.tp] = committed
         elif isinstance(key, GroupKey):
             self.groups[key.group_id] = _consistent(decode_group_value(value))
         else:

@@ -108,7 +108,7 @@ class GroupMetadataManager:
 
     def role_changed(self, partition: Partition) -> None:
         """A replica of this broker has another role now."""
-        topic, number = partition.topic_partition
+        topic, number = partition.tp
         if topic != OFFSETS_TOPIC or not self._is_active:
             return
         if partition.role is not Role.LEADER:
@@ -143,8 +143,8 @@ class GroupMetadataManager:
     def _load_steps(
         self, partition: int, loaded: LoadedPartition, groups: list[tuple[LiveGroup, list[Effect]]]
     ) -> Iterator[None]:
-        topic_partition = TopicPartition(OFFSETS_TOPIC, partition)
-        for _ in loaded.load_steps(self._replicas, topic_partition, self._config.load_buffer_bytes):
+        tp = TopicPartition(OFFSETS_TOPIC, partition)
+        for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
             if self._loading.get(partition) is not loaded:
                 return
             yield
@@ -162,8 +162,8 @@ class GroupMetadataManager:
             group, effects = Group(group_id, self._config.group, now), list[Effect]()
         else:
             group, effects = Group.loaded(group_id, self._config.group, value, now)
-        for topic_partition, committed in loaded.offsets.pop(group_id, {}).items():
-            group.offsets.load(topic_partition, committed)
+        for tp, committed in loaded.offsets.pop(group_id, {}).items():
+            group.offsets.load(tp, committed)
         return self._live(group, partition), effects
 
     def _unload(self, partition: int) -> None:

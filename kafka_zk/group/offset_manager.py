@@ -91,11 +91,11 @@ class OffsetManager:
     async def _batch(self, turns: Turns, group_id: str, offsets: Offsets) -> OffsetsBatch:
         """Without those whose metadata are too long."""
         batch = OffsetsBatch(group_id, self._clock.wall_ms())
-        for topic_partition, offset in offsets.items():
+        for tp, offset in offsets.items():
             if turns.is_over:
                 await turns.next()
             if len(offset.metadata) <= self._config.metadata_max_bytes:
-                batch.add(topic_partition, offset)
+                batch.add(tp, offset)
         return batch
 
     async def _write(self, turns: Turns, live: LiveGroup, batch: OffsetsBatch) -> ErrorCode:
@@ -117,7 +117,7 @@ class OffsetManager:
         live = self._manager.groups.get(group_id)
         return error, GroupOffsets() if live is None or error is not ErrorCode.NONE else live.group.offsets
 
-    def delete(self, group_id: str, topic_partitions: Collection[TopicPartition]) -> tuple[ErrorCode, Codes]:
+    def delete(self, group_id: str, tps: Collection[TopicPartition]) -> tuple[ErrorCode, Codes]:
         """Forget what is committed for these, unless a member reads their topic."""
         error = self._manager.refusal(group_id)
         if error is not ErrorCode.NONE:
@@ -129,15 +129,15 @@ class OffsetManager:
         if group.state is not GroupState.EMPTY and not group.is_consumer_group:
             return ErrorCode.NON_EMPTY_GROUP, {}
         codes: Codes = {}
-        for topic_partition in topic_partitions:
-            is_used = group.state is not GroupState.EMPTY and _reads(group, topic_partition.topic)
-            codes[topic_partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used else ErrorCode.NONE
+        for tp in tps:
+            is_used = group.state is not GroupState.EMPTY and _reads(group, tp.topic)
+            codes[tp] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used else ErrorCode.NONE
         self.remove(live, [each for each, code in codes.items() if code is ErrorCode.NONE])
         return ErrorCode.NONE, codes
 
-    async def partitions_deleted(self, topic_partitions: Collection[TopicPartition]) -> None:
+    async def partitions_deleted(self, tps: Collection[TopicPartition]) -> None:
         """The partitions exist no longer, and what was committed for them neither."""
-        gone = frozenset(topic_partitions)
+        gone = frozenset(tps)
         await in_slices(self._clock, self._deletion_steps(gone))
 
     def _deletion_steps(self, gone: frozenset[TopicPartition]) -> Iterator[None]:
@@ -158,10 +158,10 @@ class OffsetManager:
                 self.remove(live, _expired(live.group, wall_ms, self._config.retention_ms))
             yield
 
-    def remove(self, live: LiveGroup, topic_partitions: Collection[TopicPartition]) -> None:
+    def remove(self, live: LiveGroup, tps: Collection[TopicPartition]) -> None:
         """Forget committed offsets; a group without members and offsets is removed with them."""
         group = live.group
-        removed = group.offsets.remove(topic_partitions)
+        removed = group.offsets.remove(tps)
         is_gone = group.state is GroupState.EMPTY and not group.offsets
         if is_gone:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -173,11 +173,11 @@ class OffsetManager:
             )
 
     async def _write_tombstones(
-        self, live: LiveGroup, topic_partitions: list[TopicPartition], with_group: bool
+        self, live: LiveGroup, tps: list[TopicPartition], with_group: bool
     ) -> None:
         group_id = live.group.group_id
         error = await self._manager.appends.remove(
-            live.partition, group_id, topic_partitions, with_group=with_group
+            live.partition, group_id, tps, with_group=with_group
         )
         if error is not ErrorCode.NONE:
             _log.error(

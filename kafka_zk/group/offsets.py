@@ -37,22 +37,22 @@ class GroupOffsets:
         """Whether anything is stored, or about to be."""
         return bool(self._committed or self._pending)
 
-    def get(self, topic_partition: TopicPartition) -> OffsetAndMetadata | None:
+    def get(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """What is committed, if anything."""
-        committed = self._committed.get(topic_partition)
+        committed = self._committed.get(tp)
         return None if committed is None else committed.offset
 
-    def among(self, topic_partitions: frozenset[TopicPartition]) -> set[TopicPartition]:
+    def among(self, tps: frozenset[TopicPartition]) -> set[TopicPartition]:
         """Those of them for which something is committed."""
-        return self._committed.keys() & topic_partitions
+        return self._committed.keys() & tps
 
-    def is_pending(self, topic_partition: TopicPartition) -> bool:
+    def is_pending(self, tp: TopicPartition) -> bool:
         """Whether a commit is being written: what is committed now may be old in a moment."""
-        return topic_partition in self._pending
+        return tp in self._pending
 
-    def load(self, topic_partition: TopicPartition, committed: Committed) -> None:
+    def load(self, tp: TopicPartition, committed: Committed) -> None:
         """What was found in the log."""
-        self._committed[topic_partition] = committed
+        self._committed[tp] = committed
 
     def begin(self, offsets: Offsets) -> None:
         """These are being written."""
@@ -60,25 +60,25 @@ class GroupOffsets:
 
     def written(self, offsets: Offsets, record_offset: int) -> None:
         """They are in the log, at ``record_offset``."""
-        for topic_partition, offset in offsets.items():
-            known = self._committed.get(topic_partition)
-            if topic_partition in self._pending and (known is None or known.record_offset < record_offset):
-                self._committed[topic_partition] = Committed(record_offset, offset)
+        for tp, offset in offsets.items():
+            known = self._committed.get(tp)
+            if tp in self._pending and (known is None or known.record_offset < record_offset):
+                self._committed[tp] = Committed(record_offset, offset)
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
         """They are written no longer; a later commit of the same partition still may be."""
-        for topic_partition, offset in offsets.items():
-            if self._pending.get(topic_partition) == offset:
-                del self._pending[topic_partition]
+        for tp, offset in offsets.items():
+            if self._pending.get(tp) == offset:
+                del self._pending[tp]
 
-    def remove(self, topic_partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    def remove(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Forget what is committed and pending for them; returns those for which something was committed."""
         removed = []
-        for topic_partition in topic_partitions:
-            self._pending.pop(topic_partition, None)
-            if self._committed.pop(topic_partition, None) is not None:
-                removed.append(topic_partition)
+        for tp in tps:
+            self._pending.pop(tp, None)
+            if self._committed.pop(tp, None) is not None:
+                removed.append(tp)
         return removed
 
     def expired(
@@ -92,8 +92,8 @@ class GroupOffsets:
             subscribed: topics whose offsets are in use.
         """
         expired = []
-        for topic_partition, (_, offset) in self._committed.items():
-            if topic_partition.topic in subscribed or topic_partition in self._pending:
+        for tp, (_, offset) in self._committed.items():
+            if tp.topic in subscribed or tp in self._pending:
                 continue
             if offset.expire_timestamp_ms != NO_EXPIRY:  # as clients before 2.1 ask for
                 is_over = wall_ms >= offset.expire_timestamp_ms
@@ -101,5 +101,5 @@ class GroupOffsets:
                 since_ms = offset.commit_timestamp_ms if unused_since_ms is None else unused_since_ms
                 is_over = wall_ms - since_ms >= retention_ms
             if is_over:
-                expired.append(topic_partition)
+                expired.append(tp)
         return expired

@@ -50,7 +50,7 @@ class OffsetKey(NamedTuple):
     """Names what a group has committed for a partition."""
 
     group_id: str
-    topic_partition: TopicPartition
+    tp: TopicPartition
 
 
 class GroupKey(NamedTuple):
@@ -104,9 +104,9 @@ class GroupMetadataValue:
     members: tuple[StoredMember, ...]
 
 
-def encode_offset_key(group_id: str, topic_partition: TopicPartition) -> bytes:
+def encode_offset_key(group_id: str, tp: TopicPartition) -> bytes:
     """The key of a committed offset."""
-    topic, partition = topic_partition
+    topic, partition = tp
     return _INT16.pack(_OFFSET_KEY_VERSION) + string(group_id, False) + string(topic, False) + _INT32.pack(partition)
 
 

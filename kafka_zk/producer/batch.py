@@ -42,18 +42,18 @@ class ProducerBatch:
         "producer_id",
         "reserved_bytes",
         "sequence_was_reset",
-        "topic_partition",
+        "tp",
     )
 
     def __init__(
         self,
-        topic_partition: TopicPartition,
+        tp: TopicPartition,
         compression: str,
         created_ms: int,
         reserved_bytes: int,
         number: tuple[int, ...] = (0,),
     ) -> None:
-        self.topic_partition = topic_partition
+        self.tp = tp
         self.number = number
         self.created_ms = created_ms
         self.last_attempt_ms = created_ms
@@ -179,7 +179,7 @@ class ProducerBatch:
         if not self._record_errors or self.count == 1:
             return self._record_errors.get(index, self.error)
         fallback = BrokerError(
-            f"not appended to {self.topic_partition}: other records of its batch were invalid", ErrorCode.INVALID_RECORD
+            f"not appended to {self.tp}: other records of its batch were invalid", ErrorCode.INVALID_RECORD
         )
         return self._record_errors.get(index, fallback)
 

@@ -40,7 +40,7 @@ class BatchCompletion:
 
     def handle(self, batch: ProducerBatch, response: PartitionResult, now_ms: int) -> bool:
         """Act on an answer; True when the metadata should be refreshed."""
-        self._accumulator.returned(batch.topic_partition)
+        self._accumulator.returned(batch.tp)
         if batch.done:  # it expired while in flight; a late success still moves the sequences on
             if response.error_code == ErrorCode.NONE and self._idempotence is not None and batch.has_sequence:
                 self._idempotence.completed(batch)
@@ -65,7 +65,7 @@ class BatchCompletion:
         for batch in self._accumulator.expired(now_ms):
             age_ms = now_ms - batch.created_ms
             error = KafkaTimeoutError(
-                f"{batch.count} record(s) for {batch.topic_partition} not delivered after {age_ms} ms "
+                f"{batch.count} record(s) for {batch.tp} not delivered after {age_ms} ms "
                 f"(delivery.timeout.ms {self._delivery_timeout_ms}, {batch.attempts} attempt(s) failed)",
                 ErrorCode.REQUEST_TIMED_OUT,
             )
@@ -93,7 +93,7 @@ class BatchCompletion:
         self._accumulator.release(batch)
 
     def _refuse(self, batch: ProducerBatch, response: PartitionResult) -> None:
-        doing = f"producing to {batch.topic_partition}"
+        doing = f"producing to {batch.tp}"
         error = broker_error(response.error_code, doing, response.error_message)
         single = len(response.record_errors) == 1
         each: dict[int, KafkaError] = {
@@ -119,7 +119,7 @@ class BatchCompletion:
         parts = []
         for position, half in enumerate((records[:middle], records[middle:])):
             number = (*batch.number, position)
-            part = ProducerBatch(batch.topic_partition, self._compression, batch.created_ms, 0, number)
+            part = ProducerBatch(batch.tp, self._compression, batch.created_ms, 0, number)
             for record in half:
                 part.append(record.timestamp_ms, record.key, record.value, record.headers)
             part.closed = True

@@ -51,7 +51,7 @@ class RecordFuture:
         assert batch.done, "asked for the outcome of a record that has none yet"
         if batch.error is not None:
             raise batch.error_of(index)
-        topic, partition = batch.topic_partition
+        topic, partition = batch.tp
         timestamp_ms = self.timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
         offset = batch.base_offset + index if batch.base_offset >= 0 else -1
         return RecordMetadata(topic, partition, offset, timestamp_ms)

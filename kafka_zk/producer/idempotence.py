@@ -82,10 +82,10 @@ class Idempotence:
         """Whether the first batch of its partition may go out now without risking order or a gap."""
         if self.needs_producer_id:
             return False
-        entry = self._entry(batch.topic_partition)
+        entry = self._entry(batch.tp)
         if not batch.has_sequence:
             stale = (entry.producer_id, entry.epoch) != (self.producer_id, self.epoch)
-            return not (entry.unfinished and stale) and batch.topic_partition not in self._unresolved
+            return not (entry.unfinished and stale) and batch.tp not in self._unresolved
         # A retry waits until it is the oldest unfinished one: one in flight until the partition has recovered.
         return not entry.unfinished or entry.unfinished[0] is batch
 
@@ -93,7 +93,7 @@ class Idempotence:
         """Give a batch that goes out for the first time the next sequence; a retry keeps its own."""
         if batch.has_sequence:
             return
-        entry = self._entry(batch.topic_partition)
+        entry = self._entry(batch.tp)
         if not entry.unfinished and (entry.producer_id, entry.epoch) != (self.producer_id, self.epoch):
             entry.restart(self.producer_id, self.epoch)
         batch.assign_sequence(entry.producer_id, entry.epoch, entry.next_sequence)
@@ -102,7 +102,7 @@ class Idempotence:
 
     def should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
         """Decide about a batch that was refused; may ask for an epoch bump."""
-        tp = batch.topic_partition
+        tp = batch.tp
         entry = self._entry(tp)
         if code == ErrorCode.UNKNOWN_PRODUCER_ID:
             # -1: the partition moved while the answer was made; the next answer will tell more.
@@ -121,26 +121,26 @@ class Idempotence:
 
     def completed(self, batch: ProducerBatch) -> None:
         """The broker acknowledged a batch (or knows that it is a duplicate)."""
-        entry = self._entry(batch.topic_partition)
+        entry = self._entry(batch.tp)
         if (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.epoch):
             entry.last_acked_sequence = max(entry.last_acked_sequence, batch.last_sequence)
         self._forget(entry, batch)
 
     def failed(self, batch: ProducerBatch, certainly_not_written: bool) -> None:
         """A batch was given up. Its sequence is a gap if the broker certainly has not got it."""
-        self._forget(self._entry(batch.topic_partition), batch)
+        self._forget(self._entry(batch.tp), batch)
         if certainly_not_written:
-            self._to_restart.add(batch.topic_partition)
+            self._to_restart.add(batch.tp)
 
     def expired_after_sending(self, batch: ProducerBatch) -> None:
         """A batch that was sent at least once ran out of time: nobody knows whether it was written."""
-        tp = batch.topic_partition
+        tp = batch.tp
         following = increment_sequence(batch.last_sequence, 1)
         self._unresolved[tp] = max(self._unresolved.get(tp, 0), following)
 
     def replaced(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """A batch was split; its parts share its sequences."""
-        entry = self._entry(batch.topic_partition)
+        entry = self._entry(batch.tp)
         sequence = batch.base_sequence
         for part in parts:
             part.assign_sequence(batch.producer_id, batch.producer_epoch, sequence)

@@ -48,10 +48,10 @@ class Drained(NamedTuple):
 
 
 class _PartitionQueue:
-    __slots__ = ("batches", "created_count", "in_flight_count", "in_flight_node", "open", "topic_partition")
+    __slots__ = ("batches", "created_count", "in_flight_count", "in_flight_node", "open", "tp")
 
-    def __init__(self, topic_partition: TopicPartition) -> None:
-        self.topic_partition = topic_partition
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
         self.batches: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None
         self.created_count = 0
@@ -143,7 +143,7 @@ class RecordAccumulator:
             queue.open.closed = True
         number = queue.created_count
         queue.created_count = number + 1
-        batch = ProducerBatch(queue.topic_partition, self._compression, self._clock_ms(), reserved, (number,))
+        batch = ProducerBatch(queue.tp, self._compression, self._clock_ms(), reserved, (number,))
         queue.open = batch
         queue.batches.append(batch)
         self._waiting.setdefault(queue)
@@ -172,9 +172,9 @@ class RecordAccumulator:
         served = []
         with self._lock:
             for queue in self._waiting:
-                node = leader_of(queue.topic_partition)
+                node = leader_of(queue.tp)
                 if node is None:
-                    drained.unknown_leader_topics.add(queue.topic_partition.topic)
+                    drained.unknown_leader_topics.add(queue.tp.topic)
                     continue
                 batch = queue.batches[0]
                 ready_ms = self._ready_ms(queue, batch, now_ms)
@@ -226,7 +226,7 @@ class RecordAccumulator:
         """Put batches back among those of their partition, in the order of their records."""
         with self._lock:
             for batch in batches:
-                topic, partition = batch.topic_partition
+                topic, partition = batch.tp
                 queue = self._queues[topic][partition]
                 position = 0
                 for waiting in queue.batches:
@@ -246,9 +246,9 @@ class RecordAccumulator:
             self._by_age.extendleft(parts)
         self.requeue(parts)
 
-    def returned(self, topic_partition: TopicPartition) -> None:
+    def returned(self, tp: TopicPartition) -> None:
         """A drained batch has come back, answered or not; to be called exactly once for each."""
-        topic, partition = topic_partition
+        topic, partition = tp
         queue = self._queues[topic][partition]
         queue.in_flight_count -= 1
         assert queue.in_flight_count >= 0, "more batches came back than went out"
@@ -282,7 +282,7 @@ class RecordAccumulator:
             return self._by_age[0].created_ms + self._delivery_timeout_ms if self._by_age else None
 
     def _remove(self, batch: ProducerBatch) -> None:
-        topic, partition = batch.topic_partition
+        topic, partition = batch.tp
         queue = self._queues[topic][partition]
         batch.closed = True
         if queue.open is batch:

@@ -174,11 +174,11 @@ class Sender:
             if not self._stopped:
                 _log.warn("a produce request to broker {node_id} failed: {error}", node_id=node_id, error=error)
             lost = PartitionResult(-1, ErrorCode.NETWORK_EXCEPTION, error_message=str(error))
-            results = {batch.topic_partition: lost for batch in batches}
+            results = {batch.tp: lost for batch in batches}
         self._in_flight[node_id] -= 1
         now_ms = self.now_ms()
         missing = PartitionResult(-1, ErrorCode.UNKNOWN_SERVER_ERROR, error_message="the broker's answer left it out")
-        stale = [self._completion.handle(each, results.get(each.topic_partition, missing), now_ms) for each in batches]
+        stale = [self._completion.handle(each, results.get(each.tp, missing), now_ms) for each in batches]
         if any(stale):
             self._cluster.request_update()
         self._on_progress()
@@ -191,7 +191,7 @@ class Sender:
         acks = self._config.required_acks
         topics: dict[str, list[PartitionData]] = {}
         for batch in batches:
-            topic, partition = batch.topic_partition
+            topic, partition = batch.tp
             topics.setdefault(topic, []).append(PartitionData(partition, batch.encode()))
         request = ProduceRequest(
             None, acks, self._config.request_timeout_ms, [TopicData(*each) for each in topics.items()]
@@ -200,7 +200,7 @@ class Sender:
             ApiKey.PRODUCE, version, write_produce_request(version, request), expect_response=acks != 0
         )
         if acks == 0:
-            return {batch.topic_partition: PartitionResult(batch.topic_partition.partition) for batch in batches}
+            return {batch.tp: PartitionResult(batch.tp.partition) for batch in batches}
         return {
             TopicPartition(topic, result.partition): result
             for topic, results in read_produce_response(version, body).topics

@@ -55,7 +55,7 @@ _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 class LeaderState(NamedTuple):
     """One partition of a LeaderAndIsr request with what this broker looked up for it."""
 
-    topic_partition: TopicPartition
+    tp: TopicPartition
     topic_id: uuid.UUID
     state: LeaderAndIsrPartitionState
     topic_properties: Mapping[str, str]
@@ -98,12 +98,12 @@ class ReplicaManager:
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
-    def partition(self, topic_partition: TopicPartition) -> Partition:
+    def partition(self, tp: TopicPartition) -> Partition:
         """Raises ApiError when this broker has no such replica: NOT_LEADER_OR_FOLLOWER if the partition is elsewhere,
         UNKNOWN_TOPIC_OR_PARTITION if it is nowhere."""
-        partition = self.partitions.get(topic_partition)
+        partition = self.partitions.get(tp)
         if partition is None:
-            is_elsewhere = self._metadata.partition(*topic_partition) is not None
+            is_elsewhere = self._metadata.partition(*tp) is not None
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
@@ -127,15 +127,15 @@ class ReplicaManager:
             turns = Turns(self._clock, goes_on=True)
         begun: list[Any] = []
         waits = False
-        for topic_partition, records in batches:
+        for tp, records in batches:
             if turns is not None and turns.is_over:
                 await turns.next()
             try:
-                result = self._append(topic_partition, records, required_acks, timeout_ms)
+                result = self._append(tp, records, required_acks, timeout_ms)
             except NotConformed as needed:
                 if turns is None:
                     turns = Turns(self._clock, goes_on=True)
-                result = self._conform_and_append(topic_partition, records, needed, required_acks, timeout_ms, turns)
+                result = self._conform_and_append(tp, records, needed, required_acks, timeout_ms, turns)
             except APPEND_ERRORS as error:
                 # Its traceback refers to this frame: the records would stay until the collector comes.
                 result = error.with_traceback(None)
@@ -148,20 +148,20 @@ class ReplicaManager:
         return [self._unless_lost(batch[0], result) for batch, result in zip(batches, results, strict=True)]
 
     async def append_own(
-        self, topic_partition: TopicPartition, records: memoryview, timeout_ms: int
+        self, tp: TopicPartition, records: memoryview, timeout_ms: int
     ) -> AppendResult:
         """Append a batch that the broker itself has built, as it is, and wait as acks=all does. It is appended before
         the first wait."""
         try:
-            config = self.partition(topic_partition).leader_log().config
-            result = self._append(topic_partition, records, -1, timeout_ms, config)
+            config = self.partition(tp).leader_log().config
+            result = self._append(tp, records, -1, timeout_ms, config)
             return result if isinstance(result, _SETTLED) else await result
         except APPEND_ERRORS as error:
             return error.with_traceback(None)
 
     def _append(
         self,
-        topic_partition: TopicPartition,
+        tp: TopicPartition,
         records: memoryview,
         required_acks: int,
         timeout_ms: int,
@@ -171,7 +171,7 @@ class ReplicaManager:
 
         Raises: those of APPEND_ERRORS; OSError after the log directory was taken offline; NotConformed.
         """
-        partition = self.partitions.get(topic_partition) or self.partition(topic_partition)
+        partition = self.partitions.get(tp) or self.partition(tp)
         log = partition.leader_log()
         if required_acks == -1:
             partition.check_enough_replicas(log)
@@ -189,7 +189,7 @@ class ReplicaManager:
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush_and_commit(partition, log, info, required_acks, timeout_ms))
-        self._purgatory.check(topic_partition)
+        self._purgatory.check(tp)
         if required_acks == -1 and not log.commits_appends:
             return ensureDeferred(self._commit(partition, info, timeout_ms))
         return info
@@ -209,7 +209,7 @@ class ReplicaManager:
             return error
         finally:
             partition.flush_ended()
-            self._purgatory.check(partition.topic_partition)
+            self._purgatory.check(partition.tp)
         return await self._commit(partition, info, timeout_ms) if required_acks == -1 else info
 
     async def _commit(self, partition: Partition, info: LogAppendInfo, timeout_ms: int) -> AppendResult:
@@ -221,7 +221,7 @@ class ReplicaManager:
             except ApiError:
                 return True
 
-        if not is_decided() and not await self._purgatory.wait([partition.topic_partition], is_decided, timeout_ms):
+        if not is_decided() and not await self._purgatory.wait([partition.tp], is_decided, timeout_ms):
             return ApiError(ErrorCode.REQUEST_TIMED_OUT)
         try:
             partition.has_committed(info.last_offset)
@@ -231,7 +231,7 @@ class ReplicaManager:
 
     async def _conform_and_append(
         self,
-        topic_partition: TopicPartition,
+        tp: TopicPartition,
         records: memoryview,
         needed: NotConformed,
         required_acks: int,
@@ -243,23 +243,23 @@ class ReplicaManager:
         while True:
             try:
                 conformed = await self._batch_helpers.conform(turns, records, needed)
-                result = self._append(topic_partition, memoryview(conformed), required_acks, timeout_ms, needed.config)
+                result = self._append(tp, memoryview(conformed), required_acks, timeout_ms, needed.config)
                 return result if isinstance(result, _SETTLED) else await result
             except NotConformed as again:  # the topic's configuration has changed since
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
                 return error.with_traceback(None)  # as in ``append_records``
 
-    def _unless_lost(self, topic_partition: TopicPartition, result: AppendResult) -> AppendResult:
+    def _unless_lost(self, tp: TopicPartition, result: AppendResult) -> AppendResult:
         """What a log directory took before it failed under another append of the request may be lost, too."""
-        partition = self.partitions.get(topic_partition)
+        partition = self.partitions.get(tp)
         if isinstance(result, Exception) or partition is None or partition.refusal is None:
             return result
         return ApiError(partition.refusal)
 
     def read(
         self,
-        topic_partition: TopicPartition,
+        tp: TopicPartition,
         fetch_offset: int,
         max_bytes: int,
         isolation: FetchIsolation,
@@ -271,7 +271,7 @@ class ReplicaManager:
 
         Raises: ApiError, OffsetOutOfRange; OSError after the log directory was taken offline.
         """
-        log = self.partition(topic_partition).leader_log(current_leader_epoch)
+        log = self.partition(tp).leader_log(current_leader_epoch)
         try:
             found = log.read(fetch_offset, max_bytes, isolation=isolation, min_one_batch=min_one_batch)
         except OSError as error:
@@ -279,20 +279,20 @@ class ReplicaManager:
             raise
         return log, found
 
-    def read_failed(self, topic_partition: TopicPartition, found: FileSlice, error: OSError) -> None:
+    def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
         """The disk failed under what ``read`` gave: take its log directory offline, unless the log is gone since."""
-        partition = self.partitions.get(topic_partition)
+        partition = self.partitions.get(tp)
         log = None if partition is None else partition.log
         if log is not None and str(log.directory) == found.segment.directory:
             self.logs.fail_directory(log, error)
 
-    def delete_records(self, topic_partition: TopicPartition, offset: int) -> int:
+    def delete_records(self, tp: TopicPartition, offset: int) -> int:
         """Move the log start offset to ``offset`` (-1: the high watermark); returns the low watermark after that.
 
         Await ``write_log_starts`` before answering.
         Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after the directory was taken offline.
         """
-        log = self.partition(topic_partition).leader_log()
+        log = self.partition(tp).leader_log()
         if not log.config.is_deleted:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         try:
@@ -302,12 +302,12 @@ class ReplicaManager:
             raise
         return log.log_start_offset
 
-    async def write_log_starts(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    async def write_log_starts(self, tps: Iterable[TopicPartition]) -> None:
         """Make durable what ``delete_records`` moved: what a client was told is gone does not come back with a crash.
 
         Where that fails the log directory is offline afterwards.
         """
-        for work, failed in self.logs.prepare_start_offsets(topic_partitions):
+        for work, failed in self.logs.prepare_start_offsets(tps):
             try:
                 await self.run_in_thread(work)
             except OSError as error:
@@ -315,15 +315,15 @@ class ReplicaManager:
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
         """The log manager took a directory offline: answer for its partitions with KAFKA_STORAGE_ERROR from now on."""
-        hosted = tuple(topic_partition for topic_partition in lost if topic_partition in self.partitions)
+        hosted = tuple(tp for tp in lost if tp in self.partitions)
         if hosted:
             self._events.emit(ReplicasOffline, hosted, cause="a log directory failed")
-        for topic_partition in hosted:
-            partition = self.partitions[topic_partition]
+        for tp in hosted:
+            partition = self.partitions[tp]
             partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
             partition.log = None
             self.role_changed(partition)
-            self._purgatory.check(topic_partition)
+            self._purgatory.check(tp)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
@@ -343,18 +343,18 @@ class ReplicaManager:
     def become_leader_or_follower(self, states: Iterable[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
         """Carry out LeaderAndIsr, one partition a step; gives an error code for each. Hold ``state_changes``."""
         for state in states:
-            yield state.topic_partition, self._take_state(state)
+            yield state.tp, self._take_state(state)
 
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
-        topic_partition = wanted.topic_partition
-        partition = self.partitions.get(topic_partition) or Partition(self.broker_id, topic_partition)
+        tp = wanted.tp
+        partition = self.partitions.get(tp) or Partition(self.broker_id, tp)
         if partition.role is Role.OFFLINE:  # its log is not to be begun anew
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not _same_topic(partition.log.topic_id, wanted.topic_id):
             before = _standing(partition)
             partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # whoever writes now means the other topic
             self._tell_if_changed(partition, before, "LeaderAndIsr")
-            self._purgatory.check(topic_partition)
+            self._purgatory.check(tp)
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if wanted.state.leader_epoch < partition.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
@@ -363,15 +363,15 @@ class ReplicaManager:
         before = _standing(partition)
         partition.take_state(wanted.state)
         partition.topic_id = wanted.topic_id
-        self.partitions[topic_partition] = partition
+        self.partitions[tp] = partition
         partition.become(self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new))
         self._tell_if_changed(partition, before, "LeaderAndIsr")
-        self._purgatory.check(topic_partition)
+        self._purgatory.check(tp)
         return partition.refusal or ErrorCode.NONE
 
     def _tell_if_changed(self, partition: Partition, before: _Standing, cause: str) -> None:
         if _standing(partition) != before:
-            self._events.emit(RoleChanged, partition.topic_partition, *_standing(partition), cause=cause)
+            self._events.emit(RoleChanged, partition.tp, *_standing(partition), cause=cause)
             self.role_changed(partition)
 
     def _open_log(
@@ -386,7 +386,7 @@ class ReplicaManager:
             if partition.log is not None and partition.is_leader:
                 partition.log.leader_epochs.begin(partition.leader_epoch, partition.log.log_end_offset)
         except OSError as error:
-            _log.error("cannot open the log of {tp}: {error}", tp=partition.topic_partition, error=error)
+            _log.error("cannot open the log of {tp}: {error}", tp=partition.tp, error=error)
             if partition.log is not None:
                 self.logs.fail_directory(partition.log, error)
             partition.log = None
@@ -397,16 +397,16 @@ class ReplicaManager:
         if partition.log is not None:
             partition.log.update_config(config)
             return None
-        topic_partition = partition.topic_partition
-        if not is_new and self.logs.get(topic_partition) is None and self.logs.has_failed_directory:
-            _log.error("the log of {tp} may lie in a log directory that failed", tp=topic_partition)
+        tp = partition.tp
+        if not is_new and self.logs.get(tp) is None and self.logs.has_failed_directory:
+            _log.error("the log of {tp} may lie in a log directory that failed", tp=tp)
             return ErrorCode.KAFKA_STORAGE_ERROR
         topic_id = None if partition.topic_id == uuids.ZERO else uuids.to_text(partition.topic_id)
-        log = self.logs.get_or_create(topic_partition, config, topic_id)
+        log = self.logs.get_or_create(tp, config, topic_id)
         if not _same_topic(log.topic_id, partition.topic_id):
             _log.error(
                 "the log of {tp} belongs to topic id {found}, not {topic_id}",
-                tp=topic_partition,
+                tp=tp,
                 found=log.topic_id,
                 topic_id=topic_id,
             )
@@ -419,7 +419,7 @@ class ReplicaManager:
         self, partition: Partition, properties: Mapping[str, str]
     ) -> tuple[ErrorCode | None, LogConfig]:
         """Values that are not allowed leave an open log at the configuration before, as in Kafka."""
-        topic = partition.topic_partition.topic
+        topic = partition.tp.topic
         if len(partition.replicas) > 1:
             _log.error(
                 "{topic} asks for {count} replicas; replication is not built yet",
@@ -439,25 +439,25 @@ class ReplicaManager:
             return ErrorCode.INVALID_CONFIG, config
         return None, config
 
-    def stop_replica(self, topic_partition: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
+    def stop_replica(self, tp: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
         """Carry out StopReplica for one partition; ``leader_epoch`` -1 and -2 (topic deletion) always count."""
-        partition = self.partitions.get(topic_partition)
+        partition = self.partitions.get(tp)
         if partition is not None and partition.role is Role.OFFLINE:
             return ErrorCode.KAFKA_STORAGE_ERROR  # its files are out of reach, and so is their deletion
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if delete and self.logs.get(topic_partition) is not None:
+        if delete and self.logs.get(tp) is not None:
             try:
-                self.logs.delete(topic_partition)
+                self.logs.delete(tp)
             except OSError as error:
-                _log.error("cannot delete the log of {tp}: {error}", tp=topic_partition, error=error)
+                _log.error("cannot delete the log of {tp}: {error}", tp=tp, error=error)
                 return ErrorCode.KAFKA_STORAGE_ERROR
         if partition is not None:
             partition.change_role(Role.STOPPED)
-            del self.partitions[topic_partition]
-            self._events.emit(ReplicaStopped, topic_partition, delete, cause="StopReplica")
+            del self.partitions[tp]
+            self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
             self.role_changed(partition)
-        self._purgatory.check(topic_partition)
+        self._purgatory.check(tp)
         return ErrorCode.NONE
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
@@ -467,16 +467,16 @@ class ReplicaManager:
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:
         """Topics' configurations changed: apply them to their logs, one at a step, or refuse a topic if its own asks
         for what is not built. Hold ``state_changes``."""
-        for topic_partition, partition in list(self.partitions.items()):
+        for tp, partition in list(self.partitions.items()):
             is_beyond_help = (
                 partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID
             )
-            if topic_partition.topic in changed and not is_beyond_help:
+            if tp.topic in changed and not is_beyond_help:
                 before = _standing(partition)
-                partition.become(self._open_log(partition, changed[topic_partition.topic]))
+                partition.become(self._open_log(partition, changed[tp.topic]))
                 self._tell_if_changed(partition, before, "the topic's configuration")
-                self._purgatory.check(topic_partition)
-                yield topic_partition
+                self._purgatory.check(tp)
+                yield tp
 
 
 def _standing(partition: Partition) -> _Standing:

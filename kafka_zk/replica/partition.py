@@ -77,12 +77,12 @@ class Partition:
         "replicas",
         "role",
         "topic_id",
-        "topic_partition",
+        "tp",
     )
 
-    def __init__(self, broker_id: int, topic_partition: TopicPartition) -> None:
+    def __init__(self, broker_id: int, tp: TopicPartition) -> None:
         self.broker_id = broker_id
-        self.topic_partition = topic_partition
+        self.tp = tp
         self.topic_id = uuids.ZERO
         self.log: Log | None = None
         self.leader = -1
@@ -98,7 +98,7 @@ class Partition:
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
         """Raises: IllegalRoleChange."""
         if self.role not in TRANSITIONS[role]:
-            raise IllegalRoleChange(f"{self.topic_partition} cannot become {role.value}, it is {self.role.value}")
+            raise IllegalRoleChange(f"{self.tp} cannot become {role.value}, it is {self.role.value}")
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))
         self.role = role
         self.refusal = refusal

@@ -43,4 +43,4 @@ class Connections:
 
     def partitions(self) -> list[TopicPartition]:
         """All partitions of the topics. Raises: OptionError for a topic that is not there."""
-        return planner.topic_partitions(self._extraction.topics, self.brokers)
+        return planner.tps(self._extraction.topics, self.brokers)

@@ -81,7 +81,7 @@ class GroupHold:
 
     async def commit(self, manifest: Manifest) -> None:
         """Move all offsets to the ends of the ranges, and the manifest with them. Raises: ForeignCommit."""
-        await self._move(manifest, {each.topic_partition: each.until_offset for each in manifest.ranges})
+        await self._move(manifest, {each.tp: each.until_offset for each in manifest.ranges})
 
     async def record(self, manifest: Manifest) -> None:
         """Write the manifest alone. Raises: ForeignCommit when another run has written it."""

@@ -268,7 +268,7 @@ class ExtractionRun:
                 f"{self._lake.published(manifest)} is there already: the group's offsets were set back, so this range "
                 "would be extracted twice; choose another target or move the folder away"
             )
-        starts = {each.topic_partition: each.from_offset for each in ranges}
+        starts = {each.tp: each.from_offset for each in ranges}
         moves = {tp: start for tp, start in starts.items() if offsets[tp] != start}
         run_blocking(self._hold.write_plan(manifest, moves))
         return manifest

@@ -159,8 +159,8 @@ def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
     assigned: dict[str, list[int]] = {}
     for each in ranges:
         assigned.setdefault(each.topic, []).append(each.partition)
-    starts = {each.topic_partition: each.from_offset for each in ranges}
-    ends = {each.topic_partition: each.until_offset for each in ranges}
+    starts = {each.tp: each.from_offset for each in ranges}
+    ends = {each.tp: each.until_offset for each in ranges}
     return {
         "assign": json.dumps(assigned),
         "startingOffsets": json.dumps(format_offsets(starts)),

@@ -157,7 +157,7 @@ class Planning:
         recovered: Leftover = Leftover.NOTHING,
     ) -> Report:  # fmt: skip
         """Without the times, which the caller knows."""
-        by_tp = {each.topic_partition: each for each in ranges}
+        by_tp = {each.tp: each for each in ranges}
         rows = []
         for tp in sorted(self.offsets):
             start = by_tp[tp].from_offset if tp in by_tp else self._position(tp)

@@ -60,6 +60,6 @@ def leftover(manifest: Manifest | None, offsets: Mapping[TopicPartition, int], t
         return Leftover.NOTHING
     if manifest.state is State.COMMITTED:
         return Leftover.PUBLISH
-    unmoved = all(offsets.get(each.topic_partition) == each.from_offset for each in manifest.ranges)
+    unmoved = all(offsets.get(each.tp) == each.from_offset for each in manifest.ranges)
     wanted = (manifest.target, manifest.format) == (target, format)
     return Leftover.REPEAT if unmoved and wanted else Leftover.DROP

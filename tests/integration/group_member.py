@@ -63,7 +63,7 @@ def main(file: str, topic: str, group: str, strategy: str, zookeeper: str, name:
     ) as consumer:
         for record in consumer:
             put(
-                Fact(TimedDriver.asked_ms, consumer.consumer_id, Kind.HANDED_OUT, record.topic_partition, record.offset)
+                Fact(TimedDriver.asked_ms, consumer.consumer_id, Kind.HANDED_OUT, record.tp, record.offset)
             )
             time.sleep(WORK_S)
 

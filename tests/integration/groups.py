@@ -46,7 +46,7 @@ class Member:
     def _read(self) -> None:
         try:
             for record in self.consumer:
-                self.offsets[record.topic_partition].append(record.offset)
+                self.offsets[record.tp].append(record.offset)
         except Exception as error:
             self.error = error  # for the test's thread
 

@@ -72,7 +72,7 @@ class Disk:
         return f"file:{folder}"
 
     def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
-        records = [(each.topic_partition, offset) for each in pieces
+        records = [(each.tp, offset) for each in pieces
                    for offset in range(each.from_offset, each.until_offset)]  # fmt: skip
         assert manifest.staging not in self.folders, "an attempt writes into a folder of its own"
         self.folders[manifest.staging] = records[: len(records) // 2]

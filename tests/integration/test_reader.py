@@ -54,7 +54,7 @@ def test_every_record_once_in_order(
         reader.assign(dict.fromkeys(filled, "earliest"))
         records = [each for part in reader.batches(reader.end_offsets(filled)) for each in part]
     for tp in filled:
-        assert [each.offset for each in records if each.topic_partition == tp] == list(range(1_000))
+        assert [each.offset for each in records if each.tp == tp] == list(range(1_000))
 
 
 def test_long_poll_answers_when_a_record_comes(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic) -> None:

@@ -53,7 +53,7 @@ class RandomLogs:
     def append(self, log: Log) -> None:
         """One batch; flushed before it counts as acknowledged if the topic's configuration says so."""
         rng = self.rng
-        tp = log.topic_partition
+        tp = log.tp
         values = self.appended.setdefault(tp, [])
         value = rng.randbytes(rng.choice((0, 10, 200, 1500)))
         producer: dict[str, int] = {}

@@ -150,17 +150,17 @@ def test_damage_beside_the_records_costs_none_of_them(tmp_path: Path, campaign_s
     check(folder, again, old, new, done)
     after = {}
     for log in again.manager.all_logs():
-        again.appended[log.topic_partition] = list(folder.before[log.topic_partition].values)
+        again.appended[log.tp] = list(folder.before[log.tp].values)
         end_offset = log.log_end_offset
         again.append(log)
         assert log.log_end_offset > end_offset
-        after[log.topic_partition] = state_of(log)
+        after[log.tp] = state_of(log)
     again.manager.shutdown()
 
     last = folder.logs()
     assert not last.manager.start({}).dropped
     assert not last.findings, done
-    assert {log.topic_partition: state_of(log) for log in last.manager.all_logs()} == after
+    assert {log.tp: state_of(log) for log in last.manager.all_logs()} == after
     last.manager.shutdown()
 
 

@@ -55,7 +55,7 @@ class Life:
     def end(self, target: Path) -> None:
         """Power goes, once in a while right after a clean shutdown."""
         if self.rng.random() < 0.15:
-            ends = {log.topic_partition: log.log_end_offset for log in self.logs.manager.all_logs()}
+            ends = {log.tp: log.log_end_offset for log in self.logs.manager.all_logs()}
             self.logs.manager.shutdown()
             self.logs.acknowledged.update(ends)
         else:
@@ -88,6 +88,6 @@ def test_only_what_was_not_flushed_is_lost(tmp_path: Path, campaign_seed: int) -
                 appended[tp] = [each for each in appended[tp] if each[0] < end_offset]
             life.live(flush_first)
             for log in life.logs.manager.all_logs():
-                deleted[log.topic_partition] = max(deleted.get(log.topic_partition, 0), log.log_start_offset)
+                deleted[log.tp] = max(deleted.get(log.tp, 0), log.log_start_offset)
             path = tmp_path / str(number + 1)
             life.end(path)

@@ -77,7 +77,7 @@ def test_a_deleted_topic_that_cannot_be_removed_costs_its_directory_alone(tmp_pa
     """Its space would be taken until the next start, and nobody would know."""
     disks = Disks(tmp_path)
     for log in (disks.log_in(disks.bad), disks.log_in(disks.good)):
-        disks.logs.delete(log.topic_partition)
+        disks.logs.delete(log.tp)
     faults.fail("remove_tree", disks.bad)
     assert disks.logs.delete_due(T0 + 10**6) == 2
     assert disks.failed == [disks.bad]
@@ -93,9 +93,9 @@ def test_a_partition_that_cannot_be_renamed_for_deletion_costs_its_directory(
     log = disks.log_in(disks.bad)
     faults.fail("rename", disks.bad)
     with pytest.raises(OSError):
-        disks.logs.delete(log.topic_partition)
+        disks.logs.delete(log.tp)
     assert disks.failed == [disks.bad]
-    assert disks.logs.get(log.topic_partition) is None
+    assert disks.logs.get(log.tp) is None
     disks.logs.shutdown()
 
 
@@ -109,10 +109,10 @@ def test_a_late_failure_of_a_deleted_log_leaves_its_successor_alone(tmp_path: Pa
     )
     old = disks.log_in(disks.bad)
     disks.logs.flush_dirty(T0 + 1)
-    disks.logs.delete(old.topic_partition)
+    disks.logs.delete(old.tp)
     disks.logs.get_or_create(TopicPartition("other", 0))
-    disks.logs.get_or_create(old.topic_partition)
-    assert disks.logs.log_dir_of(old.topic_partition) == disks.good
+    disks.logs.get_or_create(old.tp)
+    assert disks.logs.log_dir_of(old.tp) == disks.good
     waiting[0](OSError(5, "I/O error"))
     assert disks.failed == []
     disks.logs.shutdown()
@@ -133,7 +133,7 @@ def test_a_checkpoint_that_comes_after_the_shutdown_is_dropped(tmp_path: Path) -
         work()
     again = manager(tmp_path)
     again.start({})
-    assert present(again.get(log.topic_partition)).log_start_offset == 4
+    assert present(again.get(log.tp)).log_start_offset == 4
     again.shutdown()
 
 
@@ -151,7 +151,7 @@ def test_a_full_disk_is_not_blamed_on_the_log_that_opens_a_file(tmp_path: Path, 
     disks.logs.shutdown()
     again = manager(disks.bad, disks.good)
     again.start({})
-    assert present(again.get(bad.topic_partition)).segments.active.offset_index.count == 3
+    assert present(again.get(bad.tp)).segments.active.offset_index.count == 3
     again.shutdown()
 
 
@@ -165,7 +165,7 @@ def test_a_directory_that_cannot_be_listed_at_start_is_offline(tmp_path: Path, f
     report = again.start({})
     assert list(report.offline_directories) == [str(disks.bad)]
     assert again.live_directories == [disks.good]
-    assert len(read_values(present(again.get(log.topic_partition)))) == 1
+    assert len(read_values(present(again.get(log.tp)))) == 1
     again.shutdown()
 
 
@@ -178,7 +178,7 @@ def test_a_deleted_topic_gives_back_the_files_that_were_aged_out_before(tmp_path
     append(log, batch())
     logs.cleanup(T0 + 10)
     assert log.segments.pending_removals
-    logs.delete(log.topic_partition)
+    logs.delete(log.tp)
     logs.delete_due(clock() + 10**6)
     assert logs.pool.open_count == 0
     logs.shutdown()
@@ -198,5 +198,5 @@ def test_a_checkpoint_that_cannot_be_read_at_start_costs_its_directory_alone(
     faults.fail("read", disks.bad / f"{name}-offset-checkpoint")
     again = manager(disks.bad, disks.good)
     assert list(again.start({}).offline_directories) == [str(disks.bad)]
-    assert len(read_values(present(again.get(log.topic_partition)))) == 1
+    assert len(read_values(present(again.get(log.tp)))) == 1
     again.shutdown()

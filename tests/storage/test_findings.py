@@ -415,5 +415,5 @@ def test_a_directory_whose_partition_nobody_could_have_made_is_left_alone(tmp_pa
     (tmp_path / "events-007").mkdir()
     broker = Broker(tmp_path)
     broker.fill(3)
-    assert [log.topic_partition for log in broker.manager.all_logs()] == [TopicPartition("events", 0)]
+    assert [log.tp for log in broker.manager.all_logs()] == [TopicPartition("events", 0)]
     restarts_silently(broker).stop()

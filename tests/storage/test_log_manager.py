@@ -82,7 +82,7 @@ def test_a_crash_is_recovered_and_what_was_lost_is_told(tmp_path: Path) -> None:
     report = again.start({}, on_progress=lambda found: progress.append(found[:2]))
     assert (report.log_count, report.recovered_count) == (3, 3)
     (dropped,) = report.dropped
-    assert (dropped.topic_partition, dropped.bytes_dropped, dropped.log_end_offset) == (TPS[1], 30, 0)
+    assert (dropped.tp, dropped.bytes_dropped, dropped.log_end_offset) == (TPS[1], 30, 0)
     assert progress == [(1, 3), (2, 3), (3, 3), (3, 3)]
     assert [present(again.get(tp)).log_end_offset for tp in TPS] == [5, 0, 5]
     again.shutdown()
@@ -145,11 +145,11 @@ def test_partitions_spread_over_the_directories(tmp_path: Path) -> None:
     for number in range(6):
         append(logs.get_or_create(TopicPartition("t", number)), batch(number + 1))
     assert len(list(first.glob("t-*"))) == len(list(second.glob("t-*"))) == 3
-    homes = {log.topic_partition: logs.log_dir_of(log.topic_partition) for log in logs.all_logs()}
+    homes = {log.tp: logs.log_dir_of(log.tp) for log in logs.all_logs()}
     logs.shutdown()
     again = manager(first, second)
     again.start({})
-    assert {log.topic_partition: again.log_dir_of(log.topic_partition) for log in again.all_logs()} == homes
+    assert {log.tp: again.log_dir_of(log.tp) for log in again.all_logs()} == homes
     assert [present(again.get(TopicPartition("t", number))).log_end_offset for number in range(6)] == [1, 2, 3, 4, 5, 6]
     again.shutdown()
 

@@ -93,9 +93,9 @@ def test_new_logs_go_where_the_fewest_are(tmp_path: Path) -> None:
     again = manager(*(tmp_path / name for name in "abc"))
     again.start({})
     new = [TopicPartition("u", number) for number in range(3)]
-    for topic_partition in new:
-        again.get_or_create(topic_partition)
-    assert {again.log_dir_of(topic_partition) for topic_partition in new} == {emptied}
+    for tp in new:
+        again.get_or_create(tp)
+    assert {again.log_dir_of(tp) for tp in new} == {emptied}
     again.shutdown()
 
 

@@ -201,7 +201,7 @@ def test_segments_below_the_recovery_point_are_not_scanned(tmp_path: Path) -> No
 
     point = log.segments[2].base_offset + 1
     load_log(
-        log.topic_partition, str(log.directory), log.config, FilePool(), T0,
+        log.tp, str(log.directory), log.config, FilePool(), T0,
         recovery_point=point, log_start_offset=0, clean_shutdown=False, scan=scan,
     )  # fmt: skip
     assert scanned == [segment.base_offset for segment in log.segments[2:]]

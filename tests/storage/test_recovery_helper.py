@@ -90,7 +90,7 @@ def test_a_helper_finds_what_a_scan_here_finds(
     progress: list[StartProgress] = []
     report = logs.start({}, on_progress=progress.append)
     (dropped,) = report.dropped
-    assert dropped.topic_partition == BIG and dropped.bytes_dropped > 10 and "bytes" in dropped.reason
+    assert dropped.tp == BIG and dropped.bytes_dropped > 10 and "bytes" in dropped.reason
     assert read_values(present(logs.get(BIG))) == expected[BIG][:-1]
     assert read_values(present(logs.get(SMALL))) == expected[SMALL]
     assert present(logs.get(BIG)).producers.producers[9].last_sequence == len(expected[BIG]) - 2

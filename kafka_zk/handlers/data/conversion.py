@@ -68,7 +68,7 @@ async def up_convert(
 def read(
     services: Services,
     version: int,
-    topic_partition: TopicPartition,
+    tp: TopicPartition,
     fetch: FetchPartition,
     isolation: FetchIsolation,
     left_bytes: int,
@@ -82,7 +82,7 @@ def read(
     limit_bytes = min(fetch.partition_max_bytes, left_bytes)
     try:
         log, found = services.replicas.read(
-            topic_partition, fetch.fetch_offset, min(limit_bytes, PART_BYTES), isolation
+            tp, fetch.fetch_offset, min(limit_bytes, PART_BYTES), isolation
         )
         if not log.config.message_downconversion_enable:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -124,7 +124,7 @@ class DownConversion:
         self._has_converted = False
 
     async def convert(
-        self, topic_partition: TopicPartition, fetch_offset: int, result: FetchedPartition
+        self, tp: TopicPartition, fetch_offset: int, result: FetchedPartition
     ) -> FetchedPartition:
         """The result of ``read``, whose slice is held, with its records as the message set that the version knows."""
         services = self._services
@@ -137,11 +137,11 @@ class DownConversion:
                 if converted or next_offset is None:
                     return result._replace(records=converted)
                 # Control batches only: they have no old form, and an empty answer would keep the client here forever.
-                _, read = services.replicas.read(topic_partition, next_offset, PART_BYTES, self._isolation)
+                _, read = services.replicas.read(tp, next_offset, PART_BYTES, self._isolation)
                 found = read.slice
         except OSError as error:
             assert isinstance(found, FileSlice)
-            services.replicas.read_failed(topic_partition, found, error)
+            services.replicas.read_failed(tp, found, error)
             return FetchedPartition(result.partition, error_code(error))
         except EXPECTED as error:
             return FetchedPartition(result.partition, error_code(error))

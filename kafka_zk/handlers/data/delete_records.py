@@ -33,22 +33,22 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         for wanted in named.partitions:
             if turns.is_over:
                 await turns.next()
-            topic_partition = TopicPartition(named.name, wanted.partition_index)
+            tp = TopicPartition(named.name, wanted.partition_index)
             try:
-                low_watermark = _delete(services, context, topic_partition, wanted.offset)
+                low_watermark = _delete(services, context, tp, wanted.offset)
             except EXPECTED as error:
                 results.append(_refused(wanted.partition_index, error))
             else:
                 result = Result(partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=0)
-                moved.append((topic_partition, result))
+                moved.append((tp, result))
                 results.append(result)
         topics.append(Topic(name=named.name, partitions=results))
-    await services.replicas.write_log_starts(topic_partition for topic_partition, _ in moved)
-    for topic_partition, result in moved:
+    await services.replicas.write_log_starts(tp for tp, _ in moved)
+    for tp, result in moved:
         if turns.is_over:
             await turns.next()
         try:
-            services.replicas.partition(topic_partition).leader_log()
+            services.replicas.partition(tp).leader_log()
         except ApiError as error:  # its directory failed, or its leader is another meanwhile
             result.low_watermark, result.error_code = INVALID_LOW_WATERMARK, error_code(error)
     return Response(throttle_time_ms=0, topics=topics)
@@ -58,13 +58,13 @@ def _refused(partition: int, error: Exception) -> Any:
     return Result(partition_index=partition, low_watermark=INVALID_LOW_WATERMARK, error_code=error_code(error))
 
 
-def _delete(services: Services, context: RequestContext, topic_partition: TopicPartition, offset: int) -> int:
-    if not services.authorizer.authorize(context, Operation.DELETE, topic(topic_partition.topic)):
+def _delete(services: Services, context: RequestContext, tp: TopicPartition, offset: int) -> int:
+    if not services.authorizer.authorize(context, Operation.DELETE, topic(tp.topic)):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if services.metadata.partition(*topic_partition) is None:
+    if services.metadata.partition(*tp) is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if topic_partition.topic in INTERNAL_TOPICS:
+    if tp.topic in INTERNAL_TOPICS:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    if topic_partition not in services.replicas.partitions:
+    if tp not in services.replicas.partitions:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return services.replicas.delete_records(topic_partition, offset)
+    return services.replicas.delete_records(tp, offset)

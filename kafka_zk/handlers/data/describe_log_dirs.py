@@ -38,8 +38,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     asked = None if request.topics is None else await _asked(services, request.topics)
     by_directory: dict[str, list[Log]] = {}
     async for log in in_turns(services.clock, list(services.replicas.logs.all_logs())):
-        if (asked is None or log.topic_partition in asked) and services.replicas.logs.get(log.topic_partition) is log:
-            directory = os.path.abspath(services.replicas.logs.log_dir_of(log.topic_partition))
+        if (asked is None or log.tp in asked) and services.replicas.logs.get(log.tp) is log:
+            directory = os.path.abspath(services.replicas.logs.log_dir_of(log.tp))
             by_directory.setdefault(directory, []).append(log)
     live = {os.path.abspath(directory) for directory in services.replicas.logs.live_directories}
     results = [
@@ -51,7 +51,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 async def _asked(services: Services, topics: Iterable[Any]) -> set[TopicPartition]:
     partitions = (TopicPartition(named.topic, partition) for named in topics for partition in named.partitions)
-    return {topic_partition async for topic_partition in in_turns(services.clock, partitions)}
+    return {tp async for tp in in_turns(services.clock, partitions)}
 
 
 def _absolute(directories: Iterable[Path]) -> list[str]:
@@ -74,8 +74,8 @@ async def _result(services: Services, directory: str, logs: Iterable[Log], is_li
             usable_bytes=UNKNOWN_BYTES,
         )
     topics: dict[str, list[Any]] = {}
-    async for log in in_turns(services.clock, sorted(logs, key=lambda log: log.topic_partition)):
-        topics.setdefault(log.topic_partition.topic, []).append(_partition(services, log))
+    async for log in in_turns(services.clock, sorted(logs, key=lambda log: log.tp)):
+        topics.setdefault(log.tp.topic, []).append(_partition(services, log))
     return Directory(
         error_code=ErrorCode.NONE,
         log_dir=directory,
@@ -86,10 +86,10 @@ async def _result(services: Services, directory: str, logs: Iterable[Log], is_li
 
 
 def _partition(services: Services, log: Log) -> Any:
-    partition = services.replicas.partitions.get(log.topic_partition)
+    partition = services.replicas.partitions.get(log.tp)
     hosted = partition is not None and partition.log is log
     return Partition(
-        partition_index=log.topic_partition.partition,
+        partition_index=log.tp.partition,
         partition_size=log.size_bytes,
         offset_lag=max(0, log.high_watermark - log.log_end_offset)
         if partition is not None and hosted

@@ -63,10 +63,10 @@ def _refusal(services: Services, context: RequestContext, name: str) -> ApiError
     return None if name in services.metadata.topics else ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _producers(services: Services, topic_partition: TopicPartition) -> list[Any]:
-    partition = services.replicas.partitions.get(topic_partition)
+def _producers(services: Services, tp: TopicPartition) -> list[Any]:
+    partition = services.replicas.partitions.get(tp)
     if partition is None:
-        known = services.metadata.partition(*topic_partition) is not None
+        known = services.metadata.partition(*tp) is not None
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if partition.refusal is not None:
         raise ApiError(partition.refusal)

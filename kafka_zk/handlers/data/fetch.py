@@ -42,7 +42,7 @@ class _Wanted(NamedTuple):
     """One partition of the request; ``error`` when it cannot be read at all."""
 
     topic: TopicKey
-    topic_partition: TopicPartition
+    tp: TopicPartition
     fetch: FetchPartition
     error: ErrorCode | None
 
@@ -117,7 +117,7 @@ def _resolve(
 
 def _without_zstd(services: Services, entry: _Wanted) -> _Wanted:
     """An old consumer would take records of a topic that is kept in zstd for damaged."""
-    partition = services.replicas.partitions.get(entry.topic_partition)
+    partition = services.replicas.partitions.get(entry.tp)
     log = None if partition is None else partition.log
     if entry.error is not None or log is None or log.config.compression_type != "zstd":
         return entry
@@ -157,7 +157,7 @@ def _read_all(
             result = _read(services, entry, isolation, left_bytes, size_bytes == 0)
         else:
             result = conversion.read(
-                services, version, entry.topic_partition, entry.fetch, isolation, left_bytes, size_bytes == 0
+                services, version, entry.tp, entry.fetch, isolation, left_bytes, size_bytes == 0
             )
         found_bytes = 0 if result.records is None else len(result.records)
         if result.error_code:
@@ -181,7 +181,7 @@ def _read(
         return FetchedPartition(fetch.partition, wanted.error)
     try:
         log, found = services.replicas.read(
-            wanted.topic_partition,
+            wanted.tp,
             fetch.fetch_offset,
             min(fetch.partition_max_bytes, left_bytes),
             isolation,
@@ -189,7 +189,7 @@ def _read(
             min_one_batch=min_one_batch,
         )
     except OffsetOutOfRange:
-        log_start_offset = services.replicas.partition(wanted.topic_partition).leader_log().log_start_offset
+        log_start_offset = services.replicas.partition(wanted.tp).leader_log().log_start_offset
         return FetchedPartition(fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start_offset)
     except EXPECTED as error:
         return FetchedPartition(fetch.partition, error_code(error))
@@ -217,7 +217,7 @@ async def _converted(
     with ExitStack() as slices:
         held = [(key, _held(slices, result)) for key, result in fetched]
         return [
-            (key, await converting.convert(entry.topic_partition, entry.fetch.fetch_offset, result))
+            (key, await converting.convert(entry.tp, entry.fetch.fetch_offset, result))
             for entry, (key, result) in zip(wanted, held, strict=True)
         ]
 
@@ -248,10 +248,10 @@ async def _wait(
         return is_final or size_bytes >= request.min_bytes
 
     condition = has_something if request.min_bytes <= 1 else has_enough
-    keys = [entry.topic_partition for entry in wanted]
+    keys = [entry.tp for entry in wanted]
     await services.fetch_purgatory.wait(keys, condition, request.max_wait_ms)
 
 
 def _readable_end(services: Services, entry: _Wanted, isolation: FetchIsolation) -> int:
-    log = services.replicas.partition(entry.topic_partition).leader_log(entry.fetch.current_leader_epoch)
+    log = services.replicas.partition(entry.tp).leader_log(entry.fetch.current_leader_epoch)
     return log.readable_end(isolation)

@@ -49,13 +49,13 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     for named in request.topics:
         results = []
         for wanted in named.partitions:
-            topic_partition = TopicPartition(named.name, wanted.partition_index)
+            tp = TopicPartition(named.name, wanted.partition_index)
             try:
-                if asked[topic_partition] > 1:
+                if asked[tp] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
                 await turns.spend(_COST)
                 results.append(
-                    await _result(services, context, turns, header.api_version, request, topic_partition, wanted)
+                    await _result(services, context, turns, header.api_version, request, tp, wanted)
                 )
             except EXPECTED as error:
                 results.append(
@@ -71,15 +71,15 @@ async def _result(
     turns: Turns,
     version: int,
     request: Any,
-    topic_partition: TopicPartition,
+    tp: TopicPartition,
     wanted: Any,
 ) -> Any:
-    if not services.authorizer.authorize(context, Operation.DESCRIBE, topic(topic_partition.topic)):
+    if not services.authorizer.authorize(context, Operation.DESCRIBE, topic(tp.topic)):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    partition = services.replicas.partition(topic_partition)
+    partition = services.replicas.partition(tp)
     log = partition.leader_log(wanted.current_leader_epoch if version >= 4 else -1)
     isolation = _isolation(request, version)
-    number = topic_partition.partition
+    number = tp.partition
     try:
         if version > 0:
             found = await _lookup(services, turns, log, partition, isolation, wanted.timestamp, version)

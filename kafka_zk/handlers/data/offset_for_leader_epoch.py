@@ -38,8 +38,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             try:
                 if not allowed:
                     raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                topic_partition = TopicPartition(named.topic, wanted.partition)
-                epoch, end_offset = _lookup(services, header.api_version, topic_partition, wanted)
+                tp = TopicPartition(named.topic, wanted.partition)
+                epoch, end_offset = _lookup(services, header.api_version, tp, wanted)
                 results.append(_result(wanted.partition, ErrorCode.NONE, epoch, end_offset))
             except EXPECTED as error:
                 results.append(_result(wanted.partition, error_code(error)))
@@ -47,10 +47,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     return Response(throttle_time_ms=0, topics=topics)
 
 
-def _lookup(services: Services, version: int, topic_partition: TopicPartition, wanted: Any) -> tuple[int, int]:
-    partition = services.replicas.partitions.get(topic_partition)
+def _lookup(services: Services, version: int, tp: TopicPartition, wanted: Any) -> tuple[int, int]:
+    partition = services.replicas.partitions.get(tp)
     if partition is None:
-        known = services.metadata.partition(*topic_partition) is not None
+        known = services.metadata.partition(*tp) is not None
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER if known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     log = partition.leader_log(wanted.current_leader_epoch if version >= _CURRENT_LEADER_EPOCH_SINCE else -1)
     return log.end_offset_for_epoch(wanted.leader_epoch)

@@ -103,7 +103,7 @@ async def _checked(
     services: Services,
     context: RequestContext,
     version: int,
-    topic_partition: TopicPartition,
+    tp: TopicPartition,
     records: Buffer | None,
     refused: ErrorCode | None,
 ) -> Buffer | PartitionResult:
@@ -112,27 +112,27 @@ async def _checked(
         if refused is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ApiError(refused)
         # A topic that the controller deletes takes nothing more, whatever this broker still has of it.
-        if services.metadata.partition(*topic_partition) is None:
+        if services.metadata.partition(*tp) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if refused is not None:
-            raise ApiError(refused, f"Cannot append to internal topic {topic_partition.topic}")
+            raise ApiError(refused, f"Cannot append to internal topic {tp.topic}")
         if records is None:
             return _NO_RECORDS
         if version >= conversion.MAGIC_2_SINCE_PRODUCE:
             if version < _ZSTD_SINCE:
                 _refuse_zstd(records)
             return records
-        partition = services.replicas.partitions.get(topic_partition)
+        partition = services.replicas.partitions.get(tp)
         log = None if partition is None else partition.log
         limit_bytes = None if log is None else log.config.max_message_bytes
         message_set = memoryview(records)
         converted = memoryview(await conversion.up_convert(services, context.memory, message_set, limit_bytes))
         if not converted:  # without a whole message; no error in the old versions, as in Kafka, but it gets no offset
-            log = services.replicas.partition(topic_partition).leader_log()
-            return PartitionResult(topic_partition.partition, 0, -1, -1, log.log_start_offset)
+            log = services.replicas.partition(tp).leader_log()
+            return PartitionResult(tp.partition, 0, -1, -1, log.log_start_offset)
         return converted
     except EXPECTED as error:
-        return _refused(topic_partition.partition, error)
+        return _refused(tp.partition, error)
 
 
 def _refuse_zstd(records: Buffer) -> None:

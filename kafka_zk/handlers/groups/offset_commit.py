@@ -62,10 +62,10 @@ async def _offsets(
     keeps_ms = request.retention_time_ms
     expires_ms = NO_EXPIRY if keeps_ms == _DEFAULT_RETENTION else min(now_ms + keeps_ms, _LATEST_MS)
     offsets = {}
-    for topic_partition, committed in wanted.items():
+    for tp, committed in wanted.items():
         if turns.is_over:
             await turns.next()
-        offsets[topic_partition] = OffsetAndMetadata(
+        offsets[tp] = OffsetAndMetadata(
             committed.committed_offset,
             committed.committed_leader_epoch,
             committed.committed_metadata or "",

@@ -32,9 +32,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         for partition in named.partitions:
             if turns.is_over:
                 await turns.next()
-            topic_partition = TopicPartition(named.name, partition.partition_index)
-            codes[topic_partition] = _error(services, context, topic_partition)
-    wanted = (topic_partition for topic_partition, code in list(codes.items()) if code is ErrorCode.NONE)
+            tp = TopicPartition(named.name, partition.partition_index)
+            codes[tp] = _error(services, context, tp)
+    wanted = (tp for tp, code in list(codes.items()) if code is ErrorCode.NONE)
     part = list(islice(wanted, _MANY))
     while True:  # without any, too: the group may not exist
         error, deleted = services.coordinator.offsets.delete(request.group_id, part)
@@ -59,9 +59,9 @@ def _refused(code: ErrorCode) -> Any:
     return Response(error_code=code, throttle_time_ms=0, topics=[])
 
 
-def _error(services: Services, context: RequestContext, topic_partition: TopicPartition) -> ErrorCode:
-    if not services.authorizer.authorize(context, Operation.READ, topic(topic_partition.topic)):
+def _error(services: Services, context: RequestContext, tp: TopicPartition) -> ErrorCode:
+    if not services.authorizer.authorize(context, Operation.READ, topic(tp.topic)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if services.metadata.partition(*topic_partition) is None:
+    if services.metadata.partition(*tp) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE

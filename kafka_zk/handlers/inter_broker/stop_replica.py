@@ -31,10 +31,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _stopped(services: Services, wanted: Iterable[tuple[TopicPartition, int, bool]]) -> Iterator[Any]:
-    for topic_partition, leader_epoch, delete in wanted:
-        code = services.replicas.stop_replica(topic_partition, leader_epoch, delete=delete)
+    for tp, leader_epoch, delete in wanted:
+        code = services.replicas.stop_replica(tp, leader_epoch, delete=delete)
         yield Response.StopReplicaPartitionError(
-            topic_name=topic_partition.topic, partition_index=topic_partition.partition, error_code=code
+            topic_name=tp.topic, partition_index=tp.partition, error_code=code
         )
 
 

@@ -143,4 +143,4 @@ def poll(clock: Clock, consumer: ZookeeperConsumer, timeout_ms: int = 1_000) -> 
 
 
 def offsets(records: list[ConsumerRecord], tp: TopicPartition = A) -> list[int]:
-    return [record.offset for record in records if record.topic_partition == tp]
+    return [record.offset for record in records if record.tp == tp]

@@ -34,7 +34,7 @@ def make(starts: dict[TopicPartition, Start], **options: Any) -> FetchState:
 def ask(state: FetchState, now_ms: int = 0) -> dict[TopicPartition, Wanted]:
     """Plan a fetch with every partition led by broker 0."""
     plans, _ = state.plan(lambda tp: 0, set(), now_ms)
-    return {wanted.topic_partition: wanted for wanted in plans.get(0, [])}
+    return {wanted.tp: wanted for wanted in plans.get(0, [])}
 
 
 def lookups(state: FetchState, now_ms: int = 0) -> dict[TopicPartition, Lookup]:
@@ -42,7 +42,7 @@ def lookups(state: FetchState, now_ms: int = 0) -> dict[TopicPartition, Lookup]:
 
 
 def answer(state: FetchState, wanted: Wanted, data: bytes, high_watermark: int = 1_000) -> After:
-    partition = wanted.topic_partition.partition
+    partition = wanted.tp.partition
     return state.fetched(wanted, FetchedPartition(partition, 0, high_watermark, records=data), 0)
 
 
@@ -278,13 +278,13 @@ def test_every_offset_is_delivered_once_whatever_arrives_when(seed: int) -> None
             elif chance < 0.2:
                 state.fetched(wanted, FetchedPartition(0, ErrorCode.FENCED_LEADER_EPOCH), now_ms)
             else:
-                log = logs[wanted.topic_partition]
+                log = logs[wanted.tp]
                 data = b"".join([each for end, each in log if end > wanted.fetch_offset][: source.randint(0, 4)])
                 cut = data[: len(data) - source.randint(0, 30)]
                 answer(state, wanted, cut or data, log[-1][0])
         if source.random() < 0.5:
             for record in state.take():
-                got[record.topic_partition].append(record.offset)
+                got[record.tp].append(record.offset)
     assert all(got[tp] == list(range(logs[tp][-1][0])) for tp in (A, B))
 
 

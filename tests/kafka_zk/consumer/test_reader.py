@@ -55,7 +55,7 @@ def test_reads_all_partitions_to_their_end(clock: Clock, brokers: FakeCluster) -
     reader.assign(dict.fromkeys(TPS, "earliest"))
     records = finish(clock, run(read_to_end(reader)))
     for tp in TPS:
-        assert [record.offset for record in records if record.topic_partition == tp] == list(range(40))
+        assert [record.offset for record in records if record.tp == tp] == list(range(40))
     assert reader.high_watermark(TPS[0]) == 40
 
 

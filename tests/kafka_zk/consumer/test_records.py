@@ -23,7 +23,7 @@ def test_all_fields_arrive(compression: str) -> None:
     data = batch(compression=compression)
     first = decode_batch(TP, data, 0, read_header(data), 0, True)[0]
     assert first == ("t", 2, 10, 1000, b"k0", b"v0", (("h", b"x"), ("none", None)), 4, False)
-    assert first.topic_partition == TP
+    assert first.tp == TP
 
 
 def test_records_before_the_position_are_left_out() -> None:

@@ -193,8 +193,8 @@ def test_offsets_of_transactions_count_when_they_are_committed(world: World) -> 
     log = world.log
     for producer_id, offset in ((1, 11), (2, 22), (3, 33)):
         batch = RecordBatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
-        topic_partition = TopicPartition("t", producer_id)
-        batch.append(EPOCH_MS, encode_offset_key("g", topic_partition), encode_offset_value(committed(offset)))
+        tp = TopicPartition("t", producer_id)
+        batch.append(EPOCH_MS, encode_offset_key("g", tp), encode_offset_value(committed(offset)))
         append_raw(world, batch)
     for producer_id, kind in ((1, 1), (2, 0)):  # a commit and an abort; the third has no end
         marker = RecordBatchBuilder(

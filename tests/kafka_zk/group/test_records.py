@@ -38,7 +38,7 @@ groups = st.builds(
 @given(names, names, int32)
 def test_keys_read_as_they_were_written(group: str, topic: str, partition: int) -> None:
     key = OffsetKey(group, TopicPartition(topic, partition))
-    assert decode_key(encode_offset_key(group, key.topic_partition)) == key
+    assert decode_key(encode_offset_key(group, key.tp)) == key
     assert decode_key(encode_group_key(group)) == GroupKey(group)
 
 

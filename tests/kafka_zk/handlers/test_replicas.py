@@ -25,9 +25,9 @@ Make = Callable[..., Harness]
 T0 = TopicPartition("t", 0)
 
 
-def fail_directory_of(broker: Harness, topic_partition: TopicPartition) -> None:
+def fail_directory_of(broker: Harness, tp: TopicPartition) -> None:
     logs = broker.services.replicas.logs
-    log = logs.get(topic_partition)
+    log = logs.get(tp)
     assert log is not None
     logs.fail_directory(log, OSError("the disk is gone"))
 

@@ -84,7 +84,7 @@ class World:
                 self._ask(node, batch)
         for batches in lost:
             for batch in batches:
-                error = PartitionResult(batch.topic_partition.partition, ErrorCode.NETWORK_EXCEPTION)
+                error = PartitionResult(batch.tp.partition, ErrorCode.NETWORK_EXCEPTION)
                 self.completion.handle(batch, error, self.now_ms)
 
     def settle(self) -> None:
@@ -104,7 +104,7 @@ class World:
         return all(future.done() for sent in self.sent.values() for _, future in sent)
 
     def _ask(self, node: int, batch: ProducerBatch) -> PartitionResult:
-        tp = batch.topic_partition
+        tp = batch.tp
         if batch.done:  # expired; its bytes are gone here, on a wire they would arrive all the same
             return PartitionResult(tp.partition, ErrorCode.NETWORK_EXCEPTION)
         if self.leader_of(tp) != node:
