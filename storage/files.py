@@ -23,6 +23,7 @@ Data = bytes | bytearray | memoryview
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _READ_AND_APPEND = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+_WRITE_END = _WRITE | os.O_APPEND
 _REPLACE = _WRITE | os.O_TRUNC
 _CHUNK_BYTES = 64 * 1024
 
@@ -65,6 +66,12 @@ class FileSystem:
 
     def truncate(self, descriptor: int, size_bytes: int) -> None:
         os.ftruncate(descriptor, size_bytes)
+
+    @contextmanager
+    def map(self, descriptor: int) -> Iterator[memoryview]:
+        """The content of a file that is not empty, without a copy."""
+        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+            yield view
 
     def lock(self, descriptor: int) -> None:
         """Lock a file for this process until it is closed; an OSError if another process has done so."""
@@ -163,12 +170,8 @@ def opened(path: str) -> Iterator[int]:
 @contextmanager
 def mapped(path: str) -> Iterator[memoryview]:
     """The content of a file that is not empty, without a copy."""
-    with opened(path) as descriptor, mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
-        view = memoryview(data)
-        try:
-            yield view
-        finally:
-            view.release()
+    with opened(path) as descriptor, _system.map(descriptor) as view:
+        yield view
 
 
 def truncate(descriptor: int, size_bytes: int) -> None:
@@ -225,10 +228,9 @@ def write_file(path: str, data: Data = b"") -> None:
 
 def write_end(path: str, position: int, data: Data) -> None:
     """Replace what lies behind ``position`` in a file, which is made if need be."""
-    descriptor = _system.open(path, _WRITE)
+    descriptor = _system.open(path, _WRITE_END)
     try:
         _system.truncate(descriptor, position)
-        os.lseek(descriptor, 0, os.SEEK_END)
         write_all(descriptor, data)
     finally:
         _system.close(descriptor)

@@ -28,14 +28,15 @@ from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.metrics.request_stats import RequestStats
-from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.network.connection import ConnectionSettings, Dispatch
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
-from kafka_zk.network.listener import Listener, ListenerSettings
+from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.slices import in_slices
+from kafka_zk.network.transport import FramePort
 from kafka_zk.registry import broker_ids, cluster_id, isr, paths, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient, SessionState
@@ -79,7 +80,8 @@ class Broker:
         stats: counts requests, if somebody wants to know.
         observe: called with every event of ``registry.events``, ``controller.events`` and ``replica.events``; what it
             raises is logged.
-        clock, random, run_in_thread: the machine's, and the reactor's threads, unless a simulated world has others.
+        clock, random, run_in_thread, connect, open_port: the machine's, and the reactor's threads and sockets, unless a
+            simulated world has others.
     """
 
     def __init__(
@@ -94,10 +96,14 @@ class Broker:
         clock: Clock | None = None,
         random: Random = SYSTEM_RANDOM,
         run_in_thread: RunInThread | None = None,
+        connect: Connect = connect,
+        open_port: OpenPort = FramePort,
     ) -> None:
         self._reactor = reactor
         self._clock: Clock = clock or SystemClock(reactor)
         self._random = random
+        self._connect_to = connect
+        self._open_port = open_port
         self._run_in_thread: RunInThread = run_in_thread or ReactorThreads(reactor)
         self._observe = observe
         self._config = config
@@ -286,6 +292,7 @@ class Broker:
                     between_brokers=self._is_between_brokers(wanted.name),
                 ),
                 quotas,
+                self._open_port,
             )
             listener.bind()
             self._listeners.append(listener)
@@ -330,7 +337,7 @@ class Broker:
     async def _connect(self, info: BrokerInfo) -> KafkaConnection:
         endpoint = info.endpoint(self._config.inter_broker_listener) or info.endpoints[0]
         timeout_s = self._config.controller_socket_timeout_ms / 1000
-        return await connect(
+        return await self._connect_to(
             self._reactor,
             endpoint.host,
             endpoint.port,

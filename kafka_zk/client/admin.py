@@ -10,12 +10,11 @@ from uuid import UUID
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
 from kafka_zk.client.list_offsets import ListedOffset, list_offsets
 from kafka_zk.client.metadata import NO_TOPIC_ID, ClusterMetadata, TopicMetadata
 from kafka_zk.client.waiting import Reactor, sleep
-from kafka_zk.network.client import connect
+from kafka_zk.network.client import Connect, connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode

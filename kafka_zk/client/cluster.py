@@ -11,11 +11,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.connections import Connect, Connections
+from kafka_zk.client.connections import Connections
 from kafka_zk.client.errors import BrokerError, KafkaTimeoutError, NoBrokersAvailable, broker_error
 from kafka_zk.client.metadata import ClusterMetadata, Node, TopicMetadata
 from kafka_zk.client.waiting import Reactor, run, sleep
-from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode

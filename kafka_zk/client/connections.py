@@ -4,7 +4,6 @@ A producer, a long-polling fetch and an admin request do not share a connection,
 one connection one after another.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -12,11 +11,10 @@ from twisted.internet.defer import Deferred
 from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.errors import ClientClosed, broker_error
 from kafka_zk.client.waiting import Reactor, run, sleep
-from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
-Connect = Callable[..., Awaitable[KafkaConnection]]
 _Key = tuple[str, int, str]
 
 

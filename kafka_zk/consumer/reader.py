@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import ClientClosed, broker_error
 from kafka_zk.client.list_offsets import EARLIEST, LATEST, ListedOffset
 from kafka_zk.client.metadata import TopicMetadata
@@ -18,7 +17,7 @@ from kafka_zk.consumer.fetch_state import FetchState
 from kafka_zk.consumer.fetcher import Fetcher
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.starts import Start
-from kafka_zk.network.client import connect
+from kafka_zk.network.client import Connect, connect
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 

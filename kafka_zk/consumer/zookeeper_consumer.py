@@ -13,7 +13,6 @@ from typing import Any, Self
 from twisted.logger import Logger
 
 from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
 from kafka_zk.client.waiting import Reactor, run
 from kafka_zk.consumer.membership import Membership
@@ -25,7 +24,7 @@ from kafka_zk.consumer.user_side import ReactorUser, UserSide, UserThread
 from kafka_zk.consumer.zookeeper_commits import GroupCommits
 from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.consumer.zookeeper_delivery import GroupDelivery
-from kafka_zk.network.client import connect
+from kafka_zk.network.client import Connect, connect
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.rebalance.topic_filter import normalized, topic_filter
 from kafka_zk.registry.brokers import BrokerRegistry

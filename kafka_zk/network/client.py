@@ -6,8 +6,8 @@ fails with that reason; none is left hanging. A request that is not answered in 
 in order, so those behind it are late as well. Tests: tests/kafka_zk/network/test_client.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.error import ConnectionClosed, ConnectionDone
@@ -263,6 +263,15 @@ class KafkaConnection(TwistedProtocol):
         )
 
 
+class _Connects(Protocol):
+    def connect(self) -> object: ...
+
+
+Connector = Callable[[str, int, Any, float, Any, Any], _Connects]
+"""(host, port, protocol factory, timeout in s, address to bind, reactor) -> what connects: a ``FrameConnector``, or
+what a simulated world has in its place."""
+
+
 class _ConnectionFactory(ClientFactory[KafkaConnection]):
     noisy = False
 
@@ -276,6 +285,10 @@ class _ConnectionFactory(ClientFactory[KafkaConnection]):
         self._connection.made.errback(reason)
 
 
+Connect = Callable[..., Awaitable[KafkaConnection]]
+"""As ``connect``; a simulated world has one of its own."""
+
+
 def connect(
     reactor: Any,
     host: str,
@@ -285,15 +298,17 @@ def connect(
     *,
     request_timeout_s: float = REQUEST_TIMEOUT_S,
     negotiate: bool = True,
+    connector: Connector = FrameConnector,
 ) -> "Deferred[KafkaConnection]":
     """A connection to ``host:port``, its versions negotiated.
 
-    ``timeout_s`` is for connecting. Without ``negotiate`` every request needs its version (old brokers, tests).
+    ``timeout_s`` is for connecting, by ``connector``. Without ``negotiate`` every request needs its version (old
+    brokers, tests).
     Fails with: twisted's ConnectError, ConnectionClosed, RequestTimedOut, ApiError.
     """
     connection = KafkaConnection(reactor, client_id, request_timeout_s)
     factory = _ConnectionFactory(connection)
-    FrameConnector(host, port, factory, timeout_s, None, reactor).connect()
+    connector(host, port, factory, timeout_s, None, reactor).connect()
     return Deferred.fromCoroutine(_set_up(connection, negotiate))
 
 

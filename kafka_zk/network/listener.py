@@ -7,7 +7,7 @@ import math
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet import tcp
 from twisted.internet.defer import Deferred, succeed
@@ -50,6 +50,27 @@ class ListenerSettings:
     inter_broker: bool = False  # not held back by max.connections
 
 
+class Port(Protocol):
+    """A ``FramePort``, or what a simulated world has in its place."""
+
+    accept_limit: Callable[[], int] | None
+
+    def startListening(self) -> None:
+        """Bind and listen. Raises: CannotListenError."""
+
+    def start_accepting(self) -> None: ...
+
+    def stopListening(self) -> Any:
+        """Unbind; None, or a Deferred that fires when it is done."""
+
+    def getHost(self) -> Any:
+        """The address that it is bound to, with ``port``."""
+
+
+OpenPort = Callable[[int, Any, int, str, Any], Port]
+"""(port, protocol factory, backlog, host, reactor) -> a port that does not listen yet."""
+
+
 class _PlainPort(FramePort):
     """For TLS: Twisted's own transport below its TLS protocol."""
 
@@ -70,13 +91,19 @@ class Listener:
     """Binds, accepts, and knows its connections."""
 
     def __init__(
-        self, reactor: Any, settings: ListenerSettings, connections: ConnectionSettings, quotas: ConnectionQuotas
+        self,
+        reactor: Any,
+        settings: ListenerSettings,
+        connections: ConnectionSettings,
+        quotas: ConnectionQuotas,
+        open_port: OpenPort = FramePort,
     ) -> None:
         self._reactor = reactor
+        self._open_port = open_port
         self._settings = settings
         self._connection_settings = connections
         self._quotas = quotas
-        self._port: FramePort | None = None
+        self._port: Port | None = None
         self._number = 0
         self._check: Any = None
         self._check_interval_s = STALLED_S / STALLED_CHECKS
@@ -101,18 +128,18 @@ class Listener:
     def port(self) -> int:
         """The port it is bound to."""
         assert self._port is not None, "not bound"
-        port: int = self._port.getHost().port  # type: ignore[no-untyped-call]
+        port: int = self._port.getHost().port
         return port
 
     def bind(self) -> int:
         """Bind and listen, without accepting; returns the port. Raises twisted's CannotListenError."""
         factory: Any = _ConnectionFactory(self._build)
-        port_class: type[FramePort] = FramePort
+        open_port = self._open_port
         settings = self._settings
         if settings.tls is not None:
             factory = settings.tls(factory)
-            port_class = _PlainPort
-        port = port_class(settings.port, factory, settings.backlog, settings.host, self._reactor)
+            open_port = _PlainPort
+        port = open_port(settings.port, factory, settings.backlog, settings.host, self._reactor)
         if not settings.inter_broker:
             port.accept_limit = self._accept_limit
         port.startListening()
@@ -195,7 +222,7 @@ class Listener:
         if self._port is None:
             return succeed(None)
         port, self._port = self._port, None
-        closing: Deferred[None] | None = port.stopListening()  # type: ignore[no-untyped-call]
+        closing: Deferred[None] | None = port.stopListening()
         return closing if closing is not None else succeed(None)
 
     async def stop(self, timeout_s: float = 5.0) -> None:

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 from twisted.internet.defer import Deferred, fail
 
 from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError
 from kafka_zk.client.metadata import TopicMetadata
 from kafka_zk.client.waiting import Reactor, Signal, run, sleep
-from kafka_zk.network.client import connect
+from kafka_zk.network.client import Connect, connect
 from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.future import RecordFuture, RecordMetadata
