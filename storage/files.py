@@ -16,7 +16,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 Data = bytes | bytearray | memoryview
 
@@ -48,6 +48,7 @@ class FileSystem:
 
     write = staticmethod(os.write)
     pread = staticmethod(os.pread)
+    locked_here: ClassVar[set[str]] = set()
 
     def open(self, path: str, flags: int) -> int:
         """A descriptor, as ``os.open`` gives it; new files are readable by everybody."""
@@ -151,6 +152,11 @@ def open_locked(path: str) -> int | None:
         _system.close(descriptor)
         return None
     return descriptor
+
+
+def locked_here() -> set[str]:
+    """The directories that this process has locked: POSIX locks do not keep two holders in one process apart."""
+    return _system.locked_here
 
 
 def close(descriptor: int) -> None:

@@ -45,7 +45,6 @@ _MEANINGS = {
     REPLICATION_CHECKPOINT: "the high watermarks of the logs here are not known until their leaders tell them",
     CLEAN_SHUTDOWN: "the last stop does not count as clean: every log here is checked from its recovery point on",
 }
-_locked_here: set[str] = set()  # POSIX locks do not keep two holders in one process apart
 
 
 class _DeletedLog(NamedTuple):
@@ -82,13 +81,13 @@ class LogDir:
         """
         files.make_directory(self.path)
         identity = files.real_path(self.path)
-        if identity in _locked_here:
+        if identity in files.locked_here():
             raise LogDirLocked(f"{self.path} is in use by this very process")
         descriptor = files.open_locked(f"{self.path}/{LOCK}")
         if descriptor is None:
             raise LogDirLocked(f"{self.path} is in use by another process")
         self._lock = descriptor
-        _locked_here.add(identity)
+        files.locked_here().add(identity)
         self._had_recovery_points = files.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
         try:
             check_meta_properties(self.path, broker_id, cluster_id)
@@ -104,7 +103,7 @@ class LogDir:
         if self._lock >= 0:
             files.close(self._lock)
             self._lock = -1
-            _locked_here.discard(files.real_path(self.path))
+            files.locked_here().discard(files.real_path(self.path))
 
     def abandon(self) -> list[TopicPartition]:
         """The directory failed: close every file and write nothing; returns the partitions that had a log here."""

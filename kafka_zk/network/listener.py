@@ -254,7 +254,7 @@ class _ListenerConnection(BrokerConnection):
         transport: Any = self.transport
         transport.setTcpNoDelay(True)
         transport.setTcpKeepAlive(True)
-        _set_buffer_sizes(_socket_below(transport), self.socket_settings)
+        _set_buffer_sizes(transport, self.socket_settings)
         super().connectionMade()
 
 
@@ -265,10 +265,10 @@ def _socket_below(transport: Any) -> Any:
     return handle
 
 
-def _set_buffer_sizes(connected: Any, settings: ListenerSettings) -> None:
+def _set_buffer_sizes(transport: Any, settings: ListenerSettings) -> None:
     for option, size_bytes in (
         (socket.SO_SNDBUF, settings.send_buffer_size_bytes),
         (socket.SO_RCVBUF, settings.receive_buffer_size_bytes),
     ):
         if size_bytes != -1:
-            connected.setsockopt(socket.SOL_SOCKET, option, size_bytes)
+            _socket_below(transport).setsockopt(socket.SOL_SOCKET, option, size_bytes)

@@ -1,0 +1,319 @@
+"""The disks of the simulated world: one tree in memory behind ``storage.files``, in which each process has its folder.
+
+What was written is there for everybody at once, as in a page cache; it is durable when it was synced. ``lose_power``
+makes of a folder what the next start finds: files as they were at their last sync or with any part of what was written
+since, blocks of zeros among it, names as they were when their directory was last synced, or as they are now. It is
+stricter than real file systems, which order more than POSIX promises; of their order only that of removals is taken
+for granted. ``tests/soak/power.py`` does the same to real folders. Tests: tests/sim/test_disk.py.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import NamedTuple
+
+from kafka_zk.storage.files import Data, Entry, FileSystem, Status
+
+BLOCK_BYTES = 512
+_FIRST_DESCRIPTOR = 1 << 24  # no number that the operating system gives
+_WRITING = os.O_WRONLY | os.O_RDWR
+
+
+class _File:
+    __slots__ = ("content", "durable", "modified_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.content = bytearray()
+        self.durable = b""
+        self.modified_ms = now_ms
+
+
+class _Directory:
+    __slots__ = ("durable", "entries", "modified_ms")
+
+    def __init__(self, now_ms: int) -> None:
+        self.entries: dict[str, _File | _Directory] = {}
+        self.durable: dict[str, _File | _Directory] = {}
+        self.modified_ms = now_ms
+
+
+_Node = _File | _Directory
+
+
+class _Open(NamedTuple):
+    path: str
+    node: _Node
+    flags: int
+
+
+class SimDisk(FileSystem):
+    """See the module's docstring. ``fault``: (operation, path) -> the error that it meets now, or None."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._root = _Directory(0)
+        self._open: dict[int, _Open] = {}
+        self._locked: dict[str, int] = {}  # path -> the descriptor that has locked it
+        self._next = _FIRST_DESCRIPTOR
+        self.locked_here = set()
+        self.fault: Callable[[str, str], OSError | None] = lambda operation, path: None
+        self.write = self._write  # type: ignore[method-assign,assignment]
+        self.pread = self._pread  # type: ignore[method-assign,assignment]
+
+    # -- as the operating system ----------------------------------------------------------------------------------
+
+    def open(self, path: str, flags: int) -> int:
+        self._meet("open" if flags & _WRITING else "read", path)
+        parent, name = self._parent(path)
+        node = parent.entries.get(name) if name else parent
+        if node is None:
+            if not flags & os.O_CREAT:
+                raise _error(errno.ENOENT, path)
+            node = parent.entries[name] = _File(self._now_ms())
+        elif isinstance(node, _Directory) and flags & _WRITING:
+            raise _error(errno.EISDIR, path)
+        if flags & os.O_TRUNC and isinstance(node, _File):
+            node.content = bytearray()
+            node.modified_ms = self._now_ms()
+        self._next += 1
+        self._open[self._next] = _Open(path, node, flags)
+        return self._next
+
+    def close(self, descriptor: int) -> None:
+        opened = self._opened(descriptor)
+        del self._open[descriptor]
+        if self._locked.get(opened.path) == descriptor:
+            del self._locked[opened.path]
+
+    def sync(self, descriptor: int) -> None:
+        self._sync("sync", descriptor)
+
+    def sync_data(self, descriptor: int) -> None:
+        self._sync("sync_data", descriptor)
+
+    def truncate(self, descriptor: int, size_bytes: int) -> None:
+        opened = self._opened(descriptor)
+        self._meet("truncate", opened.path)
+        content = self._file(opened).content
+        if size_bytes < len(content):
+            del content[size_bytes:]
+        else:
+            content.extend(bytes(size_bytes - len(content)))
+
+    @contextmanager
+    def map(self, descriptor: int) -> Iterator[memoryview]:
+        yield memoryview(bytes(self._file(self._opened(descriptor)).content))
+
+    def lock(self, descriptor: int) -> None:
+        path = self._opened(descriptor).path
+        if path in self._locked:
+            raise _error(errno.EACCES, path)
+        self._locked[path] = descriptor
+
+    def rename(self, path: str, target: str) -> None:
+        self._meet("rename", path)
+        node = self._node(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        parent, name = self._parent(target)
+        replaced = parent.entries.get(name)
+        if isinstance(replaced, _Directory) and replaced.entries:
+            raise _error(errno.ENOTEMPTY, target)
+        old_parent, old_name = self._parent(path)
+        del old_parent.entries[old_name]
+        parent.entries[name] = node
+
+    def remove(self, path: str) -> None:
+        self._meet("remove", path)
+        parent, name = self._parent(path)
+        if name not in parent.entries:
+            raise _error(errno.ENOENT, path)
+        if isinstance(parent.entries[name], _Directory):
+            raise _error(errno.EISDIR, path)
+        del parent.entries[name]
+
+    def remove_tree(self, path: str) -> None:
+        self._meet("remove_tree", path)
+        parent, name = self._parent(path)
+        if name not in parent.entries:
+            raise _error(errno.ENOENT, path)
+        del parent.entries[name]
+
+    def make_directory(self, path: str) -> None:
+        self._meet("make_directory", path)
+        parent, name = self._parent(path)
+        if not name or name in parent.entries:
+            raise _error(errno.EEXIST, path)
+        parent.entries[name] = _Directory(self._now_ms())
+
+    def entries(self, path: str) -> list[Entry]:
+        self._meet("entries", path)
+        node = self._node(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if isinstance(node, _File):
+            raise _error(errno.ENOTDIR, path)
+        return [Entry(name, isinstance(child, _Directory)) for name, child in node.entries.items()]
+
+    def status(self, path: str) -> Status | None:
+        try:
+            node = self._node(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if node is None:
+            return None
+        size_bytes = len(node.content) if isinstance(node, _File) else 0
+        return Status(size_bytes, node.modified_ms, isinstance(node, _Directory))
+
+    def is_taken(self, path: str) -> bool:
+        return self.status(path) is not None
+
+    def real_path(self, path: str) -> str:
+        return path
+
+    def _write(self, descriptor: int, data: Data) -> int:
+        opened = self._opened(descriptor)
+        self._meet("write", opened.path)
+        file = self._file(opened)
+        if opened.flags & os.O_APPEND or not file.content:
+            file.content += data
+        else:
+            raise AssertionError(f"{opened.path}: storage writes to empty files or to the end")
+        file.modified_ms = self._now_ms()
+        return len(data)
+
+    def _pread(self, descriptor: int, size_bytes: int, position: int) -> bytes:
+        opened = self._opened(descriptor)
+        self._meet("pread", opened.path)
+        return bytes(self._file(opened).content[position : position + size_bytes])
+
+    # -- faults ---------------------------------------------------------------------------------------------------
+
+    def close_all(self, folder: str) -> None:
+        """The process that has this folder is gone: its files are closed, its locks free."""
+        for descriptor, opened in list(self._open.items()):
+            if _lies_in(opened.path, folder):
+                self.close(descriptor)
+        self.locked_here = {path for path in self.locked_here if not _lies_in(path, folder)}
+
+    def lose_power(self, folder: str, random: Random) -> None:
+        """Make of a folder what the next start finds; its process is gone."""
+        self.close_all(folder)
+        node = self._node(folder)
+        if isinstance(node, _Directory):
+            _after_power_loss(node, random)
+
+    def everything(self, folder: str) -> dict[str, bytes]:
+        """The content of every file below a folder, by path."""
+        node = self._node(folder)
+        return dict(_walk(folder, node)) if isinstance(node, _Directory) else {}
+
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _meet(self, operation: str, path: str) -> None:
+        error = self.fault(operation, path)
+        if error is not None:
+            raise error
+
+    def _opened(self, descriptor: int) -> _Open:
+        opened = self._open.get(descriptor)
+        if opened is None:
+            raise _error(errno.EBADF, str(descriptor))
+        return opened
+
+    @staticmethod
+    def _file(opened: _Open) -> _File:
+        if isinstance(opened.node, _Directory):
+            raise _error(errno.EISDIR, opened.path)
+        return opened.node
+
+    def _sync(self, operation: str, descriptor: int) -> None:
+        opened = self._opened(descriptor)
+        self._meet(operation, opened.path)
+        if isinstance(opened.node, _Directory):
+            opened.node.durable = dict(opened.node.entries)
+        else:
+            opened.node.durable = bytes(opened.node.content)
+
+    def _node(self, path: str) -> _Node | None:
+        parent, name = self._parent(path)
+        return parent.entries.get(name) if name else parent
+
+    def _parent(self, path: str) -> tuple[_Directory, str]:
+        """The directory that something lies in, and its name there; ("root", "") for the root."""
+        *folders, name = [part for part in path.split("/") if part] or [""]
+        node = self._root
+        for folder in folders:
+            child = node.entries.get(folder)
+            if child is None:
+                raise _error(errno.ENOENT, path)
+            if isinstance(child, _File):
+                raise _error(errno.ENOTDIR, path)
+            node = child
+        return node, name
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _walk(path: str, directory: _Directory) -> Iterator[tuple[str, bytes]]:
+    for name, node in sorted(directory.entries.items()):
+        if isinstance(node, _Directory):
+            yield from _walk(f"{path}/{name}", node)
+        else:
+            yield f"{path}/{name}", bytes(node.content)
+
+
+def _after_power_loss(directory: _Directory, random: Random) -> None:
+    then, now = directory.durable, directory.entries
+    vanished = sorted(then.keys() - now.keys())
+    forgotten = set(vanished[: random.randint(0, len(vanished))])  # a journal keeps the order of removals
+    found: dict[str, _Node] = {}
+    for name in sorted(now.keys() | then.keys()):
+        node = random.choice((now[name], then.get(name))) if name in now else then[name]
+        if node is not None and name not in forgotten:
+            found[name] = node
+    for name, node in found.items():
+        if isinstance(node, _Directory):
+            _after_power_loss(node, random)
+        else:
+            node.durable = _survivor(name, node, random)
+            node.content = bytearray(node.durable)
+    directory.entries = found
+    directory.durable = dict(found)
+
+
+def _survivor(name: str, file: _File, random: Random) -> bytes:
+    """What is left of a file."""
+    durable, current = file.durable, bytes(file.content)
+    if current == durable:
+        return durable
+    if not current.startswith(durable):  # cut and appended to, or written anew: a cut spares what is common
+        common = os.path.commonprefix([durable, current]) if ".log" in name else b""
+        return random.choice((durable, current, common + _partly(random, current[len(common) :])))
+    if not durable and len(current) <= BLOCK_BYTES:
+        return random.choice((b"", current, bytes(len(current))))  # a block is written whole
+    return durable + _partly(random, current[len(durable) :])
+
+
+def _partly(random: Random, appended: bytes) -> bytes:
+    """What may be left of bytes that were written and not synced: a part, or all with blocks of zeros."""
+    kept = random.choice((0, len(appended), random.randint(0, len(appended))))
+    data = bytearray(appended[:kept])
+    if random.random() < 0.3:
+        for position in range(0, len(data), BLOCK_BYTES):
+            if random.random() < 0.5:
+                end = min(position + BLOCK_BYTES, len(data))
+                data[position:end] = bytes(end - position)
+    return bytes(data)

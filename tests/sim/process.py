@@ -1,0 +1,201 @@
+"""One process of the simulated world: its clock and timers, its threads, and what befalls it as a whole.
+
+A process is killed or paused between two of its steps. Nothing reaches a paused one: what comes meanwhile waits, and
+when it goes on its own timers come first, so that a zombie acts before it is told that its session is over. Its clock
+may run fast or slow, and its wall clock may be set. It stands where a Twisted reactor stands (``seconds``,
+``callLater``) and where ``system.clock.Clock`` does. Tests: tests/sim/test_process.py.
+"""
+
+import heapq
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import AlreadyCalled, AlreadyCancelled
+from twisted.python.failure import Failure
+
+from tests.sim.scheduler import Scheduler
+
+T = TypeVar("T")
+THREAD_S = (0.00005, 0.002)
+"""How long work in a thread takes."""
+
+
+class Timer:
+    """As Twisted's DelayedCall."""
+
+    __slots__ = ("_called", "_cancelled", "_process", "args", "call", "number", "time_s")
+
+    def __init__(self, process: "Process", time_s: float, call: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self._process = process
+        self._called = self._cancelled = False
+        self.time_s = time_s
+        self.call = call
+        self.args = args
+        self.number = 0
+
+    def active(self) -> bool:
+        return not (self._called or self._cancelled)
+
+    def getTime(self) -> float:
+        return self.time_s
+
+    def cancel(self) -> None:
+        self._check()
+        self._cancelled = True
+
+    def reset(self, seconds: float) -> None:
+        """Let it come ``seconds`` from now."""
+        self._check()
+        self._process.plan(self, self._process.seconds() + seconds)
+
+    def run(self) -> None:
+        self._called = True
+        self.call(*self.args)
+
+    def _check(self) -> None:
+        if self._cancelled:
+            raise AlreadyCancelled
+        if self._called:
+            raise AlreadyCalled
+
+
+class Process:
+    """See the module's docstring.
+
+    Args:
+        failed: told what a timer or a message raised; the process goes on, as under Twisted.
+        epoch_ms: the time of day at the beginning.
+    """
+
+    def __init__(
+        self, name: str, scheduler: Scheduler, random: Random, failed: Callable[[Failure], None], epoch_ms: int = 0
+    ) -> None:
+        self.name = name
+        self.is_alive = True
+        self.is_paused = False
+        self._scheduler = scheduler
+        self._random = random
+        self._failed = failed
+        self._wall_offset_ms = epoch_ms
+        self._rate = 1.0
+        self._base_s = self._world_base_s = scheduler.clock.seconds()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._numbers = 0
+        self._wake: Any = None
+        self._held_back: list[Callable[[], None]] = []
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def seconds(self) -> float:
+        return self._base_s + (self._scheduler.clock.seconds() - self._world_base_s) * self._rate
+
+    def wall_ms(self) -> int:
+        return self._wall_offset_ms + int(self.seconds() * 1000)
+
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
+    def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Timer:
+        timer = Timer(self, 0.0, call, args)
+        self.plan(timer, self.seconds() + delay)
+        return timer
+
+    def plan(self, timer: Timer, time_s: float) -> None:
+        self._numbers += 1
+        timer.time_s, timer.number = time_s, self._numbers
+        heapq.heappush(self._timers, (time_s, self._numbers, timer))
+        if self._timers[0][2] is timer:
+            self._plan_wake()
+
+    def set_clock(self, rate: float = 1.0, jump_ms: int = 0) -> None:
+        """Let the clock run at another rate from now on; set the wall clock forth or back."""
+        self._base_s, self._world_base_s = self.seconds(), self._scheduler.clock.seconds()
+        self._rate = rate
+        self._wall_offset_ms += jump_ms
+        self._plan_wake()
+
+    def _plan_wake(self) -> None:
+        if self._wake is not None and self._wake.active():
+            self._wake.cancel()
+        self._wake = None
+        while self._timers and not self._is_planned(self._timers[0]):
+            heapq.heappop(self._timers)
+        if self._timers and self.is_alive and not self.is_paused:
+            wait_s = (self._timers[0][0] - self.seconds()) / self._rate
+            self._wake = self._scheduler.clock.callLater(max(0.0, wait_s), self._run_due)
+
+    @staticmethod
+    def _is_planned(entry: tuple[float, int, Timer]) -> bool:
+        _, number, timer = entry
+        return timer.active() and timer.number == number
+
+    def _run_due(self) -> None:
+        """All timers that are due now, not those that they plan."""
+        last = self._numbers
+        now_s = self.seconds() + 1e-9
+        while self._timers and self._timers[0][0] <= now_s and self._timers[0][1] <= last and self.is_alive:
+            if self.is_paused:
+                break
+            entry = heapq.heappop(self._timers)
+            if self._is_planned(entry):
+                self._run(entry[2].run)
+        self._plan_wake()
+
+    # -- what happens to it ---------------------------------------------------------------------------------------
+
+    def receive(self, message: Callable[[], None]) -> None:
+        """Something reaches the process from outside; never if it is dead, later if it is paused."""
+        if not self.is_alive:
+            return
+        if self.is_paused:
+            self._held_back.append(message)
+        else:
+            self._run(message)
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self.is_paused = True
+        self._plan_wake()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if not self.is_alive or not self.is_paused:
+            return
+        self.is_paused = False
+        self._run_due()
+        held_back, self._held_back = self._held_back, []
+        for message in held_back:
+            self.receive(message)
+
+    def kill(self) -> None:
+        """SIGKILL: not a step more."""
+        self.is_alive = False
+        self._timers.clear()
+        self._held_back.clear()
+        self._plan_wake()
+
+    def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":
+        """Work off the reactor: it is done a little later, and its result comes a little after that."""
+        done: Deferred[T] = Deferred()
+
+        def finish() -> None:
+            if not self.is_alive:
+                return
+            try:
+                result = work()
+            except Exception:
+                failure = Failure()
+                self.receive(lambda: done.errback(failure))
+            else:
+                self.receive(lambda: done.callback(result))
+
+        self._scheduler.clock.callLater(self._random.uniform(*THREAD_S), finish)
+        return done
+
+    def _run(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception:
+            self._failed(Failure())

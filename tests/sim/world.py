@@ -1,0 +1,235 @@
+"""The simulated world: brokers as they are, on a simulated clock, network, disk and ZooKeeper, in one process.
+
+Everything that is random comes from the seed, everything that takes time takes it from the scheduler. A world is a
+context manager, since the disk stands in place of the operating system's files meanwhile. What a process raises, and
+what nobody looked at (an error in a Deferred), is in ``failures``. Tests: tests/sim/test_world.py.
+"""
+
+import gc
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import globalLogPublisher
+from twisted.python.failure import Failure
+
+from kafka_zk.broker.broker import Broker
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.network.client import Connect, connect
+from kafka_zk.registry.events import Event
+from kafka_zk.storage import files
+from tests.sim.disk import SimDisk
+from tests.sim.network import SimNetwork
+from tests.sim.process import Process
+from tests.sim.scheduler import Scheduler
+from tests.sim.zookeeper import SimZooKeeper
+from tests.sim.zookeeper_client import SimClient
+
+EPOCH_MS = 1_700_000_000_000
+PORT = 9092
+SESSION_TIMEOUT_MS = 6_000
+
+
+class SimBroker:
+    """A broker of the world: one folder and one id; a process at a time."""
+
+    def __init__(self, world: "World", broker_id: int, properties: Mapping[str, str]) -> None:
+        self.world = world
+        self.broker_id = broker_id
+        self.name = f"broker-{broker_id}"
+        self.folder = f"/{self.name}"
+        self.properties = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{self.name}:{PORT}",
+            "log.dirs": f"{self.folder}/data",
+            "zookeeper.connect": "simulated:2181",
+            **properties,
+        }
+        self.starts = 0
+        self.process: Process | None = None
+        self.client: SimClient | None = None
+        self.broker: Broker | None = None
+        self.is_started = False
+        self.start_error: Failure | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.is_alive
+
+    def start(self) -> None:
+        """Begin to start it; ``is_started`` says when it serves."""
+        assert not self.is_alive, f"{self.name} runs"
+        self.starts += 1
+        process = self.process = self.world.process(self.name)
+        self.client = self.world.zookeeper.client(self.name, session_timeout_ms=SESSION_TIMEOUT_MS)
+        config, _ = KafkaConfig.from_properties(self.properties)
+        self.is_started = False
+        self.start_error = None
+        broker = self.broker = Broker(
+            process,
+            config,
+            self.client,
+            self._gave_up,
+            observe=self.world.observed,
+            clock=process,
+            random=Random(f"{self.world.seed} {self.name} {self.starts}"),
+            run_in_thread=process.run_in_thread,
+            connect=self.world.connect_from(process),
+            open_port=self.world.network.open_port(process),
+        )
+        process.callLater(0, self._begin, broker)
+
+    def _begin(self, broker: Broker) -> None:
+        ensureDeferred(broker.start()).addCallbacks(self._serves, self._failed_to_start)
+
+    def _serves(self, _: object) -> None:
+        self.is_started = True
+
+    def _failed_to_start(self, failure: Failure) -> None:
+        self.start_error = failure
+        self.kill()
+
+    def _gave_up(self, reason: str) -> None:
+        """As the server does: it stops."""
+        self.world.note(f"{self.name} gives up: {reason}")
+        self.kill()
+
+    def stop(self) -> "Deferred[None]":
+        """A clean shutdown."""
+        assert self.broker is not None
+        return ensureDeferred(self.broker.stop()).addCallback(lambda _: self.kill())
+
+    def kill(self) -> None:
+        """SIGKILL: the page cache and the kernel's half of the connections outlive it."""
+        if self.is_alive:
+            self._end()
+            self.world.network.killed(self._process)
+
+    def lose_power(self) -> None:
+        """It is gone with all that was not synced, and nobody is told."""
+        if self.is_alive:
+            self._end()
+            self.world.network.lost_power(self._process)
+        self.world.disk.lose_power(self.folder, self.world.random)
+
+    def pause(self) -> None:
+        self._process.pause()
+        self._client.pause()
+
+    def resume(self) -> None:
+        if self.is_alive:
+            self._process.resume()
+            self._client.resume()
+
+    def _end(self) -> None:
+        self.is_started = False
+        self._process.kill()
+        self._client.pause()
+        self.world.disk.close_all(self.folder)
+
+    @property
+    def _process(self) -> Process:
+        assert self.process is not None, f"{self.name} was never started"
+        return self.process
+
+    @property
+    def _client(self) -> SimClient:
+        assert self.client is not None, f"{self.name} was never started"
+        return self.client
+
+
+class World:
+    """See the module's docstring. ``observe`` hears of every event of every broker."""
+
+    def __init__(self, seed: int, observe: Callable[[Event], None] = lambda event: None) -> None:
+        self.seed = seed
+        self.scheduler = Scheduler(seed)
+        self.random = Random(f"{seed} world")
+        self.disk = SimDisk(lambda: EPOCH_MS + int(self.scheduler.now_ms))
+        self.network = SimNetwork(self.scheduler, Random(f"{seed} network"))
+        self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
+        self.brokers: dict[int, SimBroker] = {}
+        self.failures: list[str] = []
+        self.notes: list[str] = []
+        self._observe = observe
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "World":
+        self._stack.enter_context(files.use(self.disk))
+        globalLogPublisher.addObserver(self._logged)
+        self._stack.callback(globalLogPublisher.removeObserver, self._logged)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+        self._stack.close()
+
+    # -- what is in it --------------------------------------------------------------------------------------------
+
+    def broker(self, broker_id: int, **properties: str) -> SimBroker:
+        """A broker with an empty disk, not started; ``_`` stands for ``.`` in the names of properties."""
+        given = {key.replace("_", "."): value for key, value in properties.items()}
+        made = self.brokers[broker_id] = SimBroker(self, broker_id, given)
+        self.disk.make_directory(made.folder)
+        return made
+
+    def process(self, name: str) -> Process:
+        """A new process on a host of that name."""
+        return Process(name, self.scheduler, Random(f"{self.seed} {name}"), self._failed, EPOCH_MS)
+
+    def connect_from(self, process: Process) -> Connect:
+        """``network.client.connect`` for what runs in a process."""
+        connected: Connect = partial(connect, connector=self.network.connector(process))
+        return connected
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{broker.name}:{PORT}" for broker in self.brokers.values())
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def run(self, work: Any, limit_ms: float = 60_000) -> Any:
+        """Go on until the coroutine or Deferred has a result; returns it, or raises its failure."""
+        return self.scheduler.run(work, limit_ms)
+
+    def run_for(self, duration_ms: float) -> None:
+        self.scheduler.run_for(duration_ms)
+
+    def until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
+        """Raises: Stuck after ``limit_ms``."""
+        self.scheduler.run_until(condition, limit_ms)
+
+    def start_all(self) -> None:
+        for broker in self.brokers.values():
+            broker.start()
+        self.until(lambda: all(broker.is_started for broker in self.brokers.values()))
+
+    def end(self) -> None:
+        """Kill what runs; errors that nobody looked at come to light."""
+        for broker in self.brokers.values():
+            broker.kill()
+        for client in self.zookeeper.clients:
+            client.pause()
+        gc.collect()
+
+    # -- what is heard of it --------------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        self.notes.append(f"{self.scheduler.now_ms:.3f} {text}")
+
+    def observed(self, event: Event) -> None:
+        self._observe(event)
+
+    def _failed(self, failure: Failure) -> None:
+        self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
+
+    def _logged(self, event: Mapping[str, Any]) -> None:
+        failure = event.get("log_failure")
+        if failure is not None:
+            self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
