@@ -25,6 +25,11 @@ class VirtualClock(Clock):
         super().__init__()
         self._epoch_ms = epoch_ms
 
+    def advance_to(self, time_s: float) -> None:
+        """Show that time and run what is due. (``advance`` adds, and a sum of floats may fall short.)"""
+        self.rightNow = max(self.rightNow, time_s)
+        self.advance(0.0)
+
     def wall_ms(self) -> int:
         return self._epoch_ms + int(self.seconds() * 1000)
 
@@ -49,7 +54,7 @@ class Scheduler:
         due = self._next_due()
         if due is None:
             return False
-        self.clock.advance(max(0.0, due - self.clock.seconds()))
+        self.clock.advance_to(due)
         return True
 
     def _next_due(self) -> float | None:
@@ -61,7 +66,7 @@ class Scheduler:
         end = self.clock.seconds() + duration_ms / 1000
         while (due := self._next_due()) is not None and due <= end:
             self.step()
-        self.clock.advance(max(0.0, end - self.clock.seconds()))
+        self.clock.advance_to(end)
 
     def run_until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
         """Step until the condition holds. Raises Stuck after ``limit_ms`` of virtual time."""

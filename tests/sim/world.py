@@ -55,6 +55,12 @@ class SimBroker:
         self.broker: Broker | None = None
         self.is_started = False
         self.start_error: Failure | None = None
+        self.gave_up = False
+
+    @property
+    def has_given_up(self) -> bool:
+        """It ended by itself: it could not start, or could not go on."""
+        return not self.is_alive and self.gave_up
 
     @property
     def is_alive(self) -> bool:
@@ -68,6 +74,7 @@ class SimBroker:
         self.client = self.world.zookeeper.client(self.name, session_timeout_ms=SESSION_TIMEOUT_MS)
         config, _ = KafkaConfig.from_properties(self.properties)
         self.is_started = False
+        self.gave_up = False
         self.start_error = None
         broker = self.broker = Broker(
             process,
@@ -91,11 +98,14 @@ class SimBroker:
 
     def _failed_to_start(self, failure: Failure) -> None:
         self.start_error = failure
+        self.world.note(f"{self.name} cannot start: {failure.getErrorMessage()}")
+        self.gave_up = True
         self.kill()
 
     def _gave_up(self, reason: str) -> None:
         """As the server does: it stops."""
         self.world.note(f"{self.name} gives up: {reason}")
+        self.gave_up = True
         self.kill()
 
     def stop(self) -> "Deferred[None]":
@@ -181,7 +191,7 @@ class World:
 
     def process(self, name: str) -> Process:
         """A new process on a host of that name."""
-        return Process(name, self.scheduler, Random(f"{self.seed} {name}"), self._failed, EPOCH_MS)
+        return Process(name, self.scheduler, Random(f"{self.seed} {name}"), self.failed, EPOCH_MS)
 
     def connect_from(self, process: Process) -> Connect:
         """``network.client.connect`` for what runs in a process."""
@@ -193,6 +203,10 @@ class World:
         return ",".join(f"{broker.name}:{PORT}" for broker in self.brokers.values())
 
     # -- time -----------------------------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> float:
+        return self.scheduler.now_ms
 
     def run(self, work: Any, limit_ms: float = 60_000) -> Any:
         """Go on until the coroutine or Deferred has a result; returns it, or raises its failure."""
@@ -226,7 +240,8 @@ class World:
     def observed(self, event: Event) -> None:
         self._observe(event)
 
-    def _failed(self, failure: Failure) -> None:
+    def failed(self, failure: Failure) -> None:
+        """Something was raised that nobody caught."""
         self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
 
     def _logged(self, event: Mapping[str, Any]) -> None:

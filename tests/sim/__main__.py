@@ -1,0 +1,98 @@
+"""Play runs of the simulated world: python -m tests.sim --seed 7, or --seeds 0-999 on all cores.
+
+Exit code 1 if a judge found something. A failing seed is played again with fewer faults until none can be spared, and
+that plan is printed: it is played with ``--seed N --plan FILE``.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from tests.sim.campaign import Outcome, play
+from tests.sim.faults import KINDS, Fault
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    kinds = tuple(options.faults.split(",")) if options.faults else tuple(KINDS)
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        print(f"Error: {unknown[0]} is no fault; there are: {', '.join(KINDS)}", file=sys.stderr)
+        return 2
+    if options.seeds:
+        first, _, last = options.seeds.partition("-")
+        return _many(range(int(first), int(last or first) + 1), kinds)
+    plan = None
+    if options.plan:
+        lines = Path(options.plan).read_text().splitlines()
+        plan = [Fault.parse(line) for line in lines if line.strip() and not line.startswith("#")]
+    outcome = play(options.seed, plan, kinds)
+    if options.verbose:
+        print("\n".join(outcome.history.lines()))
+    return _report(outcome, kinds, shrink=plan is None)
+
+
+def _report(outcome: Outcome, kinds: Sequence[str], *, shrink: bool) -> int:
+    print(
+        f"seed {outcome.seed}: {outcome.simulated_ms / 1000:.0f} s, {len(outcome.plan)} faults,"
+        f" {outcome.operations} operations, digest {outcome.history.digest()},"
+        f" {len(outcome.violations)} violations"
+    )
+    for violation in outcome.violations[:20]:
+        print(f"  {violation}")
+    if outcome.violations and shrink:
+        smaller = shrunk(outcome, kinds)
+        print(f"# python -m tests.sim --seed {outcome.seed} --plan FILE")
+        print("\n".join(str(fault) for fault in smaller.plan))
+    return 1 if outcome.violations else 0
+
+
+def shrunk(outcome: Outcome, kinds: Sequence[str]) -> Outcome:
+    """The same seed with as few of its faults as still break something."""
+    plan = list(outcome.plan)
+    for fault in outcome.plan:
+        fewer = [each for each in plan if each is not fault]
+        tried = play(outcome.seed, fewer, kinds)
+        if tried.violations:
+            plan, outcome = fewer, tried
+    return outcome
+
+
+def _many(seeds: range, kinds: tuple[str, ...]) -> int:
+    begun_s = time.monotonic()
+    failed = []
+    for outcome in _played(seeds, kinds):
+        if outcome.violations:
+            failed.append(outcome.seed)
+            _report(outcome, kinds, shrink=False)
+    spent_s = time.monotonic() - begun_s
+    print(f"{len(seeds)} seeds in {spent_s:.0f} s, {len(failed)} failed{': ' if failed else ''}{_listed(failed)}")
+    return 1 if failed else 0
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(str(seed) for seed in seeds)
+
+
+def _played(seeds: range, kinds: tuple[str, ...]) -> Iterator[Outcome]:
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(partial(play, plan=None, kinds=kinds), seeds)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="play this one")
+    parser.add_argument("--seeds", metavar="A-B", help="play many, on all cores")
+    parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
+    parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")
+    parser.add_argument("--verbose", action="store_true", help="print the whole history")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

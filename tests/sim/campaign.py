@@ -1,0 +1,295 @@
+"""One run: a world, clients that work, operations, a plan of faults; then peace, and the judges.
+
+``play(seed)`` is all of it. The same seed gives the same history. After the last fault everything is healed, and within
+LIVENESS_MS each partition must be led, written to and owned by a member again; then all that was written is read, and
+every process is stopped.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.consumer.reader import Reader
+from kafka_zk.registry.events import Event
+from kafka_zk.registry.watches import DataWatcher
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.storage.types import TopicPartition
+from tests.sim import judges
+from tests.sim.clients import GROUP, SimMember, SimProducer, make_admin
+from tests.sim.faults import KINDS, Fault, disk_error, drawn
+from tests.sim.history import Found, Happened, History, Lifted, Stored
+from tests.sim.scheduler import Stuck
+from tests.sim.world import SimBroker, World
+from tests.sim.zookeeper_client import SimClient
+
+BROKERS = (1, 2, 3)
+DURABLE = "durable"
+CACHED = "cached"
+"""Of the one nothing acknowledged is ever lost; of the other a power loss may take what was not synced."""
+PARTITIONS = 3
+FAULTS_MS = 60_000
+LIVENESS_MS = 60_000
+PATIENCE_MS = 1_000
+BROKER = {"num.recovery.threads.per.data.dir": "1", "log.flush.start.offset.checkpoint.interval.ms": "5000"}
+
+
+@dataclass
+class Outcome:
+    """What a run showed."""
+
+    seed: int
+    plan: list[Fault]
+    violations: list[str] = field(default_factory=list)
+    history: History = field(default_factory=History)
+    simulated_ms: float = 0.0
+
+    @property
+    def operations(self) -> int:
+        """How much clients did."""
+        return sum(not isinstance(fact, Lifted | Happened | Stored) for fact in self.history.facts)
+
+
+class Run:
+    """The state of a run; faults act on it."""
+
+    def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
+        self.history = History()
+        self.world = World(seed, self._observed)
+        self.random = Random(f"{seed} faults")
+        self.members: dict[str, SimMember] = {}
+        self.producers: list[SimProducer] = []
+        self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
+        self._undo: list[Callable[[], None]] = []
+        self._names = 0
+        self._peaceful = False
+        names = [f"broker-{number}" for number in BROKERS]
+        drawn_plan = drawn(Random(f"{seed} plan"), names, ["member-1", "member-2"], FAULTS_MS, kinds)
+        self.plan = drawn_plan if plan is None else sorted(plan)
+
+    # -- what faults ask for --------------------------------------------------------------------------------------
+
+    def broker(self, name: str) -> SimBroker:
+        return self.world.brokers[int(name.rpartition("-")[2])]
+
+    def hosts(self) -> list[str]:
+        return [broker.name for broker in self.world.brokers.values()] + list(self.members)
+
+    def client_of(self, name: str) -> SimClient | None:
+        """The ZooKeeper client of a broker or member that lives."""
+        if name in self.members:
+            member = self.members[name]
+            return None if member.is_over else member.client
+        broker = self.broker(name)
+        return broker.client if broker.is_alive else None
+
+    def broker_starter(self, name: str) -> Callable[[], None]:
+        """Starts the broker unless it runs by then."""
+
+        def start() -> None:
+            broker = self.broker(name)
+            if not broker.is_alive:
+                self.note(f"start {name}")
+                broker.start()
+
+        return start
+
+    def disk_fault(self, folder: str, operations: tuple[str, ...], number: int) -> Callable[[], None]:
+        self._faulty[folder, operations, number] = None
+
+        def heal() -> None:
+            self._faulty.pop((folder, operations, number), None)
+
+        return heal
+
+    def kill_member(self, name: str) -> None:
+        if name in self.members:
+            self.members[name].kill()
+
+    def leave(self, name: str) -> None:
+        member = self.members.get(name)
+        if member is not None and not member.is_over and not member.process.is_paused:
+            member.close().addErrback(self.world.failed)
+
+    def replace_member(self, name: str) -> None:
+        """A new process under the name of one that is gone."""
+        member = self.members.get(name)
+        if member is not None and member.is_over:
+            member.kill()
+            self._join(name)
+
+    def note(self, text: str) -> None:
+        self.history.add(Happened(self.world.now_ms, text))
+
+    # -- the course of things -------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        world = self.world
+        world.disk.fault = self._disk_fault
+        for number in BROKERS:
+            world.broker(number, **{key.replace(".", "_"): value for key, value in BROKER.items()})
+        world.start_all()
+        process = world.process("admin")
+        self._admin = make_admin(world, process)
+        for topic, configs in ((DURABLE, {"flush.messages": "1"}), (CACHED, {})):
+            world.run(self._admin.create_topic(topic, PARTITIONS, 1, configs))
+        self._watch_offsets()
+        self.producers = [SimProducer(world, f"producer-{n}", self._writable, self.history) for n in (1, 2)]
+        for name in ("member-1", "member-2"):
+            self._join(name)
+        for fault in self.plan:
+            world.scheduler.clock.callLater(fault.at_ms / 1000, self._do, fault)
+        self._supervise()
+
+    def _join(self, name: str) -> None:
+        self.note(f"start {name}")
+        self.members[name] = SimMember(self.world, name, DURABLE, self.history)
+
+    def _writable(self) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for topic in (DURABLE, CACHED) for number in range(PARTITIONS)]
+
+    def _watch_offsets(self) -> None:
+        self._tool = self.world.zookeeper.client("tool", session_timeout_ms=600_000)
+        for number in range(PARTITIONS):
+            tp = TopicPartition(DURABLE, number)
+            path = znodes.offset_path(GROUP, *tp)
+            DataWatcher(self._tool, path, lambda data, stat, tp=tp: self._stored(tp, data))  # type: ignore[misc]
+
+    def _stored(self, tp: TopicPartition, data: bytes | None) -> None:
+        if data is not None:
+            self.history.add(Stored(self.world.now_ms, tp, int(data)))
+
+    def _do(self, fault: Fault) -> None:
+        if self._peaceful:
+            return
+        self.note(str(fault))
+        undo = KINDS[fault.kind](self, fault.target)
+        self._undo.append(undo)
+        if fault.duration_ms:
+            self.world.scheduler.clock.callLater(fault.duration_ms / 1000, self._undo_once, undo)
+
+    def _undo_once(self, undo: Callable[[], None]) -> None:
+        if undo in self._undo:
+            self._undo.remove(undo)
+            undo()
+
+    def _supervise(self) -> None:
+        """Brokers that gave up, or could not start, are started again, as a service is."""
+        for broker in self.world.brokers.values():
+            if broker.has_given_up and not self._faulty:
+                self.note(f"start {broker.name}")
+                broker.start()
+        self.world.scheduler.clock.callLater(1.5, self._supervise)
+
+    def _disk_fault(self, operation: str, path: str) -> OSError | None:
+        for folder, operations, number in self._faulty:
+            if operation in operations and path.startswith(folder):
+                return disk_error(number, path)
+        return None
+
+    def _observed(self, event: Event) -> None:
+        self.history.add(Lifted(self.world.now_ms, event.actor, event))
+
+    def make_peace(self) -> None:
+        """Undo every fault; whoever is down is started."""
+        self._peaceful = True
+        undo, self._undo = self._undo, []
+        for each in undo:
+            each()
+        self._faulty.clear()
+        self.world.network.heal()
+        if not self.world.zookeeper.running:
+            self.world.zookeeper.start()
+        for broker in self.world.brokers.values():
+            if not broker.is_alive:
+                self.note(f"start {broker.name}")
+                broker.start()
+        for name in list(self.members):
+            self.replace_member(name)
+        self.note("peace")
+
+    # -- peace ----------------------------------------------------------------------------------------------------
+
+    def settle(self) -> dict[TopicPartition, list[Found]]:
+        """Everything that was sent is answered, everything that was written is delivered and committed; what lies in
+        the logs. Raises: Stuck if it is not so in LIVENESS_MS."""
+        world = self.world
+        for producer in self.producers:
+            producer.is_stopping = True
+        world.until(lambda: all(broker.is_started for broker in world.brokers.values()), LIVENESS_MS)
+        world.until(lambda: not any(producer.waiting for producer in self.producers), LIVENESS_MS)
+        last = self.producers[0]
+        for tp in self._writable():
+            last.send(tp)
+        world.until(lambda: not last.waiting, LIVENESS_MS)
+        logs = judges.by_partition(world.run(self._read_all(), LIVENESS_MS))
+        ends = {tp: found[-1].offset + 1 for tp, found in logs.items() if tp.topic == DURABLE}
+        world.until(lambda: all(self._committed(tp) == end for tp, end in ends.items()), LIVENESS_MS)
+        return logs
+
+    def _committed(self, tp: TopicPartition) -> int:
+        tree = self.world.zookeeper.tree
+        path = znodes.offset_path(GROUP, *tp)
+        return int(tree.get(path)[0]) if tree.exists(path) is not None else -1
+
+    async def _read_all(self) -> list[Found]:
+        world = self.world
+        process = world.process("reader")
+        reader = Reader(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap)
+        partitions = self._writable()
+        ends = await reader.end_offsets(partitions)
+        reader.assign({tp: 0 for tp in partitions})
+        found = []
+        async for records in reader.batches(ends):
+            found += [Found(record.tp, record.offset, record.value.decode()) for record in records]
+        await reader.close()
+        return found
+
+    def stop(self) -> None:
+        """Everybody leaves in an orderly way; nothing may be left over."""
+        world = self.world
+        closing: list[Any] = [producer.close() for producer in self.producers]
+        closing += [member.close() for member in self.members.values()]
+        closing.append(ensureDeferred(self._admin.close()))
+        for each in closing:
+            world.run(each, LIVENESS_MS)
+        for broker in world.brokers.values():
+            world.run(broker.stop(), LIVENESS_MS)
+        world.run_for(PATIENCE_MS)
+
+
+def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = tuple(KINDS)) -> Outcome:
+    """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``."""
+    run = Run(seed, plan, kinds)
+    outcome = Outcome(seed, run.plan, history=run.history)
+    with run.world as world:
+        try:
+            run.begin()
+            world.run_for(FAULTS_MS)
+            run.make_peace()
+            logs = run.settle()
+            run.stop()
+            outcome.violations += _judged(run, logs)
+        except (Stuck, KafkaError) as error:
+            outcome.violations.append(f"{type(error).__name__}: {error}")
+        outcome.simulated_ms = world.now_ms
+    outcome.violations += [f"unexpected: {failure}" for failure in world.failures]
+    return outcome
+
+
+def _judged(run: Run, logs: dict[TopicPartition, list[Found]]) -> list[str]:
+    facts = run.history.facts
+    ends = {tp: found[-1].offset + 1 for tp, found in logs.items() if tp.topic == DURABLE}
+    broken = judges.records(facts, logs, {DURABLE})
+    broken += judges.seen(facts, logs, {DURABLE})
+    broken += judges.controllers(facts)
+    broken += judges.epochs(facts)
+    broken += judges.group(facts, ends)
+    if run.world.disk.open_count:
+        broken.append(f"{run.world.disk.open_count} files are left open")
+    if run.world.network.transports:
+        broken.append(f"{len(run.world.network.transports)} ends of connections are left open")
+    return broken

@@ -1,0 +1,166 @@
+"""Clients of the simulated world: producers that number their records, members of a ZooKeeper group, an administrator.
+
+Each lives in a process of its own, is killed and paused with it, and writes what it saw into the history.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import ensureDeferred, succeed
+from twisted.python.failure import Failure
+
+from kafka_zk.client.admin import Admin
+from kafka_zk.client.errors import ClientClosed, KafkaError
+from kafka_zk.client.waiting import sleep
+from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
+from kafka_zk.producer.future import RecordMetadata
+from kafka_zk.producer.producer import Producer
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.events import Event
+from kafka_zk.storage.types import TopicPartition
+from tests.sim.history import Acked, HandedOut, History, Lifted, Refused, Sent
+from tests.sim.process import Process
+from tests.sim.world import SESSION_TIMEOUT_MS, World
+from tests.sim.zookeeper_client import SimClient
+
+GROUP = "g"
+SEND_EVERY_S = (0.02, 0.2)
+
+
+class SimProducer:
+    """Sends records of numbered values to random partitions, idempotently and with acks=all, as long as it lives."""
+
+    def __init__(self, world: World, name: str, partitions: Callable[[], list[TopicPartition]], history: History) -> None:
+        self.name = name
+        self._world = world
+        self._partitions = partitions
+        self._history = history
+        self._random = Random(f"{world.seed} {name} choices")
+        self._number = 0
+        self.waiting = 0
+        self.is_stopping = False
+        self.process = world.process(name)
+        self._make()
+        self.process.callLater(self._random.uniform(*SEND_EVERY_S), self._send)
+
+    def _make(self) -> None:
+        self._producer = Producer(
+            self.process,
+            connect=self._world.connect_from(self.process),
+            clock=self.process,
+            bootstrap_servers=self._world.bootstrap,
+            linger_ms=5,
+            delivery_timeout_ms=30_000,
+            request_timeout_ms=5_000,
+            max_block_ms=20_000,
+        )
+
+    def _send(self) -> None:
+        if self.is_stopping:
+            return
+        partitions = self._partitions()
+        if partitions:
+            self.send(self._random.choice(partitions))
+        self.process.callLater(self._random.uniform(*SEND_EVERY_S), self._send)
+
+    def send(self, tp: TopicPartition) -> None:
+        """One record more."""
+        self._number += 1
+        value = f"{self.name}:{self._number}"
+        self.waiting += 1
+        self._history.add(Sent(self._world.now_ms, self.name, tp, value))
+        producer = self._producer
+        sent = producer.send(tp.topic, value.encode(), partition=tp.partition)
+
+        def acked(metadata: RecordMetadata) -> None:
+            self.waiting -= 1
+            self._history.add(Acked(self._world.now_ms, self.name, tp, value, metadata.offset))
+
+        def failed(failure: Failure) -> None:
+            self.waiting -= 1
+            failure.trap(KafkaError, ClientClosed)
+            self._history.add(Refused(self._world.now_ms, self.name, tp, value, failure.getErrorMessage()))
+            if producer.intake.refusal is not None and producer is self._producer and not self.is_stopping:
+                self._make()  # it cannot go on: as a program does that makes a new one
+
+        sent.addCallbacks(acked, failed).addErrback(self._world.failed)
+
+    def close(self) -> Any:
+        """Stop sending, deliver what is under way."""
+        self.is_stopping = True
+        return ensureDeferred(self._producer.close())
+
+    def kill(self) -> None:
+        self.is_stopping = True
+        self.process.kill()
+        self._world.network.killed(self.process)
+
+
+class SimMember:
+    """A member of a group through ZooKeeper, that takes its time over what it gets."""
+
+    def __init__(self, world: World, name: str, topic: str, history: History) -> None:
+        self.name = name
+        self._world = world
+        self._history = history
+        self._random = Random(f"{world.seed} {name} choices")
+        self.process: Process = world.process(name)
+        self.client: SimClient = world.zookeeper.client(name, session_timeout_ms=SESSION_TIMEOUT_MS)
+        self.is_over = False
+        self.consumer = ZookeeperConsumer(
+            self.process,
+            observe=self._observed,
+            open_client=lambda: succeed(self.client),
+            connect=world.connect_from(self.process),
+            clock=self.process,
+            random=Random(f"{world.seed} {name}"),
+            group_id=GROUP,
+            zookeeper_connect="simulated:2181",
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=500,
+            client_id=name,
+        )
+        self.consumer.subscribe([topic])
+        self.process.callLater(0, self._begin)
+
+    def _begin(self) -> None:
+        ensureDeferred(self._read()).addErrback(self._world.failed)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                for record in await self.consumer.poll(500):
+                    self._history.add(HandedOut(self._world.now_ms, self.consumer.consumer_id, record.tp, record.offset, record.value.decode()))
+                await sleep(self.process, self._random.choice((0, 0, 0.01, 0.2)))
+        except ClientClosed:
+            self.is_over = True
+        except RegistryError as error:  # it can no longer be a member, and a program would end
+            self._world.note(f"{self.name} ends: {error}")
+            self.kill()
+
+    def _observed(self, event: Event) -> None:
+        self._history.add(Lifted(self._world.now_ms, self.name, event))
+
+    def close(self) -> Any:
+        """Leave the group."""
+        return ensureDeferred(self.consumer.close())
+
+    def pause(self) -> None:
+        self.process.pause()
+        self.client.pause()
+
+    def resume(self) -> None:
+        self.process.resume()
+        self.client.resume()
+
+    def kill(self) -> None:
+        self.is_over = True
+        self.process.kill()
+        self.client.pause()
+        self._world.network.killed(self.process)
+
+
+def make_admin(world: World, process: Process) -> Admin:
+    """An administrator's client in a process."""
+    return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap)

@@ -1,0 +1,202 @@
+"""Faults of a run: a plan drawn from the seed, and how each is done and undone. A plan can be written down and played.
+
+A line of a plan is ``12000 kill broker-1 3000``: when (ms of virtual time), what, to whom, for how long.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tests.sim.campaign import Run
+
+
+class Fault(NamedTuple):
+    """``duration_ms``: until it is undone (a killed process started again); 0 for what is over at once."""
+
+    at_ms: int
+    kind: str
+    target: str
+    duration_ms: int
+
+    def __str__(self) -> str:
+        return f"{self.at_ms} {self.kind} {self.target} {self.duration_ms}"
+
+    @staticmethod
+    def parse(line: str) -> "Fault":
+        """Raises: ValueError for what is no line of a plan."""
+        at_ms, kind, target, duration_ms = line.split()
+        if kind not in KINDS:
+            raise ValueError(f"{kind} is no fault; there are: {', '.join(KINDS)}")
+        return Fault(int(at_ms), kind, target, int(duration_ms))
+
+
+Act = Callable[["Run", str], Callable[[], None]]
+"""Do it to the target; returns what undoes it."""
+
+
+def _nothing() -> None:
+    pass
+
+
+def _kill(run: "Run", name: str) -> Callable[[], None]:
+    run.broker(name).kill()
+    return run.broker_starter(name)
+
+
+def _power(run: "Run", name: str) -> Callable[[], None]:
+    run.broker(name).lose_power()
+    return run.broker_starter(name)
+
+
+def _pause(run: "Run", name: str) -> Callable[[], None]:
+    broker = run.broker(name)
+    if not broker.is_alive:
+        return _nothing
+    broker.pause()
+    return broker.resume
+
+
+def _stop(run: "Run", name: str) -> Callable[[], None]:
+    broker = run.broker(name)
+    if broker.is_started:
+        broker.stop().addErrback(run.world.failed)
+    return run.broker_starter(name)
+
+
+def _expire(run: "Run", name: str) -> Callable[[], None]:
+    client = run.client_of(name)
+    if client is not None:
+        run.world.zookeeper.expire(client)
+    return _nothing
+
+
+def _disconnect(run: "Run", name: str) -> Callable[[], None]:
+    client = run.client_of(name)
+    if client is not None:
+        client.disconnect()
+    return _nothing
+
+
+def _lose_request(run: "Run", name: str) -> Callable[[], None]:
+    client = run.client_of(name)
+    if client is not None:
+        client.lose_request(run.random.randint(0, 3), applied=run.random.random() < 0.5)
+    return _nothing
+
+
+def _cut_zookeeper(run: "Run", name: str) -> Callable[[], None]:
+    client = run.client_of(name)
+    if client is None:
+        return _nothing
+    client.cut(silent=run.random.random() < 0.5)
+    return client.heal
+
+
+def _stop_zookeeper(run: "Run", name: str) -> Callable[[], None]:
+    zookeeper = run.world.zookeeper
+    if not zookeeper.running:
+        return _nothing
+    zookeeper.stop()
+    return zookeeper.start
+
+
+def _break_connections(run: "Run", name: str) -> Callable[[], None]:
+    for transport in list(run.world.network.transports):
+        if transport.connected and name in (transport.here[0], transport.there[0]) and run.random.random() < 0.5:
+            run.world.network.break_off(transport)
+    return _nothing
+
+
+def _cut(run: "Run", name: str) -> Callable[[], None]:
+    """In one direction, or in both, to one other host or to all."""
+    network = run.world.network
+    others = [other for other in run.hosts() if other != name]
+    for other in others if run.random.random() < 0.3 else [run.random.choice(others)]:
+        network.cut(name, other)
+        if run.random.random() < 0.5:
+            network.cut(other, name)
+    return network.heal
+
+
+def _slow(run: "Run", name: str) -> Callable[[], None]:
+    run.world.network.slow_down(name, run.random.uniform(0.01, 0.5))
+    return run.world.network.heal
+
+
+def _full(run: "Run", name: str) -> Callable[[], None]:
+    return run.disk_fault(f"/{name}/", ("write",), errno.ENOSPC)
+
+
+def _failing(run: "Run", name: str) -> Callable[[], None]:
+    return run.disk_fault(f"/{name}/", ("write", "sync", "sync_data", "open", "rename"), errno.EIO)
+
+
+def _clock(run: "Run", name: str) -> Callable[[], None]:
+    """The wall clock is set, and the machine's runs at another rate from now on."""
+    process = run.broker(name).process
+    if process is not None:
+        process.set_clock(run.random.uniform(0.95, 1.05), run.random.choice((-3_600_000, -5_000, 5_000, 3_600_000)))
+    return _nothing
+
+
+def _kill_member(run: "Run", name: str) -> Callable[[], None]:
+    run.kill_member(name)
+    return lambda: run.replace_member(name)
+
+
+def _pause_member(run: "Run", name: str) -> Callable[[], None]:
+    member = run.members.get(name)
+    if member is None or member.is_over:
+        return _nothing
+    member.pause()
+    return member.resume
+
+
+def _leave(run: "Run", name: str) -> Callable[[], None]:
+    run.leave(name)
+    return lambda: run.replace_member(name)
+
+
+KINDS: dict[str, Act] = {
+    "kill": _kill,
+    "power": _power,
+    "pause": _pause,
+    "stop": _stop,
+    "expire": _expire,
+    "disconnect": _disconnect,
+    "lose-request": _lose_request,
+    "cut-zookeeper": _cut_zookeeper,
+    "stop-zookeeper": _stop_zookeeper,
+    "break": _break_connections,
+    "cut": _cut,
+    "slow": _slow,
+    "full": _full,
+    "failing": _failing,
+    "clock": _clock,
+    "kill-member": _kill_member,
+    "pause-member": _pause_member,
+    "leave": _leave,
+}
+_OF_MEMBERS = ("kill-member", "pause-member", "leave")
+_OF_BOTH = ("expire", "disconnect", "lose-request", "cut-zookeeper", "break", "cut", "slow")
+_AT_ONCE = ("expire", "disconnect", "lose-request", "break", "clock")
+
+
+def drawn(random: Random, brokers: Iterable[str], members: Iterable[str], end_ms: int, kinds: Iterable[str]) -> list[Fault]:
+    """Three to ten faults before ``end_ms``, in order of time."""
+    brokers, members, kinds = list(brokers), list(members), list(kinds)
+    plan = []
+    for _ in range(random.randint(3, 10)):
+        kind = random.choice(kinds)
+        targets = members if kind in _OF_MEMBERS else brokers + members if kind in _OF_BOTH else brokers
+        target = "zookeeper" if kind == "stop-zookeeper" else random.choice(targets)
+        duration_ms = 0 if kind in _AT_ONCE else random.choice((200, 1_000, 3_000, 7_000, 12_000))
+        plan.append(Fault(random.randint(1_000, end_ms), kind, target, duration_ms))
+    return sorted(plan)
+
+
+def disk_error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)

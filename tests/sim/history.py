@@ -1,0 +1,117 @@
+"""What was seen in a run, in the order in which it happened: the judges read nothing else."""
+
+import hashlib
+from typing import NamedTuple
+
+from kafka_zk.registry.events import Event
+from kafka_zk.storage.types import TopicPartition
+
+
+class Sent(NamedTuple):
+    """A producer was given a record; ``Acked`` or ``Refused`` follows, unless the producer is killed."""
+
+    time_ms: float
+    actor: str
+    tp: TopicPartition
+    value: str
+
+
+class Acked(NamedTuple):
+    time_ms: float
+    actor: str
+    tp: TopicPartition
+    value: str
+    offset: int
+
+
+class Refused(NamedTuple):
+    """An error came instead: the record may be in the log all the same."""
+
+    time_ms: float
+    actor: str
+    tp: TopicPartition
+    value: str
+    error: str
+
+
+class HandedOut(NamedTuple):
+    """A member of the group gave a record to its user."""
+
+    time_ms: float
+    actor: str
+    tp: TopicPartition
+    offset: int
+    value: str
+
+
+class Stored(NamedTuple):
+    """An offset that the group committed, as it stands in ZooKeeper."""
+
+    time_ms: float
+    tp: TopicPartition
+    offset: int
+
+
+class Lifted(NamedTuple):
+    """An event of the product: of a broker, a controller, a member."""
+
+    time_ms: float
+    actor: str
+    event: Event
+
+
+class Happened(NamedTuple):
+    """Something that the world did: a fault, an operation, its end."""
+
+    time_ms: float
+    text: str
+
+
+class Found(NamedTuple):
+    """A record that lies in a log at the end."""
+
+    tp: TopicPartition
+    offset: int
+    value: str
+
+
+Fact = Sent | Acked | Refused | HandedOut | Stored | Lifted | Happened
+
+
+class History:
+    """Facts in order, and a digest of them: the same seed gives the same."""
+
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+
+    def add(self, fact: Fact) -> None:
+        self.facts.append(fact)
+
+    def lines(self) -> list[str]:
+        return [line_of(fact) for fact in self.facts]
+
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()[:16]
+
+
+def line_of(fact: Fact) -> str:
+    """One fact for people."""
+    match fact:
+        case Sent():
+            return f"{fact.time_ms:10.3f} {fact.actor} sends {fact.value} to {_name(fact.tp)}"
+        case Acked():
+            return f"{fact.time_ms:10.3f} {fact.actor} has {fact.value} acknowledged at {_name(fact.tp)}@{fact.offset}"
+        case Refused():
+            return f"{fact.time_ms:10.3f} {fact.actor} fails to send {fact.value} to {_name(fact.tp)}: {fact.error}"
+        case HandedOut():
+            return f"{fact.time_ms:10.3f} {fact.actor} gets {_name(fact.tp)}@{fact.offset} {fact.value}"
+        case Stored():
+            return f"{fact.time_ms:10.3f} committed {_name(fact.tp)}@{fact.offset}"
+        case Happened():
+            return f"{fact.time_ms:10.3f} == {fact.text}"
+        case Lifted():
+            return f"{fact.time_ms:10.3f} {fact.actor}: {fact.event}"
+
+
+def _name(tp: TopicPartition) -> str:
+    return f"{tp.topic}-{tp.partition}"
