@@ -280,19 +280,22 @@ def remove_tree(path: str) -> None:
         _system.remove_tree(path)
 
 
-def make_directory(path: str) -> None:
-    """Make a directory and those it lies in, unless they are there."""
+def make_directory(path: str, *, durable: bool = False) -> None:
+    """Make a directory and those it lies in, unless they are there; ``durable``: what was made outlives a power loss."""
+    parent = os.path.dirname(path)
     try:
         _system.make_directory(path)
     except FileNotFoundError:
-        parent = os.path.dirname(path)
         if parent in ("", path):
             raise
-        make_directory(parent)
+        make_directory(parent, durable=durable)
         _system.make_directory(path)
     except FileExistsError:
         if not is_directory(path):
             raise
+        return
+    if durable:
+        sync_path(parent or ".")
 
 
 def list_directory(path: str) -> list[Entry]:

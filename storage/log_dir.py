@@ -79,7 +79,7 @@ class LogDir:
 
         Raises: LogDirLocked, InconsistentLogDir; OSError if the directory cannot be used at all.
         """
-        files.make_directory(self.path)
+        files.make_directory(self.path, durable=True)
         identity = files.real_path(self.path)
         if identity in files.locked_here():
             raise LogDirLocked(f"{self.path} is in use by this very process")

@@ -219,16 +219,22 @@ class Run:
         world = self.world
         for producer in self.producers:
             producer.is_stopping = True
-        world.until(lambda: all(broker.is_started for broker in world.brokers.values()), LIVENESS_MS)
-        world.until(lambda: not any(producer.waiting for producer in self.producers), LIVENESS_MS)
+        self._within("a broker does not start", lambda: all(each.is_started for each in world.brokers.values()))
+        self._within("records are not answered", lambda: not any(producer.waiting for producer in self.producers))
         last = self.producers[0]
         for tp in self._writable():
             last.send(tp)
-        world.until(lambda: not last.waiting, LIVENESS_MS)
+        self._within("a partition is not written to", lambda: not last.waiting)
         logs = judges.by_partition(world.run(self._read_all(), LIVENESS_MS))
         ends = {tp: found[-1].offset + 1 for tp, found in logs.items() if tp.topic == DURABLE}
-        world.until(lambda: all(self._committed(tp) == end for tp, end in ends.items()), LIVENESS_MS)
+        self._within("the group does not get on", lambda: all(self._committed(tp) == end for tp, end in ends.items()))
         return logs
+
+    def _within(self, trouble: str, condition: Callable[[], bool]) -> None:
+        try:
+            self.world.until(condition, LIVENESS_MS)
+        except Stuck as stuck:
+            raise Stuck(f"{trouble}: {stuck}") from None
 
     def _committed(self, tp: TopicPartition) -> int:
         tree = self.world.zookeeper.tree

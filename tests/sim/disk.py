@@ -247,6 +247,8 @@ class SimDisk(FileSystem):
 
     def _parent(self, path: str) -> tuple[_Directory, str]:
         """The directory that something lies in, and its name there; ("root", "") for the root."""
+        if not path:
+            raise _error(errno.ENOENT, path)
         *folders, name = [part for part in path.split("/") if part] or [""]
         node = self._root
         for folder in folders:
