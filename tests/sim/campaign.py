@@ -119,6 +119,7 @@ class Run:
         member = self.members.get(name)
         if member is not None and member.is_over:
             member.kill()
+            self.world.graves.append(member)
             self._join(name)
 
     def note(self, text: str) -> None:

@@ -246,7 +246,6 @@ class SimTransport:
     def vanish(self) -> None:
         """The process is gone: nobody is told."""
         self.connected = False
-        self._queue.clear()  # its slices are gone with it
         self._network.forget(self)
 
     def _forget_queue(self) -> None:

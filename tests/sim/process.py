@@ -172,10 +172,8 @@ class Process:
             self.receive(message)
 
     def kill(self) -> None:
-        """SIGKILL: not a step more."""
+        """SIGKILL: not a step more. What it waited for is kept: the collector would run the ends of its coroutines."""
         self.is_alive = False
-        self._timers.clear()
-        self._held_back.clear()
         self._plan_wake()
 
     def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":

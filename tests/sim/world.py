@@ -70,6 +70,7 @@ class SimBroker:
         """Begin to start it; ``is_started`` says when it serves."""
         assert not self.is_alive, f"{self.name} runs"
         self.starts += 1
+        self.world.graves += [self.broker, self.client]
         process = self.process = self.world.process(self.name)
         self.client = self.world.zookeeper.client(self.name, session_timeout_ms=SESSION_TIMEOUT_MS)
         config, _ = KafkaConfig.from_properties(self.properties)
@@ -164,6 +165,7 @@ class World:
         self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
         self.brokers: dict[int, SimBroker] = {}
         self.failures: list[str] = []
+        self.graves: list[object] = []  # what killed processes had: kept until the end, see Process.kill
         self.notes: list[str] = []
         self._observe = observe
         self._stack = ExitStack()
@@ -177,8 +179,9 @@ class World:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.end()
+        gc.collect()  # errors in Deferreds that nobody looked at come to light
         self._stack.close()
+        self.end()
 
     # -- what is in it --------------------------------------------------------------------------------------------
 
@@ -191,7 +194,9 @@ class World:
 
     def process(self, name: str) -> Process:
         """A new process on a host of that name."""
-        return Process(name, self.scheduler, Random(f"{self.seed} {name}"), self.failed, EPOCH_MS)
+        made = Process(name, self.scheduler, Random(f"{self.seed} {name}"), self.failed, EPOCH_MS)
+        self.graves.append(made)
+        return made
 
     def connect_from(self, process: Process) -> Connect:
         """``network.client.connect`` for what runs in a process."""
@@ -225,12 +230,11 @@ class World:
         self.until(lambda: all(broker.is_started for broker in self.brokers.values()))
 
     def end(self) -> None:
-        """Kill what runs; errors that nobody looked at come to light."""
+        """Kill what runs."""
         for broker in self.brokers.values():
             broker.kill()
         for client in self.zookeeper.clients:
             client.pause()
-        gc.collect()
 
     # -- what is heard of it --------------------------------------------------------------------------------------
 
