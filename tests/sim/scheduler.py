@@ -3,9 +3,10 @@
 The same seed gives the same order of everything, because nothing else decides: no thread, no socket, no real time.
 """
 
+import heapq
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -19,16 +20,48 @@ class Stuck(AssertionError):
 
 
 class VirtualClock(Clock):
-    """A Twisted clock that shows the time of day, too; it begins at ``epoch_ms``."""
+    """A Twisted clock that shows the time of day, too; it begins at ``epoch_ms``. Its calls lie in a heap: a run plans
+    hundreds of thousands."""
 
     def __init__(self, epoch_ms: int = 0) -> None:
         super().__init__()
         self._epoch_ms = epoch_ms
+        self._heap: list[tuple[float, int, DelayedCall]] = []
+        self._numbers = 0
+
+    def callLater(self, when: float, what: Callable[..., object], *args: object, **kwargs: object) -> DelayedCall:
+        call = DelayedCall(
+            self.seconds() + when, what, args, kwargs, lambda cancelled: None, self._plan, self.seconds
+        )
+        self._plan(call)
+        return call
+
+    def _plan(self, call: DelayedCall) -> None:
+        """It was made, or moved: an entry with an old time is passed over."""
+        self._numbers += 1
+        heapq.heappush(self._heap, (call.getTime(), self._numbers, call))
+
+    def next_due(self) -> float | None:
+        """When the next call comes."""
+        heap = self._heap
+        while heap and not (heap[0][2].active() and heap[0][2].getTime() == heap[0][0]):
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def getDelayedCalls(self) -> list[DelayedCall]:
+        """Those that are still to come."""
+        return list({id(call): call for _, _, call in self._heap if call.active()}.values())
+
+    def advance(self, amount: float) -> None:
+        self.advance_to(self.rightNow + amount)
 
     def advance_to(self, time_s: float) -> None:
-        """Show that time and run what is due. (``advance`` adds, and a sum of floats may fall short.)"""
+        """Show that time and run what is due. (A sum of floats may fall short of it.)"""
         self.rightNow = max(self.rightNow, time_s)
-        self.advance(0.0)
+        while (due := self.next_due()) is not None and due <= self.rightNow:
+            _, _, call = heapq.heappop(self._heap)
+            call.called = 1
+            call.func(*call.args, **call.kw)
 
     def wall_ms(self) -> int:
         return self._epoch_ms + int(self.seconds() * 1000)
@@ -51,20 +84,16 @@ class Scheduler:
 
     def step(self) -> bool:
         """Run what is due next; False when nothing is planned any more."""
-        due = self._next_due()
+        due = self.clock.next_due()
         if due is None:
             return False
         self.clock.advance_to(due)
         return True
 
-    def _next_due(self) -> float | None:
-        calls = cast(list[DelayedCall], self.clock.getDelayedCalls())
-        return min((call.getTime() for call in calls), default=None)
-
     def run_for(self, duration_ms: float) -> None:
         """Let that much virtual time pass."""
         end = self.clock.seconds() + duration_ms / 1000
-        while (due := self._next_due()) is not None and due <= end:
+        while (due := self.clock.next_due()) is not None and due <= end:
             self.step()
         self.clock.advance_to(end)
 
