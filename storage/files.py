@@ -16,7 +16,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 Data = bytes | bytearray | memoryview
 
@@ -43,12 +43,20 @@ class Status(NamedTuple):
     is_directory: bool
 
 
+_locked_here: set[str] = set()
+
+
 class FileSystem:
     """The operating system's. Paths are strings; everything raises OSError."""
 
     write = staticmethod(os.write)
     pread = staticmethod(os.pread)
-    locked_here: ClassVar[set[str]] = set()
+
+    @property
+    def locked_here(self) -> set[str]:
+        """The directories that this process has locked."""
+        return _locked_here
+
 
     def open(self, path: str, flags: int) -> int:
         """A descriptor, as ``os.open`` gives it; new files are readable by everybody."""
@@ -281,7 +289,10 @@ def remove_tree(path: str) -> None:
 
 
 def make_directory(path: str, *, durable: bool = False) -> None:
-    """Make a directory and those it lies in, unless they are there; ``durable``: what was made outlives a power loss."""
+    """Make a directory and those it lies in, unless they are there.
+
+    ``durable``: what was made outlives a power loss.
+    """
     parent = os.path.dirname(path)
     try:
         _system.make_directory(path)

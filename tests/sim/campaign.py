@@ -240,7 +240,7 @@ class Run:
     def _committed(self, tp: TopicPartition) -> int:
         tree = self.world.zookeeper.tree
         path = znodes.offset_path(GROUP, *tp)
-        return int(tree.get(path)[0]) if tree.exists(path) is not None else -1
+        return int(tree.get(path)[0] or b"-1") if tree.exists(path) is not None else -1
 
     async def _read_all(self) -> list[Found]:
         world = self.world

@@ -31,7 +31,9 @@ SEND_EVERY_S = (0.02, 0.2)
 class SimProducer:
     """Sends records of numbered values to random partitions, idempotently and with acks=all, as long as it lives."""
 
-    def __init__(self, world: World, name: str, partitions: Callable[[], list[TopicPartition]], history: History) -> None:
+    def __init__(
+        self, world: World, name: str, partitions: Callable[[], list[TopicPartition]], history: History
+    ) -> None:
         self.name = name
         self._world = world
         self._partitions = partitions
@@ -131,7 +133,9 @@ class SimMember:
         try:
             while True:
                 for record in await self.consumer.poll(500):
-                    self._history.add(HandedOut(self._world.now_ms, self.consumer.consumer_id, record.tp, record.offset, record.value.decode()))
+                    value = record.value.decode()
+                    actor = self.consumer.consumer_id
+                    self._history.add(HandedOut(self._world.now_ms, actor, record.tp, record.offset, value))
                 await sleep(self.process, self._random.choice((0, 0, 0.01, 0.2)))
         except ClientClosed:
             self.is_over = True

@@ -57,10 +57,14 @@ class SimDisk(FileSystem):
         self._open: dict[int, _Open] = {}
         self._locked: dict[str, int] = {}  # path -> the descriptor that has locked it
         self._next = _FIRST_DESCRIPTOR
-        self.locked_here = set()
+        self._locked_here: set[str] = set()
         self.fault: Callable[[str, str], OSError | None] = lambda operation, path: None
-        self.write = self._write  # type: ignore[method-assign,assignment]
-        self.pread = self._pread  # type: ignore[method-assign,assignment]
+        self.write = self._write  # type: ignore[assignment]
+        self.pread = self._pread
+
+    @property
+    def locked_here(self) -> set[str]:
+        return self._locked_here
 
     # -- as the operating system ----------------------------------------------------------------------------------
 
@@ -114,14 +118,22 @@ class SimDisk(FileSystem):
 
     def rename(self, path: str, target: str) -> None:
         self._meet("rename", path)
-        node = self._node(path)
+        old_parent, old_name = self._parent(path)
+        parent, name = self._parent(target)
+        node = old_parent.entries.get(old_name)
         if node is None:
             raise _error(errno.ENOENT, path)
-        parent, name = self._parent(target)
         replaced = parent.entries.get(name)
+        if target.startswith(f"{path}/"):
+            raise _error(errno.EINVAL, path)
+        if path.startswith(f"{target}/"):
+            raise _error(errno.ENOTEMPTY, target)
+        if replaced is node:
+            return
+        if replaced is not None and isinstance(replaced, _Directory) != isinstance(node, _Directory):
+            raise _error(errno.ENOTDIR if isinstance(node, _Directory) else errno.EISDIR, target)
         if isinstance(replaced, _Directory) and replaced.entries:
             raise _error(errno.ENOTEMPTY, target)
-        old_parent, old_name = self._parent(path)
         del old_parent.entries[old_name]
         parent.entries[name] = node
 
@@ -139,6 +151,8 @@ class SimDisk(FileSystem):
         parent, name = self._parent(path)
         if name not in parent.entries:
             raise _error(errno.ENOENT, path)
+        if isinstance(parent.entries[name], _File):
+            raise _error(errno.ENOTDIR, path)
         del parent.entries[name]
 
     def make_directory(self, path: str) -> None:
@@ -196,7 +210,7 @@ class SimDisk(FileSystem):
         for descriptor, opened in list(self._open.items()):
             if _lies_in(opened.path, folder):
                 self.close(descriptor)
-        self.locked_here = {path for path in self.locked_here if not _lies_in(path, folder)}
+        self._locked_here -= {path for path in self._locked_here if _lies_in(path, folder)}
 
     def lose_power(self, folder: str, random: Random) -> None:
         """Make of a folder what the next start finds; its process is gone."""
@@ -302,11 +316,16 @@ def _survivor(name: str, file: _File, random: Random) -> bytes:
     if current == durable:
         return durable
     if not current.startswith(durable):  # cut and appended to, or written anew: a cut spares what is common
-        common = os.path.commonprefix([durable, current]) if ".log" in name else b""
+        common = _common_start(durable, current) if ".log" in name else b""
         return random.choice((durable, current, common + _partly(random, current[len(common) :])))
     if not durable and len(current) <= BLOCK_BYTES:
         return random.choice((b"", current, bytes(len(current))))  # a block is written whole
     return durable + _partly(random, current[len(durable) :])
+
+
+def _common_start(one: bytes, other: bytes) -> bytes:
+    length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:length]
 
 
 def _partly(random: Random, appended: bytes) -> bytes:

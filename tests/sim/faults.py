@@ -185,7 +185,9 @@ _OF_BOTH = ("expire", "disconnect", "lose-request", "cut-zookeeper", "break", "c
 _AT_ONCE = ("expire", "disconnect", "lose-request", "break", "clock")
 
 
-def drawn(random: Random, brokers: Iterable[str], members: Iterable[str], end_ms: int, kinds: Iterable[str]) -> list[Fault]:
+def drawn(
+    random: Random, brokers: Iterable[str], members: Iterable[str], end_ms: int, kinds: Iterable[str]
+) -> list[Fault]:
     """Three to ten faults before ``end_ms``, in order of time."""
     brokers, members, kinds = list(brokers), list(members), list(kinds)
     plan = []

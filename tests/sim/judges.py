@@ -1,4 +1,4 @@
-"""Judges: small programs over the history of a run, each for one promise. Tested on planted violations (test_judges.py).
+"""Judges: small programs over the history of a run, each for one promise; tested on planted violations.
 
 Each returns its violations in words. Places are kept for what comes with replication (watermarks, one leader that
 acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic, fenced, read committed).
@@ -36,10 +36,8 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
         broken += _out_of_order(tp, values, sent)
         for fact in facts:
             if isinstance(fact, Acked) and fact.tp == tp and at.get(fact.offset) != fact.value:
-                if tp.topic not in durable and spared and fact.offset not in at:
-                    continue
                 if tp.topic not in durable and spared:
-                    continue  # its place was taken by what came after the loss
+                    continue  # lost, and maybe its place was taken by what came later
                 broken.append(
                     f"{tp}: {fact.value} was acknowledged at {fact.offset}, where {at.get(fact.offset, 'nothing')} is"
                 )
@@ -102,7 +100,9 @@ def epochs(facts: Iterable[Fact]) -> list[str]:
             event = fact.event
             before = known.get((event.actor, event.partition), -1)
             if event.leader_epoch < before:
-                broken.append(f"{fact.time_ms}: {event.actor} took epoch {event.leader_epoch} of {event.partition} after {before}")
+                broken.append(
+                    f"{fact.time_ms}: {event.actor} took epoch {event.leader_epoch} of {event.partition} after {before}"
+                )
             known[event.actor, event.partition] = event.leader_epoch
     return broken
 

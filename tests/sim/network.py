@@ -9,7 +9,8 @@ loses power just falls silent. Tests: tests/sim/test_network.py.
 
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -79,20 +80,22 @@ class SimTransport:
 
     # -- what protocols call --------------------------------------------------------------------------------------
 
-    def receive_into(self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool | None = None) -> None:
+    def receive_into(
+        self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool | None = None
+    ) -> None:
         """Nothing: everything is given to ``dataReceived``."""
 
     def write_frame(self, parts: Sequence[Part]) -> None:
         if not self.connected or self.disconnecting:
             return
-        size_bytes = sum(len(part) if isinstance(part, bytes | bytearray | memoryview) else part.size_bytes for part in parts)
+        size_bytes = sum(len(part) for part in parts)
         queued: list[bytes | _QueuedSlice] = [_FRAME_SIZE.pack(size_bytes)]
         for part in parts:
             if isinstance(part, bytes | bytearray | memoryview):
                 queued.append(bytes(part))
             elif part.size_bytes > 0:
                 try:
-                    part.retain()  # type: ignore[attr-defined]
+                    part.retain()
                 except OSError:
                     _release(queued)
                     self.abortConnection()
@@ -129,9 +132,8 @@ class SimTransport:
         if self.connected and not self._finished:
             self._finished = True
             self._forget_queue()
-            peer = self.peer
-            if peer is not None:
-                self._network.later(lambda: peer.reset(ConnectionLost()))
+            if self.peer is not None:
+                self._network.later(partial(self.peer.reset, ConnectionLost()))
             self.process.callLater(0, self.end, ConnectionAborted())
 
     def pauseProducing(self) -> None:
@@ -194,7 +196,7 @@ class SimTransport:
         item.remaining_bytes -= len(data)
         if not item.remaining_bytes:
             self._queue.popleft()
-            item.file_slice.release()  # type: ignore[attr-defined]
+            item.file_slice.release()
         return data
 
     def acknowledged(self, size_bytes: int) -> None:
@@ -226,9 +228,8 @@ class SimTransport:
             return
         while self._unread and self._reading and self.connected:
             data = self._unread.popleft()
-            peer = self.peer
-            if peer is not None:
-                self._network.later(lambda size=len(data): peer.process.receive(lambda: peer.acknowledged(size)))  # type: ignore[misc]
+            if self.peer is not None:
+                self._network.later(partial(self.peer.process.receive, partial(self.peer.acknowledged, len(data))))
             self.protocol.dataReceived(data)
         if not self._unread and self._end_of_stream is not None and self.connected:
             self.end(self._end_of_stream)
@@ -255,10 +256,10 @@ class SimTransport:
         self.on_drained = None
 
 
-def _release(items: "Sequence[bytes | _QueuedSlice] | deque[bytes | _QueuedSlice]") -> None:
+def _release(items: Iterable[bytes | _QueuedSlice]) -> None:
     for item in items:
         if isinstance(item, _QueuedSlice):
-            item.file_slice.release()  # type: ignore[attr-defined]
+            item.file_slice.release()
 
 
 class SimPort:
@@ -314,7 +315,11 @@ class SimNetwork:
     """
 
     def __init__(
-        self, scheduler: Scheduler, random: Random, delay_s: tuple[float, float] = (0.00005, 0.001), split_probability: float = 0.05
+        self,
+        scheduler: Scheduler,
+        random: Random,
+        delay_s: tuple[float, float] = (0.00005, 0.001),
+        split_probability: float = 0.05,
     ) -> None:
         self._scheduler = scheduler
         self._random = random
@@ -387,7 +392,7 @@ class SimNetwork:
         for transport in [transport for transport in self.transports if transport.process is process]:
             transport.vanish()
             if tell and transport.peer is not None:
-                self.later(lambda peer=transport.peer: peer.reset(ConnectionLost()))  # type: ignore[misc]
+                self.later(partial(transport.peer.reset, ConnectionLost()))
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -461,7 +466,7 @@ class _Connecting:
 
     def _made(self, transport: SimTransport) -> None:
         if not self._timer.active():  # it took too long
-            self._network.later(lambda: transport.peer.reset(ConnectionLost()))  # type: ignore[union-attr]
+            self._network.later(partial(_peer_of(transport).reset, ConnectionLost()))
             return
         self._timer.cancel()
         self._network.transports[transport] = None
@@ -479,9 +484,14 @@ def _accept(network: SimNetwork, port: SimPort, transport: SimTransport) -> None
     protocol = port.build(transport.there)
     if protocol is None:
         transport.connected = False
-        network.later(lambda: transport.peer.reset(ConnectionLost()))  # type: ignore[union-attr]
+        network.later(partial(_peer_of(transport).reset, ConnectionLost()))
         return
     network.transports[transport] = None
     transport.protocol = protocol
     protocol.makeConnection(transport)
     transport._read()
+
+
+def _peer_of(transport: SimTransport) -> SimTransport:
+    assert transport.peer is not None
+    return transport.peer

@@ -87,6 +87,7 @@ class Process:
         self._numbers = 0
         self._wake: Any = None
         self._held_back: list[Callable[[], None]] = []
+        self._never: list[object] = []  # what would have come, had the process lived; see ``kill``
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -150,8 +151,8 @@ class Process:
     def receive(self, message: Callable[[], None]) -> None:
         """Something reaches the process from outside; never if it is dead, later if it is paused."""
         if not self.is_alive:
-            return
-        if self.is_paused:
+            self._never.append(message)
+        elif self.is_paused:
             self._held_back.append(message)
         else:
             self._run(message)
@@ -182,6 +183,7 @@ class Process:
 
         def finish() -> None:
             if not self.is_alive:
+                self._never.append(done)
                 return
             try:
                 result = work()

@@ -29,7 +29,7 @@ class VirtualClock(Clock):
         self._heap: list[tuple[float, int, DelayedCall]] = []
         self._numbers = 0
 
-    def callLater(self, when: float, what: Callable[..., object], *args: object, **kwargs: object) -> DelayedCall:
+    def callLater(self, when: float, what: Callable[..., object], *args: object, **kwargs: object) -> DelayedCall:  # type: ignore[override]
         call = DelayedCall(
             self.seconds() + when, what, args, kwargs, lambda cancelled: None, self._plan, self.seconds
         )
@@ -48,7 +48,7 @@ class VirtualClock(Clock):
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def getDelayedCalls(self) -> list[DelayedCall]:
+    def getDelayedCalls(self) -> list[DelayedCall]:  # type: ignore[override]
         """Those that are still to come."""
         return list({id(call): call for _, _, call in self._heap if call.active()}.values())
 

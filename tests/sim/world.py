@@ -11,10 +11,10 @@ from contextlib import ExitStack
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.logger import globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from kafka_zk.broker.broker import Broker
@@ -172,8 +172,9 @@ class World:
 
     def __enter__(self) -> "World":
         self._stack.enter_context(files.use(self.disk))
-        globalLogPublisher.addObserver(self._logged)
-        self._stack.callback(globalLogPublisher.removeObserver, self._logged)
+        observer = cast(ILogObserver, self._logged)
+        globalLogPublisher.addObserver(observer)
+        self._stack.callback(globalLogPublisher.removeObserver, observer)
         return self
 
     def __exit__(
@@ -248,7 +249,7 @@ class World:
         """Something was raised that nobody caught."""
         self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
 
-    def _logged(self, event: Mapping[str, Any]) -> None:
+    def _logged(self, event: LogEvent) -> None:
         failure = event.get("log_failure")
         if failure is not None:
             self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")

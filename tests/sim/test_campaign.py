@@ -1,0 +1,51 @@
+"""Runs of the simulated world: a slice of seeds, the same history twice, and planted defects that the judges find."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kafka_zk.storage import files
+from tests.sim.campaign import play
+from tests.sim.faults import Fault
+
+SEEDS = 30
+PER_TEST = 5
+
+pytestmark = pytest.mark.integration  # a minute of work, if of no process
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, PER_TEST))
+def test_a_slice_of_seeds(first: int) -> None:
+    for seed in range(first, first + PER_TEST):
+        outcome = play(seed)
+        assert not outcome.violations, f"python -m tests.sim --seed {seed}\n" + "\n".join(outcome.violations[:5])
+        assert outcome.simulated_ms >= 60_000 and outcome.operations >= 200 and len(outcome.plan) >= 3
+
+
+def test_a_seed_is_the_same_history_in_two_processes_that_hash_differently() -> None:
+    told = [
+        subprocess.run(
+            [sys.executable, "-m", "tests.sim", "--seed", "3", "--verbose"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert told[0] == told[1] and "digest" in told[0]
+
+
+def test_a_plan_is_what_it_was_when_it_is_read_again() -> None:
+    fault = Fault(12_000, "kill", "broker-1", 3_000)
+    assert Fault.parse(str(fault)) == fault
+    with pytest.raises(ValueError, match="there are: kill"):
+        Fault.parse("1 explode broker-1 0")
+
+
+def test_a_disk_that_syncs_nothing_loses_acknowledged_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "sync_path", lambda path: None)
+    plans = [[Fault(at_ms, "power", f"broker-{number}", 1_000)] for at_ms in (20_000, 40_000) for number in (1, 2, 3)]
+    assert any("was acknowledged at" in each for plan in plans for each in play(1, plan).violations)

@@ -1,0 +1,88 @@
+"""The judges find planted violations, and nothing in a sound history."""
+
+import pytest
+
+from kafka_zk.controller.events import ControllerElected
+from kafka_zk.replica.events import RoleChanged
+from kafka_zk.replica.partition import Role
+from kafka_zk.storage.types import TopicPartition
+from tests.sim import judges
+from tests.sim.history import Acked, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
+
+TP = TopicPartition("durable", 0)
+CACHED = TopicPartition("cached", 0)
+
+
+def sent(value: str, tp: TopicPartition = TP) -> Sent:
+    return Sent(0.0, value.rpartition(":")[0], tp, value)
+
+
+def acked(value: str, offset: int, tp: TopicPartition = TP) -> Acked:
+    return Acked(0.0, value.rpartition(":")[0], tp, value, offset)
+
+
+def log(*values: str, tp: TopicPartition = TP) -> dict[TopicPartition, list[Found]]:
+    return {tp: [Found(tp, offset, value) for offset, value in enumerate(values)]}
+
+
+SOUND: list[Fact] = [sent("p:1"), sent("p:2"), acked("p:1", 0), acked("p:2", 1)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "values", "expected"),
+    [
+        (SOUND, ("p:1", "p:2"), ""),
+        ([*SOUND, sent("p:3")], ("p:1", "p:2"), ""),
+        ([*SOUND, sent("p:3")], ("p:1", "p:2", "p:3"), ""),
+        (SOUND, ("p:1",), "p:2 was acknowledged at 1, where nothing is"),
+        (SOUND, ("p:2", "p:1"), "p:1 comes after p:2"),
+        (SOUND, ("p:1", "p:2", "p:2"), "2 times"),
+        (SOUND, ("p:1", "p:2", "q:9"), "q:9 was never sent"),
+    ],
+    ids=["sound", "unanswered", "written-all-the-same", "lost", "order", "twice", "invented"],
+)
+def test_records(facts: list[Fact], values: tuple[str, ...], expected: str) -> None:
+    broken = judges.records(facts, log(*values), {"durable"})
+    assert any(expected in each for each in broken) if expected else not broken
+
+
+def test_a_power_loss_may_take_what_was_not_synced_and_nothing_else_may() -> None:
+    facts: list[Fact] = [sent("p:1", CACHED), acked("p:1", 0, CACHED)]
+    assert judges.records(facts, log("", tp=CACHED) and {CACHED: []}, {"durable"})
+    assert not judges.records([*facts, Happened(1.0, "1000 power broker-1 0")], {CACHED: []}, {"durable"})
+    durable: list[Fact] = [sent("p:1"), acked("p:1", 0), Happened(1.0, "1000 power broker-1 0")]
+    assert judges.records(durable, {TP: []}, {"durable"})
+
+
+def test_what_a_consumer_was_given_stays_where_it_was() -> None:
+    facts: list[Fact] = [HandedOut(0.0, "m", TP, 0, "p:1")]
+    assert not judges.seen(facts, log("p:1"), {"durable"})
+    assert judges.seen(facts, log("p:2"), {"durable"}) and judges.seen(facts, {TP: []}, {"durable"})
+
+
+def elected(actor: str, epoch: int) -> Lifted:
+    return Lifted(0.0, actor, ControllerElected(0, actor, "", 0, epoch))
+
+
+def test_controllers() -> None:
+    assert not judges.controllers([elected("controller-1", 1), elected("controller-2", 2)])
+    assert judges.controllers([elected("controller-1", 1), elected("controller-2", 1)])
+    assert judges.controllers([elected("controller-1", 2), elected("controller-2", 1)])
+
+
+def leads(actor: str, epoch: int) -> Lifted:
+    return Lifted(0.0, actor, RoleChanged(0, actor, "", 0, TP, Role.LEADER, epoch, None))
+
+
+def test_epochs() -> None:
+    assert not judges.epochs([leads("broker-1", 1), leads("broker-1", 2), leads("broker-2", 1)])
+    assert judges.epochs([leads("broker-1", 2), leads("broker-1", 1)])
+    assert not judges.epochs([leads("broker-1", 2), Happened(0.0, "start broker-1"), leads("broker-1", 1)])
+
+
+def test_the_group() -> None:
+    handed: list[Fact] = [HandedOut(0.0, "m", TP, 0, "p:1")]
+    assert any("did not own it" in each for each in judges.group(handed, None))
+    assert any("never seen" in each for each in judges.group([Stored(0.0, TP, 1)], None))
+    stored: list[Fact] = [Stored(0.0, TP, 0), Stored(1.0, TP, 1), Stored(2.0, TP, 0)]
+    assert any("went back" in each for each in judges.group(stored, None))
