@@ -6,6 +6,7 @@
     $ kafka-zk topics list
     greetings
     ^C(waiting for) kafka-zk topics list      interrupted as soon as the text in brackets was shown
+    ? broker 0 started                        a line that may be missing: Ctrl-C comes a moment after what triggers it
     [130]                                     the exit code, if it is not 0
 
 What differs from run to run is replaced. Notices of waits are left out where the command is not interrupted: whether
@@ -13,6 +14,7 @@ one comes depends on the machine.
 """
 
 import fcntl
+import itertools
 import os
 import pty
 import re
@@ -20,13 +22,14 @@ import signal
 import struct
 import subprocess
 import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 COLUMNS = 80
 TIMEOUT_S = 60
 _COMMAND = re.compile(r"(?:\$|\^C\((?P<trigger>[^)]*)\)) (?P<line>.*)")
 _NOTICE = re.compile(r"waiting for .*")
+_OPTIONAL = "? "
 _VOLATILE = (
     (re.compile(r"\x1b\[[\d;]*m"), ""),  # colours
     (re.compile(r"(waiting for .*) \(\d+ s\)"), r"\1"),
@@ -95,17 +98,40 @@ def played(text: str, environ: Mapping[str, str]) -> str:
     """The transcript as it is now: the commands of ``text`` with the output that they have."""
     lines = []
     execute = in_pipe
-    for line in text.splitlines():
-        if line.startswith(("#", "== ")) or not line:
+    written = text.splitlines()
+    for number, line in enumerate(written):
+        if _is_layout(line):
             lines.append(line)
             execute = EXECUTE[line.removeprefix("== ")] if line.startswith("== ") else execute
         elif found := _COMMAND.fullmatch(line):
             lines.append(line)
             command = f"exec {found['line']}" if found["trigger"] else found["line"]
             run = execute(command, found["trigger"], environ)
-            lines += shown(run.output, found["trigger"])
+            below = itertools.takewhile(lambda each: not _begins_another(each), written[number + 1 :])
+            lines += with_optional(shown(run.output, found["trigger"]), below)
             lines += [f"[{run.code}]"] if run.code else []
     return "\n".join(lines) + "\n"
+
+
+def _is_layout(line: str) -> bool:
+    return not line or line.startswith(("#", "== "))
+
+
+def _begins_another(line: str) -> bool:
+    return _is_layout(line) or _COMMAND.fullmatch(line) is not None
+
+
+def with_optional(seen: list[str], written: Iterable[str]) -> list[str]:
+    """The lines seen, and the optional ones of ``written`` in their places, whether they were seen or not."""
+    rest = list(seen)
+    lines = []
+    for line in written:
+        is_next = rest[:1] == [line.removeprefix(_OPTIONAL)]
+        if not is_next and not line.startswith(_OPTIONAL):
+            break
+        lines.append(line)
+        rest = rest[is_next:]
+    return lines + rest
 
 
 def shown(output: str, trigger: str | None) -> list[str]:
