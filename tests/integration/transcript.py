@@ -32,7 +32,7 @@ _NOTICE = re.compile(r"waiting for .*")
 _OPTIONAL = "? "
 _VOLATILE = (
     (re.compile(r"\x1b\[[\d;]*m"), ""),  # colours
-    (re.compile(r"(waiting for .*) \(\d+ s\)"), r"\1"),
+    (re.compile(r"(waiting for .*) \(\d+\.\d s\)"), r"\1"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
     (re.compile(r"\b(pid|port) \d+"), r"\1 NUMBER"),
     (re.compile(r"(\"port\":)\d+"), r"\1PORT"),
