@@ -14,7 +14,7 @@ import pytest
 from tests import readme
 from tests.documented import PAGES, PICTURES, ROOT, Block, block, blocks, programs
 from tests.fresh_environment import MakeEnvironment
-from tests.terminal import Terminal
+from tests.terminal import Shell
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +26,7 @@ class Running(NamedTuple):
     """A cluster that README's ``up`` started, and the terminal before which the person sits."""
 
     ports: readme.Ports
-    terminal: Terminal
+    terminal: Shell
 
     def type(self, mark: str) -> str:
         """Run a block's commands, one by one; returns all that they showed."""
@@ -44,7 +44,7 @@ def running(request: pytest.FixtureRequest, tmp_path: Path, make_environment: Ma
     path = make_environment({*block("up").requirements, *block(request.param).requirements})
     ports = readme.Ports.other()
     environ = {**readme.person_environ(path), **ports.environ}
-    with Terminal(tmp_path, environ) as up, Terminal(tmp_path, environ) as terminal:
+    with Shell(tmp_path, environ) as up, Shell(tmp_path, environ) as terminal:
         [command] = block("up").commands
         started = up.run_until(ports.up(command), readme.READY, TIMEOUT_S)
         assert started.exit_code == 0, started.shown

@@ -13,20 +13,16 @@ What differs from run to run is replaced. Notices of waits are left out where th
 one comes depends on the machine.
 """
 
-import fcntl
 import itertools
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
-import termios
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-COLUMNS = 80
-TIMEOUT_S = 60
+from tests.terminal import CHUNK_BYTES, CTRL_C, TIMEOUT_S, Terminal
+
 _COMMAND = re.compile(r"(?:\$|\^C\((?P<trigger>[^)]*)\)) (?P<line>.*)")
 _NOTICE = re.compile(r"waiting for .*")
 _OPTIONAL = "? "
@@ -53,13 +49,12 @@ Execute = Callable[[str, str | None, Mapping[str, str]], Run]
 
 def in_terminal(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
     """Run a shell's command line in a pseudoterminal; ``trigger``: the text after which Ctrl-C is typed."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execve("/bin/sh", ["sh", "-c", f"stty cols {COLUMNS} && {command}"], dict(environ))
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    output = _read(terminal, trigger, lambda: os.write(terminal, b"\x03"))
-    os.close(terminal)
-    return Run(output.replace("\r\n", "\n").replace("^C", ""), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    with Terminal(("sh", "-c", command), environ) as terminal:
+        if trigger:
+            terminal.read_until(trigger)
+            terminal.press(CTRL_C)
+        code = terminal.read_to_the_end()
+    return Run(terminal.raw.replace("\r\n", "\n").replace("^C", ""), code)
 
 
 def in_pipe(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
@@ -70,25 +65,14 @@ def in_pipe(command: str, trigger: str | None, environ: Mapping[str, str]) -> Ru
         start_new_session=True,
     )  # fmt: skip
     os.close(writing)
-    output = _read(reading, trigger, lambda: os.killpg(process.pid, signal.SIGINT))
-    os.close(reading)
-    return Run(output, process.wait(TIMEOUT_S))
-
-
-def _read(file: int, trigger: str | None, interrupt: Callable[[], object]) -> str:
     output = b""
-    while True:
-        try:
-            chunk = os.read(file, 65_536)
-        except OSError:  # how a terminal ends
-            break
-        if not chunk:
-            break
+    while chunk := os.read(reading, CHUNK_BYTES):
         output += chunk
         if trigger and trigger.encode() in output:
             trigger = None
-            interrupt()
-    return output.decode()
+            os.killpg(process.pid, signal.SIGINT)
+    os.close(reading)
+    return Run(output.decode(), process.wait(TIMEOUT_S))
 
 
 EXECUTE: Mapping[str, Execute] = {"terminal": in_terminal, "pipe": in_pipe}
