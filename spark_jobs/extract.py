@@ -150,15 +150,17 @@ def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]
     from kafka_zk.spark_jobs.extraction import job
     from kafka_zk.spark_jobs.extraction.progress_display import progress_display
 
-    with ExitStack() as cleanup:
+    with ExitStack() as cleanup, ExitStack() as planning:
 
         def start_spark() -> object:
             from kafka_zk.spark_jobs.command_session import command_session
 
             with waiting("Spark to start", None):
-                return cleanup.enter_context(command_session("kafka-zk extract", master, config))
+                spark = cleanup.enter_context(command_session("kafka-zk extract", master, config))
+            planning.enter_context(waiting("Spark to plan", None))
+            return spark
 
-        progress = cleanup.enter_context(progress_display(note))
+        progress = cleanup.enter_context(progress_display(note, begins=planning.close))
         return job.extract(start_spark, extraction, progress=progress, note=note)
 
 

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from kafka_zk.embedded.ports import can_listen, free_port
 from tests.documented import BOOTSTRAP, ROOT, ZOOKEEPER, Block, blocks
 from tests.fresh_environment import build_wheel, clean_environ, fresh_environment
-from tests.terminal import Ran, Terminal
+from tests.terminal import Ran, Shell
 
 PAGE = "README.md"
 TIMEOUT_S = 180
@@ -92,7 +92,7 @@ class Reader:
         self._ports = Ports.free()
         self._terminals = contextlib.ExitStack()
         environ = {**person_environ(path), **(self._ports.environ if self._ports != Ports() else {})}
-        self._first, self._second = (self._terminals.enter_context(Terminal(folder, environ)) for _ in range(2))
+        self._first, self._second = (self._terminals.enter_context(Shell(folder, environ)) for _ in range(2))
         self._up = False
 
     def read(self, page: list[Block]) -> Iterator[Ran]:

@@ -1,4 +1,4 @@
-"""A shell on a real terminal of 80 columns that measures each command: how long it took, and how long it was silent."""
+"""A program on a pseudoterminal, as a person sits before it; and a shell there that measures its commands."""
 
 import fcntl
 import os
@@ -10,13 +10,14 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
 COLUMNS, LINES = 80, 24
+CTRL_C = "\x03"
+TIMEOUT_S = 60
 CHUNK_BYTES = 65_536
-END_TIMEOUT_S = 60
 LINGER_S = 0.05
 """What a command wrote at last may come a little later than the news that it ended."""
 SHELL = r"""
@@ -27,7 +28,105 @@ done
 """
 """Reads commands from one descriptor, says their exit codes on another; stdin, stdout and stderr are the terminal."""
 
-_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]")
+_SIZES = ("COLUMNS", "LINES", "NO_COLOR")
+"""What a person's environment says about another terminal."""
+
+
+class Terminal:
+    """A program and its terminal; hung up at the end of its ``with`` block, or earlier by ``hang_up``."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        environ: Mapping[str, str],
+        cwd: Path | None = None,
+        lines: int = LINES,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, COLUMNS, 0, 0))
+        kept = {name: value for name, value in environ.items() if name not in _SIZES}
+        self.process = subprocess.Popen(
+            command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            env={**kept, "TERM": "xterm-256color"},
+            pass_fds=pass_fds,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C is a signal
+        )
+        os.close(slave)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._master, selectors.EVENT_READ)
+        self._is_open = True
+        self._shown = b""
+
+    @property
+    def raw(self) -> str:
+        """All that was written so far, with control sequences."""
+        return self._shown.decode(errors="replace")
+
+    @property
+    def text(self) -> str:
+        """Without control sequences; what is written over a line stands on a line of its own."""
+        return _CONTROL.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
+
+    def press(self, keys: str) -> None:
+        """Type something; CTRL_C interrupts the program."""
+        os.write(self._master, keys.encode())
+
+    def read_until(self, condition: str, after: int = 0, timeout_s: float = TIMEOUT_S) -> int:
+        """Read until ``text`` has it beyond position ``after``; returns the position behind it."""
+        deadline_s = time.monotonic() + timeout_s
+        while condition not in self.text[after:]:
+            assert self._wait(deadline_s), f"no {condition!r} within {timeout_s} s after:\n{self.text[after:]}"
+            assert self._read(), f"it ended without {condition!r} after:\n{self.text[after:]}"
+        return self.text.index(condition, after) + len(condition)
+
+    def read_to_the_end(self, timeout_s: float = TIMEOUT_S) -> int:
+        """Until it ends; returns the exit code, negative if a signal ended it."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            assert self._wait(deadline_s), f"it did not end within {timeout_s} s:\n{self.text}"
+            if not self._read():
+                return self.process.wait(TIMEOUT_S)
+
+    def hang_up(self) -> int:
+        """Close the terminal: what still runs there gets SIGHUP, and SIGKILL if it does not end. Returns the exit
+        code."""
+        if self._is_open:
+            self._is_open = False
+            self._selector.close()
+            os.close(self._master)
+        try:
+            return self.process.wait(TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            return self.process.wait()
+
+    def _wait(self, deadline_s: float) -> list[int]:
+        """The descriptors that have something; none if that took too long."""
+        return [key.fd for key, _ in self._selector.select(max(0, deadline_s - time.monotonic()))]
+
+    def _read(self) -> bool:
+        """What is there; False when the program has ended."""
+        try:
+            data = os.read(self._master, CHUNK_BYTES)
+        except OSError:  # the other end is closed
+            data = b""
+        if not data:
+            self._selector.unregister(self._master)
+        self._shown += data
+        return bool(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.hang_up()
 
 
 class Ran(NamedTuple):
@@ -45,97 +144,66 @@ class Ran(NamedTuple):
     """The last line that was shown before the longest silence; empty if there was none."""
 
 
-class Terminal:
-    """A bash whose variables and working directory last from command to command. Ends with its ``with`` block."""
+class Shell(Terminal):
+    """A bash whose variables and working directory last from command to command."""
 
     def __init__(self, cwd: Path, environ: Mapping[str, str]) -> None:
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         commands, self._commands = os.pipe()
         self._codes, codes = os.pipe()
-        self._process = subprocess.Popen(
-            ["bash", "--norc", "-c", SHELL, "bash", str(commands), str(codes)],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=cwd,
-            env={**environ, "TERM": "xterm", "COLUMNS": str(COLUMNS), "LINES": str(LINES)},
-            pass_fds=(commands, codes),
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-        )
-        for descriptor in (slave, commands, codes):
-            os.close(descriptor)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._master, selectors.EVENT_READ)
+        command = ("bash", "--norc", "-c", SHELL, "bash", str(commands), str(codes))
+        super().__init__(command, environ, cwd, pass_fds=(commands, codes))
+        os.close(commands)
+        os.close(codes)
         self._selector.register(self._codes, selectors.EVENT_READ)
 
-    def run(self, command: str, timeout_s: float = 60) -> Ran:
+    def run(self, command: str, timeout_s: float = TIMEOUT_S) -> Ran:
         """Run a command to its end."""
-        return self._follow(command, timeout_s, until=None)
+        os.write(self._commands, command.encode() + b"\0")
+        return self._follow(command, timeout_s, None)
 
-    def run_until(self, command: str, text: str, timeout_s: float = 60) -> Ran:
+    def run_until(self, command: str, text: str, timeout_s: float = TIMEOUT_S) -> Ran:
         """Run a command that goes on, until it has shown ``text``; its exit code is 0 then."""
-        return self._follow(command, timeout_s, until=text)
+        os.write(self._commands, command.encode() + b"\0")
+        return self._follow(command, timeout_s, text)
 
-    def interrupt(self, timeout_s: float = END_TIMEOUT_S) -> Ran:
+    def interrupt(self, timeout_s: float = TIMEOUT_S) -> Ran:
         """Type Ctrl-C and wait for the command that goes on to end."""
-        os.write(self._master, b"\x03")
-        return self._wait("Ctrl-C", timeout_s, None)
+        self.press(CTRL_C)
+        return self._follow("Ctrl-C", timeout_s, None)
 
     def _follow(self, command: str, timeout_s: float, until: str | None) -> Ran:
-        os.write(self._commands, command.encode() + b"\0")
-        return self._wait(command, timeout_s, until)
-
-    def _wait(self, command: str, timeout_s: float, until: str | None) -> Ran:
         start_s = last_s = time.monotonic()
-        silence_s, silent_at, shown, code = 0.0, 0, b"", b""
+        begin = silent_at = len(self._shown)
+        silence_s, code = 0.0, b""
         exit_code: int | None = None
-        while (now_s := time.monotonic()) < start_s + timeout_s:
-            ready = [key.fd for key, _ in self._selector.select(start_s + timeout_s - now_s)]
+        while ready := self._wait(start_s + timeout_s):
             now_s = time.monotonic()
             if self._master in ready:
                 if now_s - last_s > silence_s:
-                    silence_s, silent_at = now_s - last_s, len(shown)
-                shown += self._read_shown()
+                    silence_s, silent_at = now_s - last_s, len(self._shown)
+                self._read()
                 last_s = now_s
-                if until is not None and until.encode() in shown:
+                if until is not None and until.encode() in self._shown[begin:]:
                     exit_code = 0
                     break
-            elif self._codes in ready:
+            else:
                 code += os.read(self._codes, CHUNK_BYTES)
                 if not code or code.endswith(b"\0"):
                     exit_code = int(code[:-1] or -1)
                     break
         ended_s = time.monotonic()
         if ended_s - last_s > silence_s:
-            silence_s, silent_at = ended_s - last_s, len(shown)
-        while any(key.fd == self._master for key, _ in self._selector.select(LINGER_S if until is None else 0)):
-            shown += self._read_shown()
-        before = _screen(shown[:silent_at]).rstrip().rpartition("\n")[2]
-        return Ran(command, exit_code, ended_s - start_s, silence_s, _screen(shown), before)
+            silence_s, silent_at = ended_s - last_s, len(self._shown)
+        while self._master in self._wait(time.monotonic() + (LINGER_S if until is None else 0)):
+            self._read()
+        before = _screen(self._shown[begin:silent_at]).rstrip().rpartition("\n")[2]
+        return Ran(command, exit_code, ended_s - start_s, silence_s, _screen(self._shown[begin:]), before)
 
-    def _read_shown(self) -> bytes:
-        try:
-            return os.read(self._master, CHUNK_BYTES)
-        except OSError:  # the shell has ended
-            self._selector.unregister(self._master)
-            return b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Hang up: whatever still runs here gets SIGHUP, and SIGKILL if it does not end."""
-        os.close(self._commands)
-        os.close(self._master)
-        try:
-            self._process.wait(END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        os.close(self._codes)
-        self._selector.close()
+    def hang_up(self) -> int:
+        if self._is_open:
+            os.close(self._commands)
+            os.close(self._codes)
+        return super().hang_up()
 
 
 def _screen(shown: bytes) -> str:

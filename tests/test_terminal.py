@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal import Terminal
+from tests.terminal import Shell
 
 pytestmark = pytest.mark.integration
 
 
 def test_a_command_sees_a_terminal_and_what_the_one_before_did(tmp_path: Path) -> None:
-    with Terminal(tmp_path, os.environ) as terminal:
+    with Shell(tmp_path, os.environ) as terminal:
         assert terminal.run("mkdir inside && cd inside && word=here").exit_code == 0
         ran = terminal.run('test -t 0 && test -t 1 && test -t 2 && echo "$word $(basename "$PWD") $(tput cols)"')
         assert (ran.exit_code, ran.shown) == (0, "here inside 80\n")
@@ -19,7 +19,7 @@ def test_a_command_sees_a_terminal_and_what_the_one_before_did(tmp_path: Path) -
 
 
 def test_silence_counts_from_the_start_to_the_first_character_between_two_and_to_the_end(tmp_path: Path) -> None:
-    with Terminal(tmp_path, os.environ) as terminal:
+    with Shell(tmp_path, os.environ) as terminal:
         commands = {
             "sleep 0.5; printf a": "",
             "echo x; printf a; sleep 0.5; printf b": "a",
@@ -34,12 +34,12 @@ def test_silence_counts_from_the_start_to_the_first_character_between_two_and_to
 
 
 def test_a_command_that_does_not_end_is_told(tmp_path: Path) -> None:
-    with Terminal(tmp_path, os.environ) as terminal:
+    with Shell(tmp_path, os.environ) as terminal:
         assert terminal.run("sleep 60", timeout_s=0.2).exit_code is None
 
 
 def test_a_command_that_goes_on_is_ended_by_ctrl_c(tmp_path: Path) -> None:
-    with Terminal(tmp_path, os.environ) as terminal:
+    with Shell(tmp_path, os.environ) as terminal:
         program = "trap 'echo bye; exit 0' INT; echo ready; while :; do sleep 0.05; done"
         assert terminal.run_until(f'bash -c "{program}"', "ready").exit_code == 0
         ended = terminal.interrupt()
@@ -47,10 +47,10 @@ def test_a_command_that_goes_on_is_ended_by_ctrl_c(tmp_path: Path) -> None:
 
 
 def test_what_is_shown_is_without_colours_and_what_was_written_over(tmp_path: Path) -> None:
-    with Terminal(tmp_path, os.environ) as terminal:
+    with Shell(tmp_path, os.environ) as terminal:
         assert terminal.run(r"printf 'one\r\033[2K\033[1mtwo\033[0m\nthree\n'").shown == "two\nthree\n"
 
 
 def test_a_shell_that_ends_is_told(tmp_path: Path) -> None:
-    with Terminal(tmp_path, os.environ) as terminal:
+    with Shell(tmp_path, os.environ) as terminal:
         assert terminal.run("echo last; exec true").exit_code == -1

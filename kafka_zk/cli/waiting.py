@@ -3,8 +3,8 @@
     with waiting("ZooKeeper at 127.0.0.1:2181", 5):
         client.start()
 
-A terminal gets one line that counts the seconds and vanishes at the end of the wait. A pipe gets one plain line for
-each thing that is waited for. Nothing is written to stdout. Tests: tests/kafka_zk/cli/test_waiting.py.
+A terminal gets one line that counts the seconds, in tenths, and vanishes at the end of the wait. A pipe gets one plain
+line for each thing that is waited for. Nothing is written to stdout. Tests: tests/kafka_zk/cli/test_waiting.py.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ import threading
 import time
 from collections.abc import Iterator
 
-SILENCE_S = 0.7
-"""So long a command may be silent: with the time that Python takes to start, that is a second."""
+SILENCE_S = 0.5
+"""So long a command may be silent: with the time that Python takes to start, that is less than a second."""
 _ERASE = "\r\x1b[K"
 
 
@@ -55,7 +55,7 @@ class WaitingNotice:
         if not self._waits or now_s - self._heard_s < SILENCE_S:
             return ""
         sentence, began_s = self._waits[-1]
-        counted = f"{sentence} ({int(now_s - began_s)} s)"
+        counted = f"{sentence} ({now_s - began_s:.1f} s)"
         if self._columns is not None and len(counted) < self._columns:
             if counted == self._in_place:
                 return ""

@@ -12,13 +12,19 @@ LINE_EVERY_S = 10.0
 
 
 @contextmanager
-def progress_display(note: Note) -> Iterator[Progress]:
-    """What to tell the progress to, on stderr, within the block."""
+def progress_display(note: Note, begins: Callable[[], None]) -> Iterator[Progress]:
+    """What to tell the progress to, on stderr, within the block; ``begins`` is called before anything of it shows."""
     if not sys.stderr.isatty():
-        yield Lines(note)
+        lines = Lines(note)
+
+        def tell(done: int, total: int) -> None:
+            begins()
+            lines(done, total)
+
+        yield tell
         return
     with ExitStack() as cleanup:
-        yield _Bar(cleanup)
+        yield _Bar(cleanup, begins)
 
 
 class Lines:
@@ -39,8 +45,9 @@ class Lines:
 class _Bar:
     """Begun with the first news, so that nothing is drawn while Spark starts and plans."""
 
-    def __init__(self, cleanup: ExitStack) -> None:
+    def __init__(self, cleanup: ExitStack, begins: Callable[[], None]) -> None:
         self._cleanup = cleanup
+        self._begins = begins
         self._update: Progress | None = None
 
     def __call__(self, done: int, total: int) -> None:
@@ -53,6 +60,7 @@ class _Bar:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bars
 
+        self._begins()
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         bars = self._cleanup.enter_context(Bars(*columns, console=Console(stderr=True)))
         task = bars.add_task("records read", total=total)

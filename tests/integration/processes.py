@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from tests.terminal import Terminal
+
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "kafka_zk"]
 ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
@@ -38,6 +40,11 @@ def start(*arguments: str | Path, stdout: int | IO[str] = subprocess.PIPE) -> "s
     """Start a command that goes on."""
     command = [*COMMAND, *map(str, arguments)]
     return subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=ENVIRON)
+
+
+def on_terminal(*arguments: str | Path, lines: int = 40) -> Terminal:
+    """Start a command on a terminal of 80 columns, which ends with its ``with`` block."""
+    return Terminal([*COMMAND, *arguments], ENVIRON, lines=lines)
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1"}
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""A Java that lives for seconds and shares its processors gains nothing by optimizing or by collecting in parallel."""
+LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SUBMIT_OPTS": QUICK_JAVA, "SPARK_LAUNCHER_OPTS": QUICK_JAVA}
 SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",

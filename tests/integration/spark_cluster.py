@@ -13,16 +13,15 @@ from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.spark_jobs.session import prepare_environment
 from tests.integration.processes import ENVIRON
-from tests.integration.spark import LOCAL
+from tests.integration.spark import LOCAL, QUICK_JAVA
 
 WORKERS = 2
 START_TIMEOUT_S = 300
-_QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-SMALL_EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": _QUICK_JAVA}
+SMALL_EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": QUICK_JAVA}
 """What a session on this cluster needs beside ``spark.SMALL``."""
 _SMALL_DAEMONS = {
     "SPARK_DAEMON_MEMORY": "256m",
-    "SPARK_DAEMON_JAVA_OPTS": f"{_QUICK_JAVA} -Dspark.master.rest.enabled=false",
+    "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_JAVA} -Dspark.master.rest.enabled=false",
 }
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _DEPLOY = "org.apache.spark.deploy"

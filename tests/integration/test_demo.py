@@ -3,20 +3,34 @@
 import json
 import os
 import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_zk.demo.flights import count_flights, find_flights
-from tests.integration.processes import kafka_zk, running, start, wait_for_end
+from tests.integration.processes import ENVIRON, kafka_zk, running, start, wait_for_end
 
 pytestmark = pytest.mark.integration
 TIMEOUT_S = 1200
 
 
-def test_all_rows_come_back_and_no_process_stays() -> None:
-    done = kafka_zk("demo", "--json", timeout_s=TIMEOUT_S)
+def test_all_rows_come_back_and_a_kept_cluster_is_stopped_by_one_signal(tmp_path: Path) -> None:
+    done = kafka_zk("demo", "--keep", "--json", "--data", tmp_path, timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
+    pids = [report["kept_pid"], *report["pids"].values()]
+    try:
+        assert all(running(pid) for pid in pids)
+        listed = kafka_zk("topics", "list", "--bootstrap-server", report["bootstrap"])
+        assert listed.stdout == "flights\n", listed.stderr
+    finally:
+        os.kill(report["kept_pid"], signal.SIGTERM)
+    wait_for_end(*pids)
+    _check(report)
+
+
+def _check(report: dict[str, Any]) -> None:
     assert report["ok"]
     assert report["records"] == count_flights(find_flights()) == 336_776
     assert sum(report["carriers"].values()) == report["records"]
@@ -34,7 +48,6 @@ def test_all_rows_come_back_and_no_process_stays() -> None:
     assert starts == ends, "the second range begins where the first one ends"
     assert second["spark_start_seconds"] == 0 < report["spark_start"]["seconds"], "one Spark for both"
     assert list(report["step_seconds"]) == ["1", "2", "3", "4", "5", "6"]
-    assert not any(running(pid) for pid in report["pids"].values())
 
 
 def test_a_broker_that_dies_fails_the_demo_with_one_sentence() -> None:
@@ -57,15 +70,10 @@ def test_a_broker_that_dies_fails_the_demo_with_one_sentence() -> None:
     wait_for_end(*pids)
 
 
-def test_a_kept_cluster_is_stopped_by_one_signal(tmp_path: object) -> None:
-    done = kafka_zk("demo", "--keep", "--json", "--data", str(tmp_path), timeout_s=TIMEOUT_S)
+@pytest.mark.soak
+def test_nothing_stays_of_a_demo_that_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENVIRON, "TMPDIR", str(tmp_path))
+    done = kafka_zk("demo", "--json", timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    pids = [report["kept_pid"], *report["pids"].values()]
-    try:
-        assert all(running(pid) for pid in pids)
-        listed = kafka_zk("topics", "list", "--bootstrap-server", report["bootstrap"])
-        assert listed.stdout == "flights\n", listed.stderr
-    finally:
-        os.kill(report["kept_pid"], signal.SIGTERM)
-    wait_for_end(*pids)
+    assert not any(running(pid) for pid in json.loads(done.stdout)["pids"].values())
+    assert list(tmp_path.iterdir()) == []

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from tests.integration.processes import kafka_zk
-from tests.integration.terminal import Terminal
+from tests.integration.processes import kafka_zk, on_terminal
 from tests.integration.transcripts import compare, normalized
 
 pytestmark = pytest.mark.integration
@@ -64,7 +63,7 @@ def test_every_step_for_who_asks() -> None:
 
 def test_a_reader_on_a_terminal() -> None:
     """Few stops; the time that a reader takes is not silence; s, b and q; nothing is wider than the terminal."""
-    with Terminal("lesson") as terminal:
+    with on_terminal("lesson") as terminal:
         at, stops = 0, 0
         while "2. Two groups" not in terminal.text:
             at = terminal.read_until(PROMPT, at)

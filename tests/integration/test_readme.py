@@ -14,7 +14,8 @@ import pytest
 from tests import readme
 from tests.documented import PAGES, PICTURES, ROOT, Block, block, blocks, programs
 from tests.fresh_environment import MakeEnvironment
-from tests.terminal import Terminal
+from tests.integration.spark import LOCAL
+from tests.terminal import Shell
 
 pytestmark = pytest.mark.integration
 
@@ -26,7 +27,7 @@ class Running(NamedTuple):
     """A cluster that README's ``up`` started, and the terminal before which the person sits."""
 
     ports: readme.Ports
-    terminal: Terminal
+    terminal: Shell
 
     def type(self, mark: str) -> str:
         """Run a block's commands, one by one; returns all that they showed."""
@@ -43,8 +44,8 @@ def running(request: pytest.FixtureRequest, tmp_path: Path, make_environment: Ma
     """A cluster in a folder of its own, on free ports, for the block that the test is about (its parameter)."""
     path = make_environment({*block("up").requirements, *block(request.param).requirements})
     ports = readme.Ports.other()
-    environ = {**readme.person_environ(path), **ports.environ}
-    with Terminal(tmp_path, environ) as up, Terminal(tmp_path, environ) as terminal:
+    environ = {**readme.person_environ(path), **LOCAL, **ports.environ}
+    with Shell(tmp_path, environ) as up, Shell(tmp_path, environ) as terminal:
         [command] = block("up").commands
         started = up.run_until(ports.up(command), readme.READY, TIMEOUT_S)
         assert started.exit_code == 0, started.shown
@@ -129,7 +130,7 @@ def test_each_program_runs_alone(
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env=readme.person_environ(python.parent),
+        env={**readme.person_environ(python.parent), **LOCAL},
         timeout=TIMEOUT_S,
         check=False,
     )

@@ -1,6 +1,7 @@
 """What commands print, to the letter, on a terminal of 80 columns and in a pipe: the transcripts of tests/scenarios.
 
-With REWRITE_SCENARIOS=1 in the environment they are written anew. Commit that only if you understand the difference.
+With KAFKA_ZK_REWRITE_SCENARIOS=1 in the environment they are written anew. Commit that only if you understand the
+difference.
 """
 
 import os
@@ -15,7 +16,8 @@ import pytest
 from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.testing.plugin import MakeCluster, MakeZooKeeper
 from tests.integration.processes import ENVIRON, ROOT
-from tests.integration.transcript import COLUMNS, played
+from tests.integration.transcript import played
+from tests.terminal import COLUMNS
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
@@ -52,7 +54,7 @@ def test_a_scenario_reads_as_it_did(path: Path, request: pytest.FixtureRequest) 
     expected = path.read_text()
     starts_its_own = "kafka-zk up" in expected
     seen = played(expected, request.getfixturevalue("environ" if starts_its_own else "in_cluster"))
-    if os.environ.get("REWRITE_SCENARIOS"):
+    if os.environ.get("KAFKA_ZK_REWRITE_SCENARIOS"):
         path.write_text(seen)
     assert seen == expected
 

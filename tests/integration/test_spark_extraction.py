@@ -61,18 +61,34 @@ def conf() -> list[str]:
 def run_extract(cluster: EmbeddedCluster, topic: str, target: Path, *more: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "kafka_zk", "extract", "--zookeeper", cluster.zookeeper_connect, "--group", "lake",
                "--topic", topic, "--to", str(target), "--master", "local[1]", *conf(), *more]  # fmt: skip
+    return _run(command)
+
+
+def submit_extract(
+    cluster: EmbeddedCluster, topic: str, target: Path, *more: str
+) -> "subprocess.CompletedProcess[str]":
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[1]", *conf(),
+               str(ROOT / "spark_jobs" / "extract.py"), "--zookeeper", cluster.zookeeper_connect, "--group", "lake",
+               "--topic", topic, "--to", str(target), *more]  # fmt: skip
+    return _run(command)
+
+
+def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
     environ = {**os.environ, **LOCAL, "PYTHONPATH": str(ROOT)}
+    prepare_environment(environ)
     return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=400, check=False)
 
 
-def test_extract_as_a_person_runs_it(kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path) -> None:
+def test_extract_as_a_person_runs_it_and_spark_submit_goes_on(
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
+) -> None:
     topic = make_topic(partitions=2)
     write(kafka_zk_cluster, topic, [b'{"a": %d, "b": "x"}' % number for number in range(20)])
     planned = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--dry-run", "--json")
     assert json.loads(planned.stdout)["dry_run"] is True, planned.stderr
     assert not (tmp_path / "lake").exists()
-    done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--decode", "json", "--schema", "a INT, b STRING",
-                   "--partition-by", "b", "--format", "json", "--json")  # fmt: skip
+    how = ("--decode", "json", "--schema", "a INT, b STRING", "--partition-by", "b", "--format", "json", "--json")
+    done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", *how)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert (report["records"], [each["lag_after"] for each in report["partitions"]]) == (20, [0, 0])
@@ -83,30 +99,14 @@ def test_extract_as_a_person_runs_it(kafka_zk_cluster: EmbeddedCluster, make_top
     lines = [json.loads(line) for path in (tmp_path / "lake").glob("range=*/b=x/*.json") for line in path.open()]
     assert sorted(line["a"] for line in lines) == list(range(20))
     assert {(line["key"], line["topic"]) for line in lines} == {("k", topic)}
-
-
-def test_spark_submit_goes_on_where_the_command_stopped(
-    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
-) -> None:
-    topic = make_topic(partitions=2)
-    write(kafka_zk_cluster, topic, [b"one", b"two"])
-    done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--decode", "string", "--format", "csv", "--json")
-    assert done.returncode == 0, done.stderr
-    write(kafka_zk_cluster, topic, [b"three"])
-    environ = {**os.environ, **LOCAL, "PYTHONPATH": str(ROOT)}
-    prepare_environment(environ)
-    command = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[1]", *conf(),
-               ROOT / "spark_jobs" / "extract.py", "--zookeeper", kafka_zk_cluster.zookeeper_connect,
-               "--group", "lake", "--topic", topic, "--to", tmp_path / "lake",
-               "--decode", "string", "--format", "csv", "--json"]  # fmt: skip
-    submitted = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=400, check=False)
+    write(kafka_zk_cluster, topic, [b'{"a": 20, "b": "y"}'])
+    submitted = submit_extract(kafka_zk_cluster, topic, tmp_path / "lake", *how)
     assert submitted.returncode == 0, submitted.stderr
     report = json.loads(submitted.stdout.splitlines()[-1])
     assert (report["records"], report["lag_before"], report["lag_after"]) == (1, 1, 0)
     (folder,) = report["published"]
-    files = Path(folder.removeprefix("file:")).glob("*.csv")
-    lines = [line for path in files for line in path.read_text().splitlines()]
-    assert [line.split(",")[1] for line in lines] == ["three"]
+    files = Path(folder.removeprefix("file:")).glob("b=y/*.json")
+    assert [json.loads(line)["a"] for path in files for line in path.open()] == [20]
 
 
 def test_in_a_notebook_any_number_of_times(

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import pty
 import re
 import shlex
 import signal
@@ -21,6 +20,7 @@ from tests.integration.processes import (
     ENVIRON,
     kafka_zk,
     kafka_zk_json,
+    on_terminal,
     running,
     start,
     wait_for,
@@ -105,17 +105,12 @@ def test_sigterm_stops_every_process_and_ends_with_0(up_two: Up) -> None:
 
 def test_a_closed_terminal_stops_every_process_cleanly(tmp_path: Path, port: int) -> None:
     """The terminal sends SIGHUP, and nothing can be written to it any more."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        arguments = ["up", "--brokers", "1", "--port", str(port), "--data", str(tmp_path), "--zookeeper-port",
-                     str(free_ports(1)[0])]  # fmt: skip
-        os.execve(COMMAND[0], [*COMMAND, *arguments], ENVIRON)
-    with open(terminal, closefd=True) as lines:
-        shown = ""
-        while "ready" not in shown:
-            shown += lines.readline()
-    children = [int(found) for found in re.findall(r" pid (\d+)", shown)]
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    arguments = ("up", "--brokers", "1", "--port", str(port), "--data", tmp_path, "--zookeeper-port",
+                 str(free_ports(1)[0]))  # fmt: skip
+    with on_terminal(*arguments) as terminal:
+        terminal.read_until("ready")
+        children = [int(found) for found in re.findall(r" pid (\d+)", terminal.text)]
+        assert terminal.hang_up() == 0
     assert len(children) == 2 and not any(running(child) for child in children)
     assert (tmp_path / "broker-0" / "data" / ".kafka_cleanshutdown").exists()
 

@@ -6,30 +6,29 @@
     $ kafka-zk topics list
     greetings
     ^C(waiting for) kafka-zk topics list      interrupted as soon as the text in brackets was shown
+    ? broker 0 started                        a line that may be missing: Ctrl-C comes a moment after what triggers it
     [130]                                     the exit code, if it is not 0
 
 What differs from run to run is replaced. Notices of waits are left out where the command is not interrupted: whether
 one comes depends on the machine.
 """
 
-import fcntl
+import itertools
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
-import termios
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-COLUMNS = 80
-TIMEOUT_S = 60
+from tests.terminal import CHUNK_BYTES, CTRL_C, TIMEOUT_S, Terminal
+
 _COMMAND = re.compile(r"(?:\$|\^C\((?P<trigger>[^)]*)\)) (?P<line>.*)")
 _NOTICE = re.compile(r"waiting for .*")
+_OPTIONAL = "? "
 _VOLATILE = (
     (re.compile(r"\x1b\[[\d;]*m"), ""),  # colours
-    (re.compile(r"(waiting for .*) \(\d+ s\)"), r"\1"),
+    (re.compile(r"(waiting for .*) \(\d+\.\d s\)"), r"\1"),
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
     (re.compile(r"\b(pid|port) \d+"), r"\1 NUMBER"),
     (re.compile(r"(\"port\":)\d+"), r"\1PORT"),
@@ -50,13 +49,12 @@ Execute = Callable[[str, str | None, Mapping[str, str]], Run]
 
 def in_terminal(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
     """Run a shell's command line in a pseudoterminal; ``trigger``: the text after which Ctrl-C is typed."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execve("/bin/sh", ["sh", "-c", f"stty cols {COLUMNS} && {command}"], dict(environ))
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    output = _read(terminal, trigger, lambda: os.write(terminal, b"\x03"))
-    os.close(terminal)
-    return Run(output.replace("\r\n", "\n").replace("^C", ""), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    with Terminal(("sh", "-c", command), environ) as terminal:
+        if trigger:
+            terminal.read_until(trigger)
+            terminal.press(CTRL_C)
+        code = terminal.read_to_the_end()
+    return Run(terminal.raw.replace("\r\n", "\n").replace("^C", ""), code)
 
 
 def in_pipe(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
@@ -67,25 +65,14 @@ def in_pipe(command: str, trigger: str | None, environ: Mapping[str, str]) -> Ru
         start_new_session=True,
     )  # fmt: skip
     os.close(writing)
-    output = _read(reading, trigger, lambda: os.killpg(process.pid, signal.SIGINT))
-    os.close(reading)
-    return Run(output, process.wait(TIMEOUT_S))
-
-
-def _read(file: int, trigger: str | None, interrupt: Callable[[], object]) -> str:
     output = b""
-    while True:
-        try:
-            chunk = os.read(file, 65_536)
-        except OSError:  # how a terminal ends
-            break
-        if not chunk:
-            break
+    while chunk := os.read(reading, CHUNK_BYTES):
         output += chunk
         if trigger and trigger.encode() in output:
             trigger = None
-            interrupt()
-    return output.decode()
+            os.killpg(process.pid, signal.SIGINT)
+    os.close(reading)
+    return Run(output.decode(), process.wait(TIMEOUT_S))
 
 
 EXECUTE: Mapping[str, Execute] = {"terminal": in_terminal, "pipe": in_pipe}
@@ -95,17 +82,40 @@ def played(text: str, environ: Mapping[str, str]) -> str:
     """The transcript as it is now: the commands of ``text`` with the output that they have."""
     lines = []
     execute = in_pipe
-    for line in text.splitlines():
-        if line.startswith(("#", "== ")) or not line:
+    written = text.splitlines()
+    for number, line in enumerate(written):
+        if _is_layout(line):
             lines.append(line)
             execute = EXECUTE[line.removeprefix("== ")] if line.startswith("== ") else execute
         elif found := _COMMAND.fullmatch(line):
             lines.append(line)
             command = f"exec {found['line']}" if found["trigger"] else found["line"]
             run = execute(command, found["trigger"], environ)
-            lines += shown(run.output, found["trigger"])
+            below = itertools.takewhile(lambda each: not _begins_another(each), written[number + 1 :])
+            lines += with_optional(shown(run.output, found["trigger"]), below)
             lines += [f"[{run.code}]"] if run.code else []
     return "\n".join(lines) + "\n"
+
+
+def _is_layout(line: str) -> bool:
+    return not line or line.startswith(("#", "== "))
+
+
+def _begins_another(line: str) -> bool:
+    return _is_layout(line) or _COMMAND.fullmatch(line) is not None
+
+
+def with_optional(seen: list[str], written: Iterable[str]) -> list[str]:
+    """The lines seen, and the optional ones of ``written`` in their places, whether they were seen or not."""
+    rest = list(seen)
+    lines = []
+    for line in written:
+        is_next = rest[:1] == [line.removeprefix(_OPTIONAL)]
+        if not is_next and not line.startswith(_OPTIONAL):
+            break
+        lines.append(line)
+        rest = rest[is_next:]
+    return lines + rest
 
 
 def shown(output: str, trigger: str | None) -> list[str]:

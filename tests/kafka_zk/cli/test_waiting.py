@@ -9,15 +9,15 @@ FIVE_SECONDS = "waiting for ZooKeeper, at most 5 s"
 def test_nothing_is_said_within_the_first_second() -> None:
     notice = WaitingNotice(80, 0)
     assert notice.begin("ZooKeeper", 5, 0) == ""
-    assert notice.tick(0.6) == ""
+    assert notice.tick(0.4) == ""
     assert notice.end() == ""
 
 
 def test_a_terminal_sees_one_line_that_counts_and_vanishes() -> None:
     notice = WaitingNotice(80, 0)
     notice.begin("ZooKeeper", 5, 0)
-    assert notice.tick(1) == f"{FIVE_SECONDS} (1 s)"
-    assert notice.tick(2) == f"{ERASE}{FIVE_SECONDS} (2 s)"
+    assert notice.tick(1) == f"{FIVE_SECONDS} (1.0 s)"
+    assert notice.tick(1.2) == f"{ERASE}{FIVE_SECONDS} (1.2 s)"
     assert notice.end() == ERASE
     assert notice.tick(3) == ""
 
@@ -48,8 +48,8 @@ def test_output_begins_the_silence_anew_and_removes_the_line() -> None:
     notice.begin("ZooKeeper", 5, 0)
     notice.tick(1)
     assert notice.told(1.5) == ERASE
-    assert notice.tick(2.1) == ""
-    assert notice.tick(2.2) == f"{FIVE_SECONDS} (2 s)"
+    assert notice.tick(1.9) == ""
+    assert notice.tick(2.2) == f"{FIVE_SECONDS} (2.2 s)"
 
 
 def test_what_does_not_fit_is_wrapped_between_words_and_said_once() -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
 
 from kafka_zk.network import listener as listener_module
 from kafka_zk.network.connection import ConnectionSettings, Response
@@ -16,6 +17,16 @@ from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, answer, request
+
+DRIP_S = 0.01
+
+
+def drip(reactor: LocalReactor, peer: socket.socket) -> LoopingCall:
+    """Send a byte of a request every DRIP_S, until the call is stopped or the connection closed."""
+    dripping = LoopingCall(peer.send, bytes(1))
+    dripping.clock = reactor
+    dripping.start(DRIP_S).addErrback(lambda failure: failure.trap(OSError))
+    return dripping
 
 
 def test_an_address_above_its_limit_is_refused(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
@@ -103,15 +114,11 @@ def test_a_request_that_does_not_come_is_given_up(
     stalled.sendall(data[:2000])
     busy.sendall(request(1) + data[:2000])
     idle.sendall(request(3))
-    sent = 0
-
-    def slowly() -> bool:
-        nonlocal sent
-        sent += slow.send(data[sent : sent + 1])
-        return is_closed(stalled)
-
-    reactor.until(slowly)
-    assert 0 < sent < len(data)
+    slow.sendall(data[:5])
+    dripping = drip(reactor, slow)
+    reactor.until(lambda: is_closed(stalled))
+    assert dripping.running
+    dripping.stop()
     assert len(server.listener.connections) == 3
     assert len(warnings) == 1
     assert "closed: 1996 of the" in warnings[0]
@@ -147,18 +154,13 @@ def test_a_slow_request_is_given_up_when_others_need_its_memory(
     server.handler = lambda header, body: [struct.pack(">i", header.correlation_id)]
     reactor.until(lambda: pool.is_waited_for)
     honest.sendall(request(1, bytes(60_000)))
-    honest.setblocking(False)
-
-    def drip() -> bytes:
-        for peer in slow:
-            with suppress(OSError):
-                peer.send(b"x")
-        with suppress(BlockingIOError):
-            return honest.recv(8)
-        return b""
-
-    assert reactor.until(drip, 10) == answer(1)
+    drips = [drip(reactor, peer) for peer in slow]
+    assert receive_all(reactor, honest, 8) == answer(1)
+    assert warnings
     assert all("of a request came, then too little" in line for line in warnings)
+    for dripping in drips:
+        if dripping.running:
+            dripping.stop()
 
 
 def test_frames_that_find_no_memory_are_not_read_and_come_through_one_after_the_other(

@@ -1,6 +1,33 @@
-"""The lines that stand for bars where there is no terminal."""
+"""How far an extraction is: a bar, or lines where there is no terminal, after the wait that came before."""
 
-from kafka_zk.spark_jobs.extraction.progress_display import Lines
+import io
+
+import pytest
+
+from kafka_zk.spark_jobs.extraction.progress_display import Lines, progress_display
+
+ERASED = "the notice of a wait is gone"
+
+
+class Screen(io.StringIO):
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.mark.parametrize("is_terminal", [True, False], ids=["terminal", "pipe"])
+def test_a_wait_lasts_until_the_first_news(is_terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = Screen(is_terminal)
+    monkeypatch.setattr("sys.stderr", shown)
+    with progress_display(lambda _: None, begins=lambda: print(ERASED, file=shown)) as progress:
+        assert shown.getvalue() == ""
+        progress(0, 20)
+        assert shown.getvalue().startswith(ERASED)
+        progress(20, 20)
+    assert ("20/20" in shown.getvalue()) == is_terminal
 
 
 def test_a_line_every_ten_seconds() -> None:
