@@ -16,8 +16,9 @@ from kafka_zk.registry.group_assignments import GroupAssignmentRegistry
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
-from kafka_zk.registry.znodes.json_codec import INT32, number_of
+from kafka_zk.registry.znodes.json_codec import number_of
 from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.system.integers import INT32
 
 
 class GroupWatches:

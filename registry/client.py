@@ -119,6 +119,9 @@ class RegistryClient(Protocol):
         heartbeat) was sent less than 2/3 of the session timeout ago, on the monotonic clock (design: ownership is a
         lease). Any thread may ask."""
 
+    def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
+        """Call ``work`` after a time, where callbacks run; returns a function that cancels it, also when it is over."""
+
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
         """Data and stat. Raises NoNode (no watch is left then; use ``exists`` to watch an absent znode)."""
 

@@ -21,11 +21,11 @@ from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.watches import ChildrenWatcher
 from kafka_zk.registry.znodes import config as znodes
 from kafka_zk.registry.znodes.config import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
+from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
 
 _log = Logger()
 
 CHANGE_EXPIRATION_MS = 15 * 60 * 1000
-_LONGEST_NUMBER = 10  # digits
 
 
 class ConfigRegistry:
@@ -191,5 +191,5 @@ class ConfigChangeWatcher:
 
 def _number(name: str) -> int:
     """The sequence number, which ZooKeeper pads with zeros; -1 where there is none."""
-    digits = name.removeprefix(CONFIG_CHANGE_PREFIX)
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_NUMBER else -1
+    number = decimal_integer(name.removeprefix(CONFIG_CHANGE_PREFIX), NATURAL_INT32)
+    return -1 if number is None else number

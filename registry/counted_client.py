@@ -33,6 +33,9 @@ class CountedClient:
     def lease_held(self) -> bool:
         return self._client.lease_held()
 
+    def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
+        return self._client.call_later(delay_s, work)
+
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
         self.request_count += 1
         return self._client.get(path, watch)

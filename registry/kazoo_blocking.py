@@ -10,7 +10,7 @@ else.
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import RegistryError, SessionLost
@@ -65,6 +65,13 @@ class Outcome(Awaitable[T]):
         return self._result  # type: ignore[return-value]
 
 
+class _Timer(NamedTuple):
+    """A call that is due on the monotonic clock."""
+
+    due_s: float
+    work: Callable[[], None]
+
+
 class KazooBlockingClient(KazooClientBase):
     """A RegistryClient whose operations block when awaited. For one thread; any number of clients in a process.
 
@@ -85,6 +92,7 @@ class KazooBlockingClient(KazooClientBase):
         super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms, security)
         self._arrived = threading.Event()
         self._start_failure: RegistryError | None = None
+        self._timers: list[_Timer] = []
 
     def start(self) -> None:
         """Connect, and create the chroot if it is absent.
@@ -113,8 +121,18 @@ class KazooBlockingClient(KazooClientBase):
         complete_when_connected(self, outcome)
         return outcome
 
+    def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
+        timer = _Timer(monotonic_s() + delay_s, work)
+        self._timers.append(timer)
+
+        def cancel() -> None:
+            if timer in self._timers:
+                self._timers.remove(timer)
+
+        return cancel
+
     def process(self, duration_ms: float) -> None:
-        """Run the callbacks of watches and session listeners that come within this time."""
+        """Run the callbacks of watches, session listeners and ``call_later`` that come within this time."""
         self._work_until(lambda: False, duration_ms)
 
     def __enter__(self) -> "KazooBlockingClient":
@@ -167,10 +185,16 @@ class KazooBlockingClient(KazooClientBase):
             if self._inbox:
                 self._inbox.popleft()()
                 continue
-            left = None if end is None else end - monotonic_s()
-            if left is not None and left <= 0:
+            now = monotonic_s()
+            timer = min(self._timers, key=lambda timer: timer.due_s, default=None)
+            if timer is not None and timer.due_s <= now:
+                self._timers.remove(timer)
+                timer.work()
+                continue
+            if end is not None and end <= now:
                 return
-            self._arrived.wait(left)
+            ends = [each for each in (end, None if timer is None else timer.due_s) if each is not None]
+            self._arrived.wait(min(ends) - now if ends else None)
 
     def _end(self) -> None:
         if self._closed or self._session is None:

@@ -20,6 +20,7 @@ from kafka_zk.registry.kazoo_client import KazooClientBase
 from kafka_zk.registry.kazoo_common import KazooSession
 from kafka_zk.registry.pulse import Pulse
 from kafka_zk.registry.security import NO_SECURITY, Security
+from kafka_zk.registry.session import cancellable
 from kafka_zk.system.clock import boottime_ms
 
 _log = Logger()
@@ -128,6 +129,9 @@ class KazooTwistedClient(KazooClientBase):
         timeout = self._reactor.callLater(wait_ms / 1000, ended)
         self._session.end(lambda: self._post(ended))
         return closed
+
+    def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
+        return cancellable(self._reactor, delay_s, work)
 
     def _new_waiting(self) -> "Deferred[Any]":
         return Deferred()

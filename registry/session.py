@@ -15,6 +15,17 @@ T = TypeVar("T")
 _log = Logger()
 
 
+def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
+    """What ``RegistryClient.call_later`` does, with a reactor."""
+    call = clock.callLater(delay_s, work)
+
+    def cancel() -> None:
+        if call.active():
+            call.cancel()
+
+    return cancel
+
+
 class _Sessions(Protocol):
     """What of a client is enough to wait for a connection."""
 

@@ -15,10 +15,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.registry.client import EventType, RegistryClient, SessionState, WatchedEvent, ZnodeStat
-from kafka_zk.registry.errors import ConnectionLoss, NoNode, SessionLost
+from kafka_zk.registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.events import SILENT, EventSource, Reread, WatchArmed, WatchFired
 
 _log = Logger()
+
+FIRST_RETRY_S = 1
+LONGEST_RETRY_S = 30
 
 Zxids = tuple[int, ...]  # tells two states of what is watched apart; () means that it is not there
 
@@ -33,8 +36,9 @@ class Watcher(Protocol):
 class Rereader:
     """Runs ``read`` at the start, at every fire and at every new connection, one at a time.
 
-    ``read`` gets the watch to arm and returns (zxids, report): ``report`` is called only if the zxids are new. It ends
-    by itself at a ConnectionLoss or SessionLost of ``read``, until the next connection.
+    ``read`` gets the watch to arm and returns (zxids, report): ``report`` is called only if the zxids are new. After a
+    ConnectionLoss or SessionLost the next connection reads. After any other error of ``read`` (NoAuth: an ACL may be
+    changed) the read is repeated, after FIRST_RETRY_S at first and after LONGEST_RETRY_S at most.
     """
 
     def __init__(
@@ -52,12 +56,15 @@ class Rereader:
         self._reading = False
         self._again: str | None = None  # the cause of one more read, due when the present one is done
         self._closed = False
+        self._retry_s = FIRST_RETRY_S
+        self._cancel_retry: Callable[[], None] = lambda: None
         self._remove_listener = client.add_session_listener(self._session_changed)
         if client.state is SessionState.CONNECTED:
             self._start("started")
 
     def close(self) -> None:
         self._closed = True
+        self._cancel_retry()
         self._remove_listener()
 
     def _session_changed(self, state: SessionState) -> None:
@@ -78,6 +85,7 @@ class Rereader:
             self._again = cause
             return
         self._reading = True
+        self._cancel_retry()
         ensureDeferred(self._run(cause)).addErrback(self._failed)
 
     async def _run(self, cause: str) -> None:
@@ -97,6 +105,7 @@ class Rereader:
     def _read_done(self, cause: str, zxids: Zxids, report: Callable[[], None]) -> None:
         if self._closed:
             return
+        self._retry_s = FIRST_RETRY_S
         changed, self._seen = zxids != self._seen, zxids
         zxid = max(zxids, default=0)
         self._events.emit(Reread, self._path, changed, cause=cause, zxid=zxid)
@@ -109,7 +118,21 @@ class Rereader:
 
     def _failed(self, failure: Failure) -> None:
         self._reading = False
-        _log.failure("cannot watch {path}", failure=failure, path=self._path)
+        if self._closed:
+            return
+        if failure.check(RegistryError):
+            _log.warn(
+                "cannot watch {path}: {error!r}; the next attempt is in {seconds} s",
+                path=self._path, error=failure.value, seconds=self._retry_s,
+            )  # fmt: skip
+        else:
+            _log.failure("cannot watch {path}", failure=failure, path=self._path)
+        self._cancel_retry = self._client.call_later(self._retry_s, self._retry)
+        self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
+
+    def _retry(self) -> None:
+        if self._client.state is SessionState.CONNECTED:  # else the next connection reads
+            self._start("retry")
 
 
 class ChildrenWatcher:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from kafka_zk.registry.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.errors import NoNode
 from kafka_zk.registry.pipeline import found
-from kafka_zk.registry.znodes.json_codec import INT64, number_of
+from kafka_zk.registry.znodes.json_codec import number_of
+from kafka_zk.system.integers import INT64
 
 BROKER_IDS = "/brokers/ids/"
 HIDDEN = "/zookeeper"  # ZooKeeper's own, the same everywhere

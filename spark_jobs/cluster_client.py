@@ -4,7 +4,6 @@ Metadata are fetched when a leader is not known or was found to be wrong. Everyt
 lasts: brokers restart, leaders move.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from kafka_zk.spark_jobs.broker_connection import BrokerConnection
 from kafka_zk.spark_jobs.errors import FetchFailed, OptionError
 from kafka_zk.spark_jobs.waiting import Note, Wait
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import monotonic_s, sleep
 
 EARLIEST = -2
 LATEST = -1
@@ -205,7 +205,7 @@ class ClusterClient:
         return cause
 
     def _until_done(self, attempt: Callable[[], dict[Any, int] | str]) -> dict[Any, int]:
-        deadline_s = time.monotonic() + self.settings.patience_ms / 1000
+        deadline_s = monotonic_s() + self.settings.patience_ms / 1000
         with Wait(self._note, self.settings.patience_ms, f"no answer from {self.settings.bootstrap_servers}") as wait:
             while True:
                 outcome: dict[Any, int] | str
@@ -215,13 +215,13 @@ class ClusterClient:
                     outcome = str(error)
                 if not isinstance(outcome, str):
                     return outcome
-                if time.monotonic() >= deadline_s:
+                if monotonic_s() >= deadline_s:
                     raise FetchFailed(f"{outcome}, for {self.settings.patience_ms} ms")
                 wait.because(outcome)
                 self.pause()
 
     def pause(self) -> None:
-        time.sleep(self.settings.retry_backoff_ms / 1000)
+        sleep(self.settings.retry_backoff_ms / 1000)
 
     def _connection(self, host: str, port: int) -> BrokerConnection:
         key = (host, port)

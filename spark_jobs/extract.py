@@ -5,7 +5,6 @@ else moved the group's offsets meanwhile, nothing was published. After any of th
 """
 
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -23,6 +22,7 @@ from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
+from kafka_zk.system.clock import monotonic_s
 
 if TYPE_CHECKING:
     from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
@@ -107,7 +107,7 @@ def command(
     kafka-zk extract ... --decode json --schema 'carrier STRING, dep_delay INT' --partition-by carrier
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     """
-    started_s = time.monotonic()
+    started_s = monotonic_s()
     if told := absent_packages():
         raise CommandFailed(told)
     from kafka_zk.spark_jobs.extraction import job, preflight
@@ -142,7 +142,7 @@ def command(
         raise _GroupIsBusy(str(error)) from error
     except ForeignCommit as error:
         raise _Overtaken(str(error)) from error
-    _show(replace(report, seconds=time.monotonic() - started_s), as_json, dry_run, on_undecodable)
+    _show(replace(report, seconds=monotonic_s() - started_s), as_json, dry_run, on_undecodable)
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":

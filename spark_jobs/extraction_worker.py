@@ -10,7 +10,6 @@ stderr.
 
 import json
 import sys
-import time
 from collections.abc import Mapping
 
 import click
@@ -20,12 +19,13 @@ from kafka_zk.cli.output import note, print_json
 from kafka_zk.spark_jobs.command_session import command_session
 from kafka_zk.spark_jobs.extraction.job import extract
 from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.system.clock import monotonic_s
 
 
 def work(config: Mapping[str, str]) -> None:
-    started_s = time.monotonic()
+    started_s = monotonic_s()
     with command_session("kafka-zk extractions", None, config) as spark:
-        print_json({"event": "started", "seconds": round(time.monotonic() - started_s, 3)})
+        print_json({"event": "started", "seconds": round(monotonic_s() - started_s, 3)})
         for line in sys.stdin:
             report = extract(spark, Extraction(**json.loads(line)), progress=_tell)
             print_json({"event": "extracted", **report.as_document()})

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kafka_zk.spark_jobs.errors import OptionError
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import INT64, NATURAL_INT32, NATURAL_INT64, decimal_integer
 
 EARLIEST_OFFSET = -2
 LATEST_OFFSET = -1
@@ -60,9 +61,10 @@ def parse_times(option: str, text: str) -> AtTime:
 
 def parse_time(option: str, text: str) -> AtTime:
     """One time in ms since the epoch. Raises: OptionError."""
-    if not text.strip().isdigit():
-        raise OptionError(f"{option}: {text!r} is no time in ms since the epoch")
-    return AtTime(int(text))
+    time_ms = decimal_integer(text.strip(), NATURAL_INT64)
+    if time_ms is None:
+        raise OptionError(f"{option}: {text!r} is not a time in ms since the epoch")
+    return AtTime(time_ms)
 
 
 def parse_partition_numbers(option: str, text: str, meaning: str) -> dict[TopicPartition, int]:
@@ -73,10 +75,12 @@ def parse_partition_numbers(option: str, text: str, meaning: str) -> dict[TopicP
             raise OptionError(
                 f'{option}: {topic} needs an object of partitions, as in {{{json.dumps(topic)}:{{"0":23}}}}'
             )
-        for partition, number in numbers.items():
-            if not partition.isdigit() or not isinstance(number, int) or isinstance(number, bool):
-                raise OptionError(f"{option}: {topic}: {partition!r}:{number!r} is no partition with {meaning}")
-            found[TopicPartition(topic, int(partition))] = number
+        for text_of_partition, number in numbers.items():
+            partition = decimal_integer(text_of_partition, NATURAL_INT32)
+            if partition is None or type(number) is not int or number not in INT64:
+                told = f"{text_of_partition!r}:{number!r}"
+                raise OptionError(f"{option}: {topic}: {told} is not a partition with {meaning}")
+            found[TopicPartition(topic, partition)] = number
     return found
 
 
@@ -84,7 +88,9 @@ def parse_assign(text: str) -> list[TopicPartition]:
     """``{"topicA":[0,1],"topicB":[2]}``. Raises: OptionError."""
     found = []
     for topic, numbers in _object("assign", text).items():
-        if not isinstance(numbers, list) or not all(type(number) is int and number >= 0 for number in numbers):
+        if not isinstance(numbers, list) or not all(
+            type(number) is int and number in NATURAL_INT32 for number in numbers
+        ):
             raise OptionError(f"assign: {topic} needs a list of partition numbers")
         found += [TopicPartition(topic, number) for number in numbers]
     return sorted(set(found))

@@ -15,6 +15,7 @@ from kafka_zk.spark_jobs import offset_specs as specs
 from kafka_zk.spark_jobs.errors import OptionError
 from kafka_zk.spark_jobs.offset_specs import AtOffsets, Committed, Earliest, Latest, OffsetSpec
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import INT32, INT64, decimal_integer
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _KAFKA = "kafka."
@@ -52,7 +53,6 @@ _KNOWN = (
     "fetchOffset.numRetries",  # of Spark's own source; here kafkaConsumer.pollTimeoutMs bounds all retries
 )
 _TRUE_FALSE = {"true": True, "false": False}
-_INT_MAX = 2**31 - 1
 POLL_TIMEOUT_MS = 120_000
 RETRY_INTERVAL_MS = 100
 CLIENT_ID = "spark-kafka-zk"
@@ -103,9 +103,10 @@ class _Options:
         text = self.text(name)
         if text is None:
             return None
-        if not re.fullmatch(r"[0-9]+", text.strip()) or int(text) < lowest:
-            raise OptionError(f"{name}: {text!r} is no number of at least {lowest}")
-        return int(text)
+        number = decimal_integer(text.strip(), range(lowest, INT64.stop))
+        if number is None:
+            raise OptionError(f"{name}: {text!r} is not a number of at least {lowest}")
+        return number
 
     def flag(self, name: str, default: bool) -> bool:
         text = self.text(name)
@@ -184,9 +185,10 @@ def kafka_number(kafka: Mapping[str, str], key: str, default: int) -> int:
     text = kafka.get(key)
     if text is None:
         return default
-    if not re.fullmatch(r"-?[0-9]+", text.strip()) or int(text) > _INT_MAX:
-        raise OptionError(f"kafka.{key}: {text!r} is no number")
-    return int(text)
+    number = decimal_integer(text.strip(), INT32)
+    if number is None:
+        raise OptionError(f"kafka.{key}: {text!r} is not a number of 32 bits")
+    return number
 
 
 def _subscription(options: _Options) -> dict[str, Any]:

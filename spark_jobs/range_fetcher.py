@@ -10,7 +10,6 @@ offset is never reset: one that the log does not have is loss, told apart from a
   topic is a new one of the same name). ``fail_on_data_loss`` decides: an error, or go on with what there is.
 """
 
-import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from kafka_zk.spark_jobs.errors import DataLoss, FetchFailed
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.range_settings import FetchSettings
 from kafka_zk.storage.errors import StorageError
+from kafka_zk.system.clock import monotonic_s
 
 _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR))
 
@@ -103,7 +103,7 @@ class RangeFetcher:
         Raises: FetchFailed when there was none, or no new record, for the patience.
         """
         settings = self._settings.client
-        deadline_s = time.monotonic() + settings.patience_ms / 1000
+        deadline_s = monotonic_s() + settings.patience_ms / 1000
         cause = "no leader is known"
         while True:
             try:
@@ -118,7 +118,7 @@ class RangeFetcher:
             except BROKEN as error:
                 cause = str(error) or type(error).__name__
                 self._broke()
-            if time.monotonic() >= deadline_s:
+            if monotonic_s() >= deadline_s:
                 raise FetchFailed(
                     f"fetching {self._tp} at offset {self._position}: {cause}, for {settings.patience_ms} ms"
                 )

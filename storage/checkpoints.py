@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from kafka_zk.storage.errors import CorruptCheckpoint
 from kafka_zk.storage.files import read_file, write_atomically
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import decimal_integer
 
 MAX_OFFSET = (1 << 63) - 1 - (1 << 31)
 """No log begins or ends beyond it: a segment must fit behind it."""
 MAX_INT = (1 << 31) - 1
 
 _VERSION = "0"
-_NUMBER = re.compile("[0-9]{1,19}")
 _TOPIC = re.compile("[a-zA-Z0-9._-]{1,249}")
 
 
@@ -49,8 +49,8 @@ def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]
 
 def parse_number(text: str, maximum: int, path: str) -> int:
     """A number from 0 to ``maximum``, as a checkpoint writes it; raises CorruptCheckpoint for anything else."""
-    number = int(text) if _NUMBER.fullmatch(text) else -1
-    if not 0 <= number <= maximum:
+    number = decimal_integer(text, range(maximum + 1))
+    if number is None:
         raise CorruptCheckpoint(f"{path}: {text[:30]!r} is not a number from 0 to {maximum}")
     return number
 

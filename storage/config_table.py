@@ -3,6 +3,7 @@
 Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicConfigSynonyms.java); the texts are ours.
 """
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ LONG_MAX = 2**63 - 1
 INT_MAX = 2**31 - 1
 _INT_MIN = -(2**31)
 _LONG_MIN = -(2**63)
+_DIGITS = re.compile("[0-9]+")
 
 Value = int | float | bool | str | tuple[str, ...]
 
@@ -123,7 +125,7 @@ def _is_policy_list(value: Value) -> bool:
 
 def _is_format_version(value: Value) -> bool:
     parts = str(value).split("-")[0].split(".")
-    return len(parts) >= 2 and all(part.isdigit() for part in parts)
+    return len(parts) >= 2 and all(_DIGITS.fullmatch(part) for part in parts)
 
 
 def _is_throttle_list(value: Value) -> bool:
@@ -132,7 +134,7 @@ def _is_throttle_list(value: Value) -> bool:
     if value in ((), ("*",)):
         return True
     pairs = [item.split(":") for item in value]
-    return all(len(pair) == 2 and all(part.isdigit() for part in pair) for pair in pairs)
+    return all(len(pair) == 2 and all(_DIGITS.fullmatch(part) for part in pair) for pair in pairs)
 
 
 _DAY_MS = 24 * 60 * 60 * 1000

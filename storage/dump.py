@@ -282,11 +282,13 @@ def _dump_checkpoint(path: str) -> Iterator[Row]:
     epochs = os.path.basename(path).startswith("leader-epoch")
     try:
         rows = checkpoints.parse_checkpoint(read_file(path) or b"", 2 if epochs else 3, path)
+        for row in rows:
+            *topic, number, offset = row
+            first = checkpoints.parse_number(number, checkpoints.MAX_INT, path)
+            second = checkpoints.parse_number(offset, checkpoints.MAX_OFFSET, path)
+            if epochs:
+                yield {"leaderEpoch": first, "startOffset": second}
+            else:
+                yield {"topic": topic[0], "partition": first, "offset": second}
     except CorruptCheckpoint as error:
         yield _problem(0, str(error))
-        return
-    for row in rows:
-        if epochs:
-            yield {"leaderEpoch": int(row[0]), "startOffset": int(row[1])}
-        else:
-            yield {"topic": row[0], "partition": int(row[1]), "offset": int(row[2])}

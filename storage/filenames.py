@@ -6,9 +6,10 @@ Source: LogFileUtils.java, UnifiedLog.logDeleteDirName@3.9.
 """
 
 import re
-from uuid import uuid4
+from random import Random
 
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -65,9 +66,9 @@ def parse_partition_dir(name: str) -> TopicPartition | None:
     return TopicPartition(match[1], int(match[2]))
 
 
-def deleted_dir(tp: TopicPartition) -> str:
+def deleted_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
     """A fresh name for the directory of a partition that is being deleted."""
-    suffix = f"-{tp.partition}.{uuid4().hex}{DELETE_DIR_SUFFIX}"
+    suffix = f"-{tp.partition}.{random_uuid(random).hex}{DELETE_DIR_SUFFIX}"
     return tp.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
 
 

@@ -7,6 +7,7 @@ Source: LogLoader.scala@3.9. Tests: tests/storage/test_recovery.py, tests/storag
 from array import array
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from random import Random
 from typing import NamedTuple
 
 from kafka_zk.storage import files
@@ -40,6 +41,7 @@ from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import ScanWork, Steps, run_here
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 Scanner = Callable[[str, str, str, int, int, int], SegmentScan]
 
@@ -72,16 +74,17 @@ def create_log(
     now_ms: int,
     topic_id: str | None = None,
     observe: Observe = ignore,
+    random: Random = SYSTEM_RANDOM,
 ) -> Log:
     """Make a partition's directory with an empty first segment."""
     files.make_directory(directory)
     if topic_id is not None:
         write_topic_id(directory, topic_id)
-    first = open_segment(directory, 0, config, pool, now_ms, size_bytes=None)
+    first = open_segment(directory, 0, config, pool, now_ms, size_bytes=None, random=random)
     return Log(
         tp,
         config,
-        LogSegments(directory, pool, [first]),
+        LogSegments(directory, pool, [first], random),
         LoadedOffsets(0, 0, 0),
         LeaderEpochCache(f"{directory}/{LEADER_EPOCH_CHECKPOINT}"),
         ProducerState(observe),
@@ -131,6 +134,7 @@ def load_log_steps(
     clean_shutdown: bool,
     scan: Scanner = scan_segment,
     observe: Observe = ignore,
+    random: Random = SYSTEM_RANDOM,
 ) -> Steps[tuple[Log, Dropped | None]]:
     """Open an existing partition's directory; the long parts may be done elsewhere.
 
@@ -139,10 +143,11 @@ def load_log_steps(
         clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned.
         scan: what scans a segment here, unless the work that was offered came back done.
         observe: told of every file that cannot be taken as it is, for as long as the log lives.
+        random: of ``segment.jitter.ms``.
     Returns: the log and what recovery dropped, None if nothing.
     """
     segments = [
-        open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes)
+        open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes, random=random)
         for base_offset, size_bytes in _segment_offsets(directory, observe)
     ]
     if segments and recovery_point > segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
@@ -154,7 +159,7 @@ def load_log_steps(
         tp, segments, epochs, recovery_point, clean_shutdown, config.is_compacted, scan, observe
     ).steps(rebuilds_epochs)
     if segments and segments[-1].keeps_damage:
-        segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None))
+        segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
         observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log goes on at offset {end_offset}"))
     if segments and end_offset < log_start_offset:  # segment files were taken away, or the checkpoint is wrong
@@ -162,7 +167,7 @@ def load_log_steps(
         segments.clear()
         epochs.clear()
     if not segments:
-        segments.append(open_segment(directory, log_start_offset, config, pool, now_ms, size_bytes=None))
+        segments.append(open_segment(directory, log_start_offset, config, pool, now_ms, size_bytes=None, random=random))
         end_offset = log_start_offset
         sync_path(directory)  # its name alone may tell the next offset one day
     epochs.truncate_from_end(end_offset)
@@ -171,7 +176,7 @@ def load_log_steps(
     log = Log(
         tp,
         config,
-        LogSegments(directory, pool, segments),
+        LogSegments(directory, pool, segments, random),
         LoadedOffsets(start_offset, end_offset, end_offset if clean_shutdown else min(recovery_point, end_offset)),
         epochs,
         ProducerState(observe),

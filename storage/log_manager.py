@@ -8,10 +8,10 @@ Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
 """
 
 import os
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from random import Random
 
 from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked, TooManyOpenFiles
 from kafka_zk.storage.file_pool import FilePool
@@ -19,7 +19,7 @@ from kafka_zk.storage.filenames import partition_dir
 from kafka_zk.storage.findings import Observe, ignore
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import LogDir, remove_trees
+from kafka_zk.storage.log_dir import LogDir, Works, remove_trees
 from kafka_zk.storage.log_loader import Scanner, create_log
 from kafka_zk.storage.log_start import (
     HELPER_POLL_S,
@@ -34,6 +34,8 @@ from kafka_zk.storage.log_start import (
 from kafka_zk.storage.producer_state import DEFAULT_EXPIRATION_MS
 from kafka_zk.storage.recovery import scan_segment
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import sleep
+from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 Done = Callable[[OSError | None], None]
 RunBlocking = Callable[[Callable[[], None], Done], None]
@@ -67,10 +69,11 @@ class LogManager:
         recovery_helper_count: int = 0,
         on_directory_failure: Callable[[Path, OSError, list[TopicPartition]], None] | None = None,
         observe: Observe = ignore,
+        random: Random = SYSTEM_RANDOM,
     ) -> None:
         self.default_config = default_config
         self.pool = FilePool(max_open_files)
-        self._dirs = [LogDir(os.fspath(path)) for path in log_dirs]
+        self._dirs = [LogDir(os.fspath(path), random) for path in log_dirs]
         self._live_dirs: list[LogDir] = []
         self._broker_id = broker_id
         self._cluster_id = cluster_id
@@ -81,6 +84,7 @@ class LogManager:
         self._recovery_helper_count = recovery_helper_count
         self._on_directory_failure = on_directory_failure
         self._observe = observe
+        self._random = random
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
         self._dirty: set[TopicPartition] = set()
@@ -106,7 +110,7 @@ class LogManager:
             if on_progress is not None:
                 on_progress(progress)
             if progress.is_waiting:
-                time.sleep(HELPER_POLL_S)
+                sleep(HELPER_POLL_S)
 
     def start_steps(
         self, topic_configs: Mapping[str, Mapping[str, str]]
@@ -146,6 +150,7 @@ class LogManager:
             self._scan,
             self._recovery_helper_count,
             self._observe,
+            self._random,
         )
         openings = {}
         for log_dir, partitions in found.items():
@@ -238,7 +243,9 @@ class LogManager:
         directory = f"{log_dir.path}/{partition_dir(tp)}"
         config = config or self.default_config
         try:
-            log = create_log(tp, directory, config, self.pool, self._clock_ms(), topic_id, self._observe)
+            log = create_log(
+                tp, directory, config, self.pool, self._clock_ms(), topic_id, self._observe, self._random
+            )
         except OSError as error:
             self._take_offline(log_dir, error)
             raise
@@ -375,13 +382,15 @@ class LogManager:
 
     def shutdown(self, broker_epoch: int = -1) -> None:
         """``shutdown_steps``, all of them here and now."""
-        for _ in self.shutdown_steps(broker_epoch):
-            pass
+        for works in self.shutdown_steps(broker_epoch):
+            for work in works:
+                work()
 
-    def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[None]:
+    def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[Works]:
         """Flush and close every log, write the checkpoints and the marker that spares the next start a recovery.
 
-        From the first step on nothing else may be asked of this object. A directory that fails is left without the
+        The owner does the fsyncs that a step gives, in threads if it likes, before it asks for the next one. From the
+        first step on nothing else may be asked of this object. A directory that fails is left without the
         marker. In the middle of a start nothing is written: the next start begins where this one began.
         """
         if not self._is_started:

@@ -10,6 +10,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from random import Random
 from typing import NamedTuple, overload
 
 from kafka_zk.storage.file_pool import FilePool
@@ -18,6 +19,7 @@ from kafka_zk.storage.files import remove_file, rename, sync_file, sync_path
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.segment import FileSlice, Segment, open_segment
 from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
+from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 _REMEMBERED_POSITIONS = 16
 
@@ -91,11 +93,14 @@ def _base_offset(segment: Segment) -> int:
 class LogSegments:
     """The segments in a partition's directory, ascending; never empty. ``active`` is the last, which is written to."""
 
-    __slots__ = ("_positions", "_segments", "active", "directory", "pending_removals", "pool")
+    __slots__ = ("_positions", "_random", "_segments", "active", "directory", "pending_removals", "pool")
 
-    def __init__(self, directory: str, pool: FilePool, segments: list[Segment]) -> None:
+    def __init__(
+        self, directory: str, pool: FilePool, segments: list[Segment], random: Random = SYSTEM_RANDOM
+    ) -> None:
         self.directory = directory
         self.pool = pool
+        self._random = random
         self.pending_removals: list[PendingRemoval] = []
         self._segments = segments
         self._positions: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins
@@ -139,7 +144,11 @@ class LogSegments:
 
     def begin(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
         """Add an empty segment at the end and write to it from now on. The one before is not closed: see ``roll``."""
-        self._segments.append(open_segment(self.directory, base_offset, config, self.pool, now_ms, size_bytes=None))
+        self._segments.append(
+            open_segment(
+                self.directory, base_offset, config, self.pool, now_ms, size_bytes=None, random=self._random
+            )
+        )
         self._activate_last()
 
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:

@@ -4,14 +4,12 @@ Keys: ``version``, ``broker.id``, ``cluster.id``; a ``directory.id`` that a migr
 Source: MetaProperties.java@3.9. Tests: tests/storage/test_log_manager.py.
 """
 
-import re
 from typing import NamedTuple
 
 from kafka_zk.storage.errors import InconsistentLogDir
 from kafka_zk.storage.filenames import META_PROPERTIES
 from kafka_zk.storage.files import read_file, write_atomically
-
-_NUMBER = re.compile("-?[0-9]{1,10}")
+from kafka_zk.system.integers import INT32, decimal_integer
 
 
 class MetaProperties(NamedTuple):
@@ -35,12 +33,11 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
             properties[name.strip()] = value.strip().replace("\\:", ":").replace("\\=", "=")
     if properties.get("version") != "0":
         raise InconsistentLogDir(f"{path}: version {properties.get('version')}, a ZooKeeper-mode broker has version 0")
-    broker_id = properties.get("broker.id")
-    if broker_id is not None and not _NUMBER.fullmatch(broker_id):
-        raise InconsistentLogDir(f"{path}: broker.id={broker_id} is not a number")
-    return MetaProperties(
-        None if broker_id is None else int(broker_id), properties.get("cluster.id"), properties.get("directory.id")
-    )
+    stored_id = properties.get("broker.id")
+    broker_id = None if stored_id is None else decimal_integer(stored_id, INT32)
+    if stored_id is not None and broker_id is None:
+        raise InconsistentLogDir(f"{path}: broker.id={stored_id} is not a broker's id")
+    return MetaProperties(broker_id, properties.get("cluster.id"), properties.get("directory.id"))
 
 
 def write_meta_properties(directory: str, meta: MetaProperties) -> None:

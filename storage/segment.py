@@ -5,9 +5,9 @@ the page cache; the indexes collect their entries in memory (see ``offset_index`
 Source: LogSegment.java@3.9. Tests: tests/storage/test_log_files.py.
 """
 
-import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from random import Random
 
 from kafka_zk.storage import files
 from kafka_zk.storage.errors import CorruptRecord, TooManyOpenFiles
@@ -28,6 +28,7 @@ from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, read_header
 from kafka_zk.storage.segment_scan import BatchSpan, find_boundary, find_offset, is_indexed, iter_spans, read_range
 from kafka_zk.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from kafka_zk.storage.time_index import NO_TIMESTAMP, TimeIndex
+from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
@@ -454,9 +455,19 @@ class Segment:
 
 
 def open_segment(
-    directory: str, base_offset: int, config: LogConfig, pool: FilePool, now_ms: int, *, size_bytes: int | None
+    directory: str,
+    base_offset: int,
+    config: LogConfig,
+    pool: FilePool,
+    now_ms: int,
+    *,
+    size_bytes: int | None,
+    random: Random = SYSTEM_RANDOM,
 ) -> Segment:
-    """The segment of a file of ``size_bytes``; with None a new one, whose files are created empty."""
+    """The segment of a file of ``size_bytes``; with None a new one, whose files are created empty.
+
+    ``random``: of ``segment.jitter.ms``.
+    """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(
         directory,

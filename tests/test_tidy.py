@@ -184,7 +184,7 @@ def door_calls(tree: ast.AST) -> Iterator[str]:
 
 
 def test_time_randomness_and_threads_have_one_door() -> None:
-    paths = modules("registry", "rebalance", "kafka_zk")
+    paths = modules("storage", "registry", "rebalance", "kafka_zk", "spark_jobs")
     inside = [path for path in paths if not OUTSIDE & set(path.relative_to(ROOT).parts)]
     assert not [(name_of(path), call) for path in inside for call in door_calls(TREES[path])]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
 
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
@@ -35,7 +35,7 @@ from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.network.read_ahead import ReadAhead
-from kafka_zk.network.slices import in_slices
+from kafka_zk.network.slices import after, in_slices
 from kafka_zk.network.transport import FramePort
 from kafka_zk.registry import broker_ids, cluster_id, isr, paths, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
@@ -144,6 +144,7 @@ class Broker:
             recovery_helper_count=config.num_recovery_threads_per_data_dir,
             on_directory_failure=self._directory_failed,
             observe=tell_finding,
+            random=self._random,
         )
         await self._open_logs()
         self._build_services(cluster, events)
@@ -425,11 +426,13 @@ class Broker:
             _log.info("stopped", broker_id=self.broker_id)
 
     async def _close_logs(self) -> None:
-        """In slices, or the session would be lost over thousands of logs. What is still being answered has no log to
-        append to meanwhile."""
+        """In steps, with fsyncs in threads: the session must not be lost over thousands of logs. What is still being
+        answered has no log to append to meanwhile."""
         if hasattr(self, "services"):
             self.services.replicas.partitions.clear()
-        await in_slices(self._clock, self._logs.shutdown_steps(self.broker_epoch))
+        for works in self._logs.shutdown_steps(self.broker_epoch):
+            await gatherResults([self._run_in_thread(work) for work in works])
+            await after(self._clock, 0)
 
     async def _stop_serving(self) -> None:
         if self._config_watcher is not None:

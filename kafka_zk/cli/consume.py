@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_zk.cli import line_format
-from kafka_zk.cli.options import bootstrap_option, zookeeper_option
+from kafka_zk.cli.options import PARTITION, bootstrap_option, zookeeper_option
 from kafka_zk.cli.output import note
 from kafka_zk.cli.properties import KEY_VALUE
+from kafka_zk.system.integers import NATURAL_INT64, decimal_integer
 
 if TYPE_CHECKING:
     from kafka_zk.consumer.records import ConsumerRecord
@@ -23,7 +24,7 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 @click.command("consume", short_help="Read records from partitions, or as a member of a group.")
 @click.option("--topic", "topics", multiple=True, help="May be repeated with --group.")
 @bootstrap_option
-@click.option("--partition", "numbers", type=click.IntRange(0), multiple=True, help="May be repeated; all by default.")
+@click.option("--partition", "numbers", type=PARTITION, multiple=True, help="May be repeated; all by default.")
 @click.option("--offset", help="Start at: earliest, latest or an offset.  [default: latest]")
 @click.option("--from-beginning", is_flag=True, help="Start at the first record if no offset is committed.")
 @click.option(
@@ -170,16 +171,18 @@ def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None)
         return Timestamp(parse_time_ms(from_timestamp))
     if offset is None or offset in ("earliest", "latest"):
         return offset or "latest"
-    if not offset.isdigit():
+    number = decimal_integer(offset, NATURAL_INT64)
+    if number is None:
         raise click.UsageError(f"--offset {offset!r} is not earliest, latest or an offset")
-    return int(offset)
+    return number
 
 
 def parse_time_ms(text: str) -> int:
     """Milliseconds since the epoch of such a number, or of an ISO 8601 time (local without a zone)."""
-    if text.isdigit():
-        return int(text)
+    number = decimal_integer(text, NATURAL_INT64)
+    if number is not None:
+        return number
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise click.UsageError(f"{text!r} is neither milliseconds nor a time like 2026-11-21T06:00Z") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.output import note
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
 
 if TYPE_CHECKING:
     from kafka_zk.client.blocking_admin import BlockingAdmin
@@ -50,10 +51,10 @@ def parse_topics(wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int
     for text in wanted:
         topic, colon, numbers = text.partition(":")
         known = set(partitions_of.get(topic, ()))
-        listed = {int(number) for number in numbers.split(",") if number.isdigit()} if colon else known
-        if not known or not listed or (colon and len(listed) != len(numbers.split(","))) or listed - known:
+        listed = {decimal_integer(number, NATURAL_INT32) for number in numbers.split(",")} if colon else known
+        if not listed or not known.issuperset(listed) or (colon and len(listed) != len(numbers.split(","))):
             raise CommandFailed(f"{text}: no such topic, or no such partition of it")
-        chosen |= {TopicPartition(topic, number) for number in listed}
+        chosen |= {TopicPartition(topic, number) for number in known.intersection(listed)}
     return sorted(chosen)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafka_zk.cli.consume import parse_time_ms
-from kafka_zk.cli.options import bootstrap_option, json_option
+from kafka_zk.cli.options import PARTITION, bootstrap_option, json_option
 from kafka_zk.cli.output import print_rows
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ COLUMNS = ("topic", "partition", "earliest", "latest", "records")
 
 @click.command("offsets", short_help="Show the first and last offsets of partitions, or those at a time.")
 @click.option("--topic", "wanted", multiple=True, help="May be repeated; all topics by default.")
-@click.option("--partition", "numbers", type=click.IntRange(0), multiple=True, help="May be repeated; all by default.")
+@click.option("--partition", "numbers", type=PARTITION, multiple=True, help="May be repeated; all by default.")
 @click.option("--time", help="Also the first offset at or after this: ms since the epoch, a time, or max-timestamp.")
 @bootstrap_option
 @json_option

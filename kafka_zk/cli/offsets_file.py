@@ -10,8 +10,9 @@ from typing import NamedTuple
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.registry.znodes.consumers import is_znode_name, offset_path
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import NATURAL_INT32, NATURAL_INT64, decimal_integer
 
-_LINE = re.compile(r"/consumers/([^/]+)/offsets/([^/]+)/([0-9]{1,10}):([0-9]{1,19})")
+_LINE = re.compile(r"/consumers/([^/]+)/offsets/([^/]+)/([^/:]+):([^/:]+)")
 
 GroupOffsets = Mapping[TopicPartition, int]
 
@@ -40,6 +41,8 @@ def parse(text: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
 
 def _parse(number: int, line: str) -> _Entry:
     matched = _LINE.fullmatch(line)
-    if matched is None or not is_znode_name(matched[1]):
-        raise CommandFailed(f"line {number} is not of the form /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET: {line}")
-    return _Entry(matched[1], TopicPartition(matched[2], int(matched[3])), int(matched[4]))
+    if matched is not None and is_znode_name(matched[1]):
+        partition, offset = decimal_integer(matched[3], NATURAL_INT32), decimal_integer(matched[4], NATURAL_INT64)
+        if partition is not None and offset is not None:
+            return _Entry(matched[1], TopicPartition(matched[2], partition), offset)
+    raise CommandFailed(f"line {number} is not of the form /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET: {line}")

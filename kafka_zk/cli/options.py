@@ -6,11 +6,17 @@ from typing import Any
 
 import click
 
+from kafka_zk.system.integers import COUNTS, NATURAL_INT32
+
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "KAFKA_ZK_BOOTSTRAP"
 ZOOKEEPER_VARIABLE = "KAFKA_ZK_ZOOKEEPER"
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+COUNT = click.IntRange(1, COUNTS[-1])
+PARTITION = click.IntRange(0, NATURAL_INT32[-1])
+"""Kafka's protocol has 32 bits for both."""
 
 json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 

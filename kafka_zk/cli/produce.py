@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from kafka_zk.cli import line_format
-from kafka_zk.cli.options import bootstrap_option, json_option
+from kafka_zk.cli.options import PARTITION, bootstrap_option, json_option
 from kafka_zk.cli.output import note, print_json
 from kafka_zk.cli.properties import KEY_VALUE
 from kafka_zk.cli.waiting import shortened_list, waiting
@@ -31,7 +31,7 @@ WATCHED_RECORDS = 10_000
 )
 @click.option("--key-separator", help="Separates key and value in a line.  (implies parse.key=true)")
 @click.option("--header", "headers", type=KEY_VALUE, multiple=True, help="A header for every record; may be repeated.")
-@click.option("--partition", type=click.IntRange(0), help="Write to this partition.")
+@click.option("--partition", type=PARTITION, help="Write to this partition.")
 @click.option("--acks", "--request-required-acks", "acks", type=click.Choice(["all", "-1", "1", "0"]), default="all")
 @click.option(
     "--compression-codec",

@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from kafka_zk.cli.command_group import CommandGroup
-from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
+from kafka_zk.cli.options import COUNT, bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.output import print_json, print_table, say
 from kafka_zk.cli.properties import KEY_VALUE
 from kafka_zk.cli.topic_access import (
@@ -22,6 +22,7 @@ from kafka_zk.cli.topic_access import (
     through_broker,
     through_zookeeper,
 )
+from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
 
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
@@ -44,9 +45,9 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command("create")
 @click.option("--topic", required=True)
-@click.option("--partitions", type=click.IntRange(1), help="The broker's num.partitions by default.")
+@click.option("--partitions", type=COUNT, help="The broker's num.partitions by default.")
 @click.option(
-    "--replication-factor", type=click.IntRange(1), help="The broker's default.replication.factor by default."
+    "--replication-factor", type=COUNT, help="The broker's default.replication.factor by default."
 )
 @click.option("--replica-assignment", help="Replicas of each partition, instead of counts: 0,1,0 or 0:1,1:2.")
 @click.option("--config", "configs", type=KEY_VALUE, multiple=True, help="A topic's setting, e.g. retention.ms=1000.")
@@ -144,12 +145,13 @@ def _access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[Top
 
 def _parse_assignment(text: str) -> Assignment:
     """``0:1,1:2``: partitions between commas, the brokers of one between colons."""
-    try:
-        return {
-            number: [int(broker) for broker in part.split(":")] for number, part in enumerate(text.strip().split(","))
-        }
-    except ValueError:
-        raise click.UsageError(f"--replica-assignment {text!r} is not of the form 0:1,1:2") from None
+    assignment: dict[int, list[int]] = {}
+    for partition, part in enumerate(text.strip().split(",")):
+        for broker in (decimal_integer(each.strip(), NATURAL_INT32) for each in part.split(":")):
+            if broker is None:
+                raise click.UsageError(f"--replica-assignment {text!r} is not of the form 0:1,1:2")
+            assignment.setdefault(partition, []).append(broker)
+    return assignment
 
 
 def _show_description(topic: TopicDescription) -> None:

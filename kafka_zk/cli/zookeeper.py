@@ -9,6 +9,7 @@ import click
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.output import note
 from kafka_zk.cli.properties import read_properties
+from kafka_zk.system.integers import PORTS, decimal_integer
 
 NEEDED_KEYS = ("dataDir", "clientPort")
 ALL_INTERFACES = "all interfaces"
@@ -37,10 +38,10 @@ def command(zoo_cfg: Path | None, data: Path | None, port: int) -> None:
     for key in NEEDED_KEYS:
         if not settings.get(key):
             raise CommandFailed(f"{zoo_cfg}: {key} is missing")
-    if not settings["clientPort"].isdigit():
+    host, client_port = settings.get("clientPortAddress", ""), decimal_integer(settings["clientPort"], PORTS)
+    if client_port is None:
         raise CommandFailed(f"{zoo_cfg}: clientPort={settings['clientPort']} is not a port number")
-    host, client_port = settings.get("clientPortAddress", ""), settings["clientPort"]
-    if not can_listen(int(client_port), host):
+    if not can_listen(client_port, host):
         raise CommandFailed(f"port {client_port} for ZooKeeper cannot be bound on {host or ALL_INTERFACES}")
     if host:
         note(f"listens on {host}:{client_port}")

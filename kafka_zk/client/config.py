@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from kafka_zk.client.errors import ConfigError
+from kafka_zk.system.integers import INT64, PORTS, decimal_integer
 
 _INT_MAX = 2**31 - 1
 
@@ -33,9 +34,10 @@ def parse_bootstrap_servers(servers: str | Iterable[str]) -> tuple[tuple[str, in
         if not part:
             continue
         host, colon, port = part.rpartition(":")
-        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        number = decimal_integer(port, PORTS)
+        if not colon or not host or number is None:
             raise ConfigError(f"bootstrap.servers: {part!r} is not host:port")
-        found.append((host.strip("[]"), int(port)))
+        found.append((host.strip("[]"), number))
     if not found:
         raise ConfigError("bootstrap.servers: at least one host:port is needed")
     return tuple(found)
@@ -118,12 +120,9 @@ def _boolean(key: str, value: Any) -> bool:
 
 
 def _integer(key: str, value: Any, minimum: int | None, maximum: int) -> int:
-    try:
-        if isinstance(value, bool | float):
-            raise ValueError
-        number = int(value)
-    except (TypeError, ValueError):
-        raise ConfigError(f"{key}: {value!r} is not a whole number") from None
+    number = decimal_integer(value.strip(), INT64) if isinstance(value, str) else value
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ConfigError(f"{key}: {value!r} is not a whole number")
     if (minimum is not None and number < minimum) or number > maximum:
         raise ConfigError(f"{key}: {number} is not between {minimum} and {maximum}")
     return number

@@ -3,6 +3,9 @@
 A Twisted reactor runs once in a process and cannot be started again, so the first blocking client starts it in a daemon
 thread and all others share it, however often clients are made and closed (a notebook's usual way). When the program
 runs the reactor itself in another thread, that one is used.
+
+Twisted's reactors count timers on the wall clock, which may be set back. One that is started here counts on a clock
+that is never set, as a broker's does (``network.reactor``).
 """
 
 import os
@@ -17,6 +20,7 @@ from twisted.internet.error import ReactorNotRestartable
 from twisted.python.failure import Failure
 
 from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
+from kafka_zk.system.clock import monotonic_s
 
 T = TypeVar("T")
 
@@ -100,7 +104,16 @@ def reactor_thread() -> ReactorThread:
         return _current
 
 
+def _use_monotonic_clock(reactor: Any) -> None:
+    """Unless the reactor has a clock of its own (asyncio's), or timers that the program has set on the wall clock."""
+    from twisted.internet.base import ReactorBase
+
+    if getattr(type(reactor), "seconds", None) is ReactorBase.seconds and not reactor.getDelayedCalls():
+        reactor.seconds = monotonic_s
+
+
 def _start(reactor: Any) -> None:
+    _use_monotonic_clock(reactor)
     started: Future[None] = Future()
 
     def run() -> None:

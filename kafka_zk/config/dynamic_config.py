@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from kafka_zk.config import values as config_values
 from kafka_zk.config.broker_key import Update
 from kafka_zk.config.broker_keys import ALL_KEYS, BROKER_CONFIGS, synonyms
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
+from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig, parse_connections_override
 from kafka_zk.config.values import BadValue
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.config_table import Value
@@ -142,9 +142,11 @@ def _check_requirements(merged: Mapping[str, str]) -> None:
     require(int(merged.get("log.roll.jitter.ms", 0)) >= 0, "log.roll.jitter.ms must be greater than or equal to 0")
     overrides = [entry.strip() for entry in merged.get(_OVERRIDES, "").split(",") if entry.strip()]
     for entry in overrides:
-        host, _, count = entry.rpartition(":")
-        if not host or not count.strip().isdigit():
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Error parsing configuration property '{_OVERRIDES}': {entry}")
+        try:
+            parse_connections_override(entry)
+        except InvalidBrokerConfig:
+            problem = f"Error parsing configuration property '{_OVERRIDES}': {entry}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
     require(
         bool(overrides) or int(merged.get("max.connections.per.ip", 1)) != 0,
         f"max.connections.per.ip can be set to zero only if {_OVERRIDES} property is set.",

@@ -20,6 +20,7 @@ from kafka_zk.registry.security import Security
 from kafka_zk.security import zookeeper as zookeeper_security
 from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.system.integers import NATURAL_INT32, PORTS_TO_LISTEN_ON, decimal_integer
 
 R = TypeVar("R")
 
@@ -113,9 +114,8 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
-        return {
-            host: int(count) for host, _, count in (e.rpartition(":") for e in self.max_connections_per_ip_overrides)
-        }
+        """``max.connections.per.ip`` by address."""
+        return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))
 
     def _protocols(self) -> dict[str, str]:
         protocols = {protocol: protocol for protocol in SECURITY_PROTOCOLS}
@@ -125,12 +125,22 @@ class KafkaConfig(BrokerKeys):
         return protocols
 
 
+def parse_connections_override(entry: str) -> tuple[str, int]:
+    """(address, count) of an entry of ``max.connections.per.ip.overrides``. Raises: InvalidBrokerConfig."""
+    host, _, text = entry.rpartition(":")
+    count = decimal_integer(text.strip(), NATURAL_INT32)
+    if not host or count is None:
+        raise InvalidBrokerConfig(f"max.connections.per.ip.overrides={entry}: allowed is address:count,...")
+    return host, count
+
+
 def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, str]) -> list[Listener]:
     listeners = []
     for text in texts:
         name, separator, address = text.partition("://")
         host, colon, port = address.rpartition(":")
-        if not (separator and colon and port.isdigit() and int(port) < 65536):
+        number = decimal_integer(port, PORTS_TO_LISTEN_ON)
+        if not separator or not colon or number is None:
             raise InvalidBrokerConfig(f"{key}={text}: allowed is NAME://host:port, for example PLAINTEXT://127.0.0.1:9092")
         protocol = protocols.get(name.upper())
         if protocol not in SECURITY_PROTOCOLS:
@@ -138,7 +148,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
                 f"{key}={text}: no usable security protocol for {name}; allowed in listener.security.protocol.map: "
                 f"{', '.join(SECURITY_PROTOCOLS)}"
             )
-        listeners.append(Listener(name.upper(), protocol, host.strip("[]"), int(port)))
+        listeners.append(Listener(name.upper(), protocol, host.strip("[]"), number))
     names = [listener.name for listener in listeners]
     if len(set(names)) != len(names):
         raise InvalidBrokerConfig(f"{key}={','.join(texts)}: allowed is each listener name once")
@@ -218,8 +228,20 @@ def _check_whole(config: KafkaConfig) -> None:
             f"queued.max.request.bytes={config.queued_max_request_bytes}: allowed is -1 or at least "
             f"socket.request.max.bytes ({config.socket_request_max_bytes})"
         )
+    for entry in config.max_connections_per_ip_overrides:
+        parse_connections_override(entry)
     if not config.log_directories:
         raise InvalidBrokerConfig("log.dirs: missing; allowed is a comma-separated list of folders")
+    _check_listeners(config)
+    if config.default_replication_factor > 1:
+        raise InvalidBrokerConfig("default.replication.factor: allowed is 1, replication is not built yet")
+    if config.offsets_topic_replication_factor > 1:
+        raise InvalidBrokerConfig("offsets.topic.replication.factor: allowed is 1, replication is not built yet")
+    if config.topic_defaults.is_compacted:
+        raise InvalidBrokerConfig("log.cleanup.policy: allowed is delete, compaction is not built yet")
+
+
+def _check_listeners(config: KafkaConfig) -> None:
     names = {listener.name for listener in config.listener_list}
     if not names:
         raise InvalidBrokerConfig("listeners: missing; allowed is a list like PLAINTEXT://127.0.0.1:9092")
@@ -232,9 +254,3 @@ def _check_whole(config: KafkaConfig) -> None:
         raise InvalidBrokerConfig(
             f"inter.broker.listener.name={config.inter_broker_listener}: allowed is one of {sorted(names)}"
         )
-    if config.default_replication_factor > 1:
-        raise InvalidBrokerConfig("default.replication.factor: allowed is 1, replication is not built yet")
-    if config.offsets_topic_replication_factor > 1:
-        raise InvalidBrokerConfig("offsets.topic.replication.factor: allowed is 1, replication is not built yet")
-    if config.topic_defaults.is_compacted:
-        raise InvalidBrokerConfig("log.cleanup.policy: allowed is delete, compaction is not built yet")

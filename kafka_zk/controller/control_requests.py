@@ -24,8 +24,8 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.codec import Message
 from kafka_zk.protocol.security_protocol import SECURITY_PROTOCOL_IDS
 from kafka_zk.registry.znodes.brokers import BrokerInfo
-from kafka_zk.registry.znodes.json_codec import INT8, INT32
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import INT8, INT32
 
 T = TypeVar("T")
 

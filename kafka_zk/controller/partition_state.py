@@ -21,8 +21,8 @@ from kafka_zk.controller.context import Context, LeadershipInfo
 from kafka_zk.controller.effects import CreateState, Refused, SendLeaderAndIsr, WriteState
 from kafka_zk.controller.election import Elected
 from kafka_zk.controller.states import PartitionState
-from kafka_zk.registry.znodes.json_codec import INT32
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import INT32
 
 RECOVERED = 0
 RECOVERING = 1  # the leader was elected uncleanly and has to recover first (KIP-704)

@@ -14,9 +14,9 @@ from kafka_zk.registry.pipeline import found
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER_EPOCH, decode_epoch
-from kafka_zk.registry.znodes.json_codec import INT32
 from kafka_zk.security.zookeeper import zookeeper_security
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import INT32
 
 SESSION_TIMEOUT_MS = 6_000
 

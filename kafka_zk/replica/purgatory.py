@@ -16,10 +16,17 @@ from kafka_zk.system.clock import Timers
 class Wait(Deferred[bool]):
     """One waiting request; fires with True for its condition, with False for its timeout."""
 
-    def __init__(self, purgatory: "Purgatory", condition: Callable[[], bool], keys: tuple[Hashable, ...]) -> None:
+    def __init__(
+        self,
+        purgatory: "Purgatory",
+        condition: Callable[[], bool],
+        keys: tuple[Hashable, ...],
+        changed: Callable[[Any], None] | None,
+    ) -> None:
         super().__init__()
         self.condition = condition
         self.keys = keys
+        self.changed = changed
         self.timer: Any = None
         self._purgatory = purgatory
 
@@ -40,12 +47,19 @@ class Purgatory:
         self._waiting: dict[Hashable, dict[int, Wait]] = {}
         self._to_check: list[Hashable] = []
 
-    def wait(self, keys: Iterable[Hashable], condition: Callable[[], bool], timeout_ms: int) -> Wait:
+    def wait(
+        self,
+        keys: Iterable[Hashable],
+        condition: Callable[[], bool],
+        timeout_ms: int,
+        changed: Callable[[Any], None] | None = None,
+    ) -> Wait:
         """Fires with True when ``condition`` holds after a check of one of the keys, with False after the timeout.
 
-        The caller has found the condition false just before.
+        The caller has found the condition false just before. ``changed``: told which key is checked, before the
+        condition is asked.
         """
-        entry = Wait(self, condition, tuple(dict.fromkeys(keys)))
+        entry = Wait(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
             self._waiting.setdefault(key, {})[id(entry)] = entry
         entry.timer = self._clock.callLater(timeout_ms / 1000, self._expire, entry)
@@ -63,6 +77,8 @@ class Purgatory:
         try:
             for key in self._to_check:  # grows meanwhile
                 for entry in list(self._waiting.get(key, {}).values()):
+                    if entry.changed is not None:
+                        entry.changed(key)
                     if entry.condition():
                         self._complete(entry, True)
         finally:

@@ -38,6 +38,10 @@ monotonic_s: Callable[[], float] = time.monotonic
 """Seconds on a clock that is never set."""
 
 
+sleep: Callable[[float], None] = time.sleep
+"""Block this thread for so many seconds: for tools and for Spark's executors, never on a reactor's thread."""
+
+
 def boottime_ms() -> float:
     """As ``monotonic_s``, in ms; it goes on while the machine sleeps, where the system has such a clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

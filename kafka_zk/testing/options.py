@@ -2,6 +2,8 @@
 
 import pytest
 
+from kafka_zk.system.integers import COUNTS, decimal_integer
+
 BROKER_COUNT = "kafka_zk_brokers"
 PROPERTIES = "kafka_zk_properties"
 ZOOKEEPER_IMAGE = "kafka_zk_zookeeper_image"
@@ -24,9 +26,10 @@ def add_options(parser: pytest.Parser) -> None:
 def broker_count(config: pytest.Config) -> int:
     """How many brokers the shared cluster has. Raises: UsageError."""
     text = config.getini(BROKER_COUNT)
-    if not text.isdecimal() or int(text) < 1:
+    count = decimal_integer(text, COUNTS)
+    if count is None:
         raise pytest.UsageError(f"{BROKER_COUNT} = {text}: not a number of brokers")
-    return int(text)
+    return count
 
 
 def properties(config: pytest.Config) -> dict[str, str]:

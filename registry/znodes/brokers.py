@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from kafka_zk.registry.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
+from kafka_zk.system.integers import INT16, INT32, INT64
 
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQUENCE = "/brokers/seqid"
@@ -112,7 +113,7 @@ def decode(broker_id: int, data: bytes | None) -> BrokerInfo:
         endpoints,
         json_codec.optional_text(path, document, "rack"),
         json_codec.integer(path, document, "jmx_port", -1),
-        json_codec.integer(path, document, "timestamp", -1, json_codec.INT64),
+        json_codec.integer(path, document, "timestamp", -1, INT64),
         _features(path, document),
         version,
     )
@@ -137,7 +138,7 @@ def _endpoints(path: str, document: Mapping[str, Any], version: int) -> tuple[En
         protocol = protocols.get(name) if version >= 4 else name
         if protocol is None:
             raise InvalidZnode(f"{path}: listener {name!r} has no security protocol")
-        port = json_codec.in_range(path, "a port", int(match[3]), json_codec.INT32)
+        port = json_codec.in_range(path, "a port", int(match[3]), INT32)
         endpoints.append(EndPoint(name, protocol, match[2], port))
     return tuple(endpoints)
 
@@ -148,8 +149,8 @@ def _features(path: str, document: Mapping[str, Any]) -> dict[str, tuple[int, in
         raise InvalidZnode(f"{path}: 'features' must be an object of objects")
     return {
         name: (
-            json_codec.integer(path, versions, "min_version", 1, json_codec.INT16),
-            json_codec.integer(path, versions, "max_version", within=json_codec.INT16),
+            json_codec.integer(path, versions, "min_version", 1, INT16),
+            json_codec.integer(path, versions, "max_version", within=INT16),
         )
         for name, versions in listed.items()
     }

@@ -22,6 +22,7 @@ from typing import Any
 
 from kafka_zk.registry.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
+from kafka_zk.system.integers import INT64
 
 CONSUMERS = "/consumers"
 STATIC = "static"
@@ -160,7 +161,7 @@ def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
     plain = ConsumerRegistration(
         {topic: json_codec.integer(path, listed, topic, within=STREAM_COUNTS) for topic in listed},
         json_codec.text(path, document, "pattern"),
-        json_codec.integer(path, document, "timestamp", -1, json_codec.INT64),
+        json_codec.integer(path, document, "timestamp", -1, INT64),
     )
     try:
         return _with_announcement(path, plain, document.get(_ANNOUNCEMENT, {}))
@@ -176,7 +177,7 @@ def _with_announcement(path: str, plain: ConsumerRegistration, announcement: obj
         plain,
         strategies=tuple(json_codec.text_list(path, "strategies", announcement.get("strategies", []))),
         instance_id=json_codec.optional_text(path, announcement, "instance"),
-        instance_timeout_ms=json_codec.integer(path, announcement, "instance_timeout_ms", within=json_codec.INT64)
+        instance_timeout_ms=json_codec.integer(path, announcement, "instance_timeout_ms", within=INT64)
         if has_timeout
         else None,
     )

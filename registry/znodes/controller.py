@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kafka_zk.registry.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
+from kafka_zk.system.integers import INT32, INT64
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -42,12 +43,12 @@ def decode(data: bytes | None) -> ControllerClaim:
     """Any historic version. Raises InvalidZnode."""
     document = json_codec.decode(CONTROLLER, data)
     if type(document) is int:
-        return ControllerClaim(json_codec.in_range(CONTROLLER, "the broker id", document, json_codec.INT32))
+        return ControllerClaim(json_codec.in_range(CONTROLLER, "the broker id", document, INT32))
     if not isinstance(document, dict):
         raise InvalidZnode(f"{CONTROLLER}: a JSON object is expected")
     return ControllerClaim(
         json_codec.integer(CONTROLLER, document, "brokerid"),
-        json_codec.integer(CONTROLLER, document, "timestamp", -1, json_codec.INT64),
+        json_codec.integer(CONTROLLER, document, "timestamp", -1, INT64),
         json_codec.integer(CONTROLLER, document, "kraftControllerEpoch", -1),
     )
 

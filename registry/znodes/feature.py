@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from kafka_zk.registry.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
+from kafka_zk.system.integers import INT16
 
 FEATURE = "/feature"
 DISABLED = 0
@@ -49,7 +50,7 @@ def decode(data: bytes | None) -> FinalizedFeatures:
     if status not in (DISABLED, ENABLED):
         raise InvalidZnode(f"{FEATURE}: status {status} is not known")
     levels = {
-        name: json_codec.integer(FEATURE, entry, "max_version_level", within=json_codec.INT16)
+        name: json_codec.integer(FEATURE, entry, "max_version_level", within=INT16)
         for name, entry in listed.items()
     }
     return FinalizedFeatures(levels, status, version)

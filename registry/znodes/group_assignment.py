@@ -15,6 +15,7 @@ from kafka_zk.registry.errors import InvalidZnode, RequestTooLarge
 from kafka_zk.registry.znodes import json_codec
 from kafka_zk.registry.znodes.consumers import group_path, is_thread_id
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import INT64
 
 SIZE_LIMIT_BYTES = 1_000_000  # under the packet limit (1,048,575) with room for the path and the request's header
 
@@ -83,9 +84,9 @@ def decode(path: str, data: bytes | None) -> GroupAssignment:
             if number != _NOBODY:
                 assignment[TopicPartition(topic, partition)] = threads[number]
     return GroupAssignment(
-        json_codec.integer(path, document, "generation", within=json_codec.INT64),
+        json_codec.integer(path, document, "generation", within=INT64),
         json_codec.text(path, document, "strategy"),
         json_codec.text(path, document, "leader"),
         assignment,
-        {member: json_codec.integer(path, static, member, within=json_codec.INT64) for member in static},
+        {member: json_codec.integer(path, static, member, within=INT64) for member in static},
     )

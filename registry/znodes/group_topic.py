@@ -8,6 +8,7 @@ persistent and written once. See ``registry/group_topics.py`` for what follows f
 
 from kafka_zk.registry.znodes import json_codec
 from kafka_zk.registry.znodes.consumers import group_path
+from kafka_zk.system.integers import INT64
 
 
 def group_topic_path(group: str, topic: str) -> str:
@@ -22,4 +23,4 @@ def decode(path: str, data: bytes | None) -> int:
     """Raises InvalidZnode."""
     document = json_codec.decode_object(path, data)
     json_codec.version(path, document)
-    return json_codec.integer(path, document, "czxid", within=json_codec.INT64)
+    return json_codec.integer(path, document, "czxid", within=INT64)

@@ -12,18 +12,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.system.integers import INT32, INT64, decimal_integer
 
-INT8 = range(-(2**7), 2**7)
-INT16 = range(-(2**15), 2**15)
-INT32 = range(-(2**31), 2**31)
-INT64 = range(-(2**63), 2**63)
 PARTITIONS = range(2**31)
 """What a partition's number may be."""
 
 LONGEST_TEXT_BYTES = 2**15 - 1  # of Kafka's STRING
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
-_LONGEST_NUMBER = 19  # digits
 _SHOWN_CHARACTERS = 60
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -76,10 +72,8 @@ def integer_text(path: str, data: bytes | None, within: range = INT64) -> int:
 
 def number_of(name: str, within: range) -> int | None:
     """The number that a key or a znode's name is, as Kafka writes it; None where it is none."""
-    if not (name.isascii() and name.isdigit() and len(name) <= _LONGEST_NUMBER):
-        return None
-    number = int(name)
-    return number if number in within and str(number) == name else None
+    number = decimal_integer(name, within)
+    return number if number is not None and number >= 0 and str(number) == name else None
 
 
 def in_range(path: str, name: str, number: int, within: range) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 
 from kafka_zk.registry.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
+from kafka_zk.system.integers import INT8
 
 TOPICS = "/brokers/topics"
 
@@ -134,7 +135,7 @@ def decode_state(topic: str, partition: int, data: bytes | None, zk_version: int
         json_codec.integer_list(path, "isr", document.get("isr")),
         json_codec.integer(path, document, "leader_epoch"),
         json_codec.integer(path, document, "controller_epoch"),
-        json_codec.integer(path, document, "leader_recovery_state", 0, json_codec.INT8),
+        json_codec.integer(path, document, "leader_recovery_state", 0, INT8),
         zk_version,
     )
 

@@ -8,8 +8,6 @@ Any number of times in one notebook. Everything that is remembered between runs 
 """
 
 import socket
-import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -41,6 +39,8 @@ from kafka_zk.spark_jobs.offset_ranges import split as split_ranges
 from kafka_zk.spark_jobs.session import java_answers
 from kafka_zk.spark_jobs.waiting import Note
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import monotonic_s, wall_ms
+from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
 
 Observe = Callable[[Step, Phase], None]
 _POLL_MS = 200
@@ -87,12 +87,12 @@ def check(extraction: Extraction) -> None:
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
     """What a run would extract now (``--dry-run``); nothing is written and no group joined."""
     check(extraction)
-    started_s = time.monotonic()
+    started_s = monotonic_s()
     with Connections(extraction, note) as connections:
         hold = GroupHold(connections.zookeeper, extraction.group, "")
         planning = _planning(extraction, connections, hold, connections.partitions())
         ranges = planning.new_ranges()
-    return replace(planning.report(ranges), seconds=time.monotonic() - started_s)
+    return replace(planning.report(ranges), seconds=monotonic_s() - started_s)
 
 
 def extract(
@@ -108,14 +108,14 @@ def extract(
         goes on from there.
     """
     check(extraction)
-    started_s = time.monotonic()
+    started_s = monotonic_s()
     with Connections(extraction, note) as connections:
         idle = _idle_report(extraction, connections)
         if idle is not None:
-            return replace(idle, seconds=time.monotonic() - started_s)
+            return replace(idle, seconds=monotonic_s() - started_s)
         session, start_seconds = _started(spark, note)
         report = _run(session, extraction, connections, progress, note, observe)
-    return replace(report, seconds=time.monotonic() - started_s, spark_start_seconds=start_seconds)
+    return replace(report, seconds=monotonic_s() - started_s, spark_start_seconds=start_seconds)
 
 
 def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
@@ -154,9 +154,9 @@ def _started(spark: Any, note: Note) -> tuple[Any, float]:
     if not callable(spark):
         return spark, 0.0
     note("starting Spark")
-    started_s = time.monotonic()
+    started_s = monotonic_s()
     session = spark()
-    seconds = time.monotonic() - started_s
+    seconds = monotonic_s() - started_s
     note(f"Spark has started, in {seconds:.1f} s")
     return session, seconds
 
@@ -197,7 +197,7 @@ class ExtractionRun:
         self._lake = lake
         self._observe = observe
         self._note = note
-        self._attempt = uuid.uuid4().hex[:12]
+        self._attempt = random_uuid(SYSTEM_RANDOM).hex[:12]
         self._hold = GroupHold(client, extraction.group, _consumer_id(extraction.group, self._attempt))
         self._target = lake.qualified(extraction.target)
         self._published: list[str] = []
@@ -228,12 +228,12 @@ class ExtractionRun:
 
     def _join(self) -> None:
         """Register, then wait until whoever was there before is gone. Raises: GroupBusy."""
-        run_blocking(self._hold.join(self._extraction.topics, _now_ms()))
+        run_blocking(self._hold.join(self._extraction.topics, wall_ms()))
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
-        deadline_s = time.monotonic() + patience_ms / 1000
+        deadline_s = monotonic_s() + patience_ms / 1000
         waited_for: list[str] = []
         while elders := run_blocking(self._hold.elders()):
-            if time.monotonic() >= deadline_s:
+            if monotonic_s() >= deadline_s:
                 raise GroupBusy(
                     f"{', '.join(elders)} is a live member of group {self._extraction.group} "
                     f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
@@ -262,7 +262,7 @@ class ExtractionRun:
 
     def _plan(self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int]) -> Manifest:
         """Also moves the offsets of partitions that had none (or lost some) to where the ranges begin."""
-        manifest = manifests.planned(ranges, self._target, self._extraction.format, self._attempt, _now_ms())
+        manifest = manifests.planned(ranges, self._target, self._extraction.format, self._attempt, wall_ms())
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
                 f"{self._lake.published(manifest)} is there already: the group's offsets were set back, so this range "
@@ -302,8 +302,5 @@ class ExtractionRun:
 
 def _consumer_id(group: str, attempt: str) -> str:
     """Of the form of the old consumer's: group, host, time, eight hex digits."""
-    return f"{group}_{socket.gethostname()}-{_now_ms()}-{attempt[:8]}"
+    return f"{group}_{socket.gethostname()}-{wall_ms()}-{attempt[:8]}"
 
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

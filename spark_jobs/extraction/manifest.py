@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from kafka_zk.registry.errors import InvalidZnode
 from kafka_zk.registry.znodes import consumers, json_codec
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.system.integers import INT64
 
 STAGING_FOLDER = "_kafka_zk_staging"  # Spark passes over names with an underscore in front
 
@@ -109,5 +110,5 @@ def decode(where: str, data: bytes | None) -> Manifest:
         name=json_codec.text(where, document, "name"),
         staging=json_codec.text(where, document, "staging"),
         format=json_codec.text(where, document, "format"),
-        timestamp_ms=json_codec.integer(where, document, "timestamp", within=json_codec.INT64),
+        timestamp_ms=json_codec.integer(where, document, "timestamp", within=INT64),
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.system.integers import PORTS, decimal_integer
 
 _LOCAL = re.compile(r"local(\[(\*|[1-9][0-9]*)(, *[1-9][0-9]*)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]")
 _HADOOP_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -40,10 +41,11 @@ def _check_standalone(master: str) -> None:
     refusals = []
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
-        if not host or not port.isdigit() or int(port) > 65535:
+        number = decimal_integer(port, PORTS)
+        if not host or number is None:
             raise WronglyAsked(f"--master: {master!r} is not spark://HOST:PORT[,HOST:PORT...]")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
+            socket.create_connection((host.strip("[]"), number), _CONNECT_TIMEOUT_S).close()
             return
         except TimeoutError:
             return

@@ -1,12 +1,12 @@
 """How far an extraction is, for a person: a bar on a terminal, a line now and then elsewhere."""
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.waiting import Note
+from kafka_zk.system.clock import monotonic_s
 
 LINE_EVERY_S = 10.0
 
@@ -30,7 +30,7 @@ def progress_display(note: Note, begins: Callable[[], None]) -> Iterator[Progres
 class Lines:
     """A line every ten seconds. ``clock_s`` is monotonic."""
 
-    def __init__(self, note: Note, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, note: Note, clock_s: Callable[[], float] = monotonic_s) -> None:
         self._note = note
         self._clock_s = clock_s
         self._told_s = clock_s()

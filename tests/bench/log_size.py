@@ -85,7 +85,7 @@ def main() -> None:
             ]
             size_mb = log.log.size_bytes / 1024**2
             print(f"{size_mb:6.0f} MB  {len(log.log.segments):8}  {row[0]:7.1f}  {row[1]:14.1f}  {row[2]:14.1f}")
-        log.manager.shutdown(-1, {})
+        log.manager.shutdown()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 import random
 from contextlib import suppress
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from kafka_zk.registry.client import SessionState
-from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.errors import NoAuth, RegistryError
 from kafka_zk.registry.events import (
     EventSource,
     RegistryEvent,
@@ -16,7 +18,7 @@ from kafka_zk.registry.events import (
     WatchFired,
     observe_session,
 )
-from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher
+from kafka_zk.registry.watches import FIRST_RETRY_S, LONGEST_RETRY_S, ChildrenWatcher, DataWatcher
 from tests.registry.world import World
 from tests.sim.zookeeper_client import SimClient
 
@@ -160,6 +162,66 @@ def test_nothing_is_reported_after_close(world: World) -> None:
     reader.disconnect()
     world.scheduler.run_for(500)
     assert len(seen) == 1
+
+
+class Refusing:
+    """A client whose reads of children are refused ``count`` times; ``asked_s`` says when it was asked."""
+
+    def __init__(self, client: SimClient, world: World, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+        self.count = count
+        self.asked_s: list[float] = []
+        self._world, self._children = world, client.children
+        monkeypatch.setattr(client, "children", self.children)
+
+    async def children(self, path: str, watch: Any = None) -> Any:
+        self.asked_s.append(self._world.clock.seconds())
+        if len(self.asked_s) <= self.count:
+            raise NoAuth(path)
+        return await self._children(path, watch)
+
+    @property
+    def waited_s(self) -> list[float]:
+        return [round(later - earlier) for earlier, later in pairwise(self.asked_s)]
+
+
+def test_what_was_refused_is_read_again_on_the_same_connection(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ACL may change; nothing else would arm the watch before the next connection."""
+    writer, reader = world.clients
+    seen: list[list[str]] = []
+    world.scheduler.run(writer.create("/p"))
+    refusing = Refusing(reader, world, monkeypatch, count=2)
+    ChildrenWatcher(reader, "/p", seen.append)
+    world.scheduler.run_for(10_000)
+    assert refusing.waited_s == [FIRST_RETRY_S, 2 * FIRST_RETRY_S]
+    world.scheduler.run(writer.create("/p/x"))
+    world.scheduler.run_for(100)
+    assert seen == [[], ["x"]]
+
+
+def test_the_delay_is_bounded_and_begins_anew_after_a_success(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = world.clients
+    world.scheduler.run(writer.create("/p"))
+    refusing = Refusing(reader, world, monkeypatch, count=8)
+    ChildrenWatcher(reader, "/p", lambda names: None)
+    world.scheduler.run_for(250_000)
+    assert refusing.waited_s == [1, 2, 4, 8, 16, LONGEST_RETRY_S, LONGEST_RETRY_S, LONGEST_RETRY_S]
+    refusing.count, refusing.asked_s = 2, []
+    world.scheduler.run(writer.create("/p/x"))
+    world.scheduler.run_for(10_000)
+    assert refusing.waited_s == [FIRST_RETRY_S, 2 * FIRST_RETRY_S]
+
+
+@pytest.mark.parametrize("end", ["close", "disconnect"])
+def test_a_read_that_is_not_wanted_any_more_is_not_repeated(
+    world: World, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """After ``close``, and when a new connection has read anyway."""
+    refusing = Refusing(world.clients[1], world, monkeypatch, count=1)
+    watcher = ChildrenWatcher(world.clients[1], "/", lambda names: None)
+    world.scheduler.run_for(100)
+    watcher.close() if end == "close" else world.clients[1].disconnect()
+    world.scheduler.run_for(60_000)
+    assert len(refusing.asked_s) == (1 if end == "close" else 2)
 
 
 def test_observers_see_each_step(world: World) -> None:

@@ -22,7 +22,7 @@ from kafka_zk.registry.znodes import (
     producer_ids,
     topics,
 )
-from kafka_zk.registry.znodes.json_codec import INT8, INT16, INT32, INT64
+from kafka_zk.system.integers import INT8, INT16, INT32, INT64
 
 Decode = Callable[[bytes], Any]
 

@@ -25,7 +25,7 @@ from kafka_zk.registry.client import (
 )
 from kafka_zk.registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.lease import Lease
-from kafka_zk.registry.session import complete_when_connected, tell
+from kafka_zk.registry.session import cancellable, complete_when_connected, tell
 
 if TYPE_CHECKING:
     from tests.sim.zookeeper import Link, Session, SimZooKeeper
@@ -111,6 +111,9 @@ class SimClient:
 
     def lease_held(self) -> bool:
         return self._lease.held(self._server.now_ms)
+
+    def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
+        return cancellable(self._server.clock, delay_s, work)
 
     def get(self, path: str, watch: Watch | None = None) -> "Deferred[tuple[bytes | None, ZnodeStat]]":
         def run(server: "SimZooKeeper", session: "Session") -> tuple[bytes | None, ZnodeStat]:

@@ -1,15 +1,14 @@
 """Thousands of idle logs: what each costs is counted in system calls, so that it cannot grow unseen."""
 
-import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from kafka_zk.storage import log_dir
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_dir import LOGS_AT_ONCE, close_logs_steps
+from kafka_zk.storage.log_dir import LOGS_AT_ONCE, Works, close_logs_steps
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
 from tests.storage.helpers import Clock, append, batch, present
@@ -21,6 +20,13 @@ COUNTED = ("sync", "sync_data", "rename", "make_directory", "open")
 
 def manager(*directories: Path) -> LogManager:
     return LogManager(directories, LogConfig(), broker_id=1, cluster_id="c", clock_ms=Clock())
+
+
+def carry_out(steps: Iterable[Works]) -> None:
+    """As an owner without threads does."""
+    for works in steps:
+        for work in works:
+            work()
 
 
 @pytest.fixture
@@ -107,7 +113,7 @@ def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -
     for number in range(10):
         append(present(logs.get(TopicPartition("t", number))), batch())
     calls.clear()
-    list(close_logs_steps(logs.all_logs()))
+    carry_out(close_logs_steps(logs.all_logs()))
     assert calls["sync_data"] == 10
     assert calls["sync"] == 10 * 3  # the folder, the folder that it is in, the time index with its last entry
     assert [log.recovery_point for log in logs.all_logs()] == [1] * 10 + [0] * 10
@@ -115,7 +121,7 @@ def test_closing_makes_everything_durable(tmp_path: Path, calls: Counter[str]) -
 
 
 def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path: Path) -> None:
-    """Its heartbeats, for one; each step makes a bounded number of logs durable, or waits for the disk a little."""
+    """Its heartbeats, for one; each step makes a bounded number of logs durable."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 2 * LOGS_AT_ONCE + 1)
@@ -123,7 +129,9 @@ def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path: Pa
     for log in all_logs:
         append(log, batch())
     closed = [0]
-    for _ in logs.shutdown_steps():
+    for works in logs.shutdown_steps():
+        for work in works:
+            work()
         closed.append(sum(log.recovery_point == 1 for log in all_logs))
     assert list(dict.fromkeys(closed)) == [0, LOGS_AT_ONCE, 2 * LOGS_AT_ONCE, len(all_logs)]
     assert logs.all_logs() == []
@@ -132,23 +140,46 @@ def test_a_broker_does_other_things_between_the_steps_of_a_shutdown(tmp_path: Pa
     again.shutdown()
 
 
-def test_a_slow_disk_takes_more_steps_and_not_longer_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: FaultyFiles
-) -> None:
-    """The reactor that goes through them has its turns meanwhile."""
+def test_the_owner_syncs_where_it_likes(tmp_path: Path, calls: Counter[str]) -> None:
+    """Closing waits for no disk itself: the fsyncs are given out, and files are closed when they are done."""
     logs = manager(tmp_path)
     logs.start({})
     lead(logs, 1)
     append(present(logs.get(TopicPartition("t", 0))), batch())
-    monkeypatch.setattr(log_dir, "WAIT_S", 0.001)
-    synced = threading.Event()
-    monkeypatch.setattr(faults, "sync", lambda descriptor: synced.wait(30))
+    calls.clear()
     steps = close_logs_steps(logs.all_logs())
-    for _ in range(3):
-        next(steps)
-    synced.set()
-    list(steps)
+    works = next(steps)
+    assert logs.pool.open_count == 1 and not calls["sync"] + calls["sync_data"]
+    for work in works:
+        work()
+    assert calls["sync_data"] == 1
+    carry_out(steps)
     assert logs.pool.open_count == 0
+
+
+def test_names_and_jitter_come_from_the_given_randomness(tmp_path: Path) -> None:
+    """Two managers with the same seed do the same."""
+
+    def names_and_jitters(folder: Path) -> tuple[list[str], list[int]]:
+        config = LogConfig(segment_jitter_ms=1_000_000)
+        logs = LogManager([folder], config, broker_id=1, cluster_id="c", clock_ms=Clock(), random=Random(7))
+        logs.start({})
+        lead(logs, 2)
+        log = present(logs.get(TopicPartition("t", 0)))
+        jitters = [log.segments.active.roll_jitter_ms]
+        append(log, batch())
+        log.roll(0)
+        jitters.append(log.segments.active.roll_jitter_ms)
+        logs.delete(TopicPartition("t", 1))
+        logs.shutdown()
+        again = LogManager([folder], config, broker_id=1, cluster_id="c", clock_ms=Clock(), random=Random(8))
+        again.start({})
+        jitters.append(present(again.get(TopicPartition("t", 0))).segments.active.roll_jitter_ms)
+        again.shutdown()
+        return [path.name for path in sorted(folder.glob("*-delete"))], jitters
+
+    one, other = names_and_jitters(tmp_path / "one"), names_and_jitters(tmp_path / "other")
+    assert one == other and len(one[0]) == 1 and len(set(one[1])) == 3
 
 
 def test_a_failed_sync_fails_the_whole_directory(
@@ -169,7 +200,7 @@ def test_a_failed_sync_fails_the_whole_directory(
 
     monkeypatch.setattr(faults, "sync_data", fail_once)
     with pytest.raises(OSError, match="I/O error"):
-        list(close_logs_steps(logs.all_logs()))
+        carry_out(close_logs_steps(logs.all_logs()))
     assert len(synced) == 5
     assert not any(log.segments.active.is_pinned for log in logs.all_logs())
     assert sorted(log.recovery_point for log in logs.all_logs()) == [0, 1, 1, 1, 1]

@@ -19,6 +19,7 @@ from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.system.clock import Timers
+from kafka_zk.system.integers import INT32, decimal_integer
 
 
 class ResourceType(enum.IntEnum):
@@ -67,10 +68,9 @@ def check_broker(services: Services, name: str) -> bool:
     """Whether the resource is this broker (not the default of all brokers). Raises ApiError for another broker."""
     if not name:
         return False
-    try:
-        broker_id = int(name)
-    except ValueError:
-        raise invalid_request(f"Node id must be an integer, but it is: {name}") from None
+    broker_id = decimal_integer(name, INT32)
+    if broker_id is None:
+        raise invalid_request(f"Node id must be an integer, but it is: {name}")
     if broker_id != services.broker_id:
         raise invalid_request(f"Unexpected broker id, expected {services.broker_id}, but received {name}")
     return True

@@ -22,6 +22,7 @@ from kafka_zk.protocol.primitives import length
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.security.authorizer import Operation
 from kafka_zk.storage.log_config import TOPIC_CONFIGS, LogConfig
+from kafka_zk.system.integers import INT32, decimal_integer
 
 Response = codec.response(ApiKey.DESCRIBE_CONFIGS)
 Result = Response.DescribeConfigsResult
@@ -168,10 +169,10 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
 
 
 def _broker_id(name: str) -> int:
-    try:
-        return int(name)
-    except ValueError:
-        raise config_resources.invalid_request(f"Broker id must be an integer, but it is: {name}") from None
+    broker_id = decimal_integer(name, INT32)
+    if broker_id is None:
+        raise config_resources.invalid_request(f"Broker id must be an integer, but it is: {name}")
+    return broker_id
 
 
 def _broker_synonyms(services: Services, key: str) -> list[Any]:

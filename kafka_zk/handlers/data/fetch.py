@@ -69,7 +69,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     isolation = _isolation(request)
     fetched, size_bytes, is_final = _read_all(services, version, request, wanted, isolation)
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
-        await _wait(services, version, request, wanted, isolation)
+        await _wait(services, version, request, wanted, isolation, fetched)
         fetched, _, _ = _read_all(services, version, request, wanted, isolation)
     if version < conversion.MAGIC_2_SINCE_FETCH:
         fetched = await _converted(services, context, version, wanted, isolation, fetched)
@@ -232,24 +232,69 @@ def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
     return result
 
 
+class _Awaited:
+    """What a waiting request would get, kept up to date from the partitions that change; no other is looked at.
+
+    Each partition counts with what it would give if it were alone in the answer, as in Kafka.
+    """
+
+    def __init__(self, services: Services, version: int, request: FetchRequest, isolation: FetchIsolation) -> None:
+        self._services = services
+        self._version = version
+        self._request = request
+        self._isolation = isolation
+        self._wanted: dict[TopicPartition, _Wanted] = {}
+        self._sizes_bytes: dict[TopicPartition, int] = {}  # of partitions that have something
+        self._size_bytes = 0  # their sum
+        self._most_slices = services.replicas.logs.pool.max_open_files // _FILES_SHARE
+        self.is_over = False
+
+    def add(self, entry: _Wanted, result: FetchedPartition) -> None:
+        """A partition, and what it gave last."""
+        self._wanted[entry.tp] = entry
+        self._count(entry.tp, 0 if result.records is None else len(result.records))
+
+    def changed(self, tp: TopicPartition) -> None:
+        """Find out whether the wait is over: there is enough, or waiting would not bring more."""
+        entry = self._wanted[tp]
+        if self._request.min_bytes <= 1:
+            self.is_over = _has_something(self._services, entry, self._isolation)
+            return
+        _, size_bytes, is_final = _read_all(self._services, self._version, self._request, [entry], self._isolation)
+        self._count(tp, size_bytes)
+        has_enough = self._size_bytes >= self._request.min_bytes
+        self.is_over = is_final or has_enough or len(self._sizes_bytes) >= self._most_slices
+
+    def _count(self, tp: TopicPartition, size_bytes: int) -> None:
+        self._size_bytes += size_bytes - self._sizes_bytes.pop(tp, 0)
+        if size_bytes:
+            self._sizes_bytes[tp] = size_bytes
+
+
 async def _wait(
-    services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], isolation: FetchIsolation
+    services: Services,
+    version: int,
+    request: FetchRequest,
+    wanted: list[_Wanted],
+    isolation: FetchIsolation,
+    fetched: Fetched,
 ) -> None:
-    """Until there are ``min_bytes`` or a partition changes so that waiting is pointless, at most ``max_wait_ms``."""
+    """Until there are ``min_bytes`` or a partition changes so that waiting is pointless, at most ``max_wait_ms``.
 
-    def has_something() -> bool:
-        try:
-            return any(_readable_end(services, entry, isolation) > entry.fetch.fetch_offset for entry in wanted)
-        except ApiError:
-            return True
-
-    def has_enough() -> bool:
-        _, size_bytes, is_final = _read_all(services, version, request, wanted, isolation)
-        return is_final or size_bytes >= request.min_bytes
-
-    condition = has_something if request.min_bytes <= 1 else has_enough
+    ``fetched``: what there is now, which is less.
+    """
+    awaited = _Awaited(services, version, request, isolation)
+    for entry, (_, result) in zip(wanted, fetched, strict=True):
+        awaited.add(entry, result)
     keys = [entry.tp for entry in wanted]
-    await services.fetch_purgatory.wait(keys, condition, request.max_wait_ms)
+    await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
+
+
+def _has_something(services: Services, entry: _Wanted, isolation: FetchIsolation) -> bool:
+    try:
+        return _readable_end(services, entry, isolation) > entry.fetch.fetch_offset
+    except ApiError:
+        return True
 
 
 def _readable_end(services: Services, entry: _Wanted, isolation: FetchIsolation) -> int:

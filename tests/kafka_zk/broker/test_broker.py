@@ -49,6 +49,33 @@ def test_a_shutdown_that_fails_still_ends_the_session(tmp_path: Path) -> None:
     assert failures[0].check(OSError)
 
 
+def test_the_reactor_has_its_turns_while_a_slow_disk_syncs(tmp_path: Path) -> None:
+    """All fsyncs of a step go to threads at once; the next step and the end of the session wait for them."""
+    clock, told, syncing = Clock(), [], []
+
+    class Client:
+        def close(self) -> "Deferred[None]":
+            told.append("closed")
+            return succeed(None)
+
+    class Logs:
+        def shutdown_steps(self, *_: Any) -> Any:
+            yield [lambda: None, lambda: None]
+            told.append("synced")
+            yield []
+
+    broker = make_broker(clock, Client(), tmp_path)
+    broker._run_in_thread = lambda work: syncing.append(Deferred()) or syncing[-1]
+    broker._logs = Logs()
+    ended: Deferred[None] = ensureDeferred(broker.stop())
+    clock.advance(10)
+    assert len(syncing) == 2 and not told
+    for each in syncing:
+        each.callback(None)
+    clock.pump([0, 0, 0])
+    assert told == ["synced", "closed"] and ended.called
+
+
 def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> None:
     """Also when the connection breaks over it: clients would be sent here for partitions that are not served."""
     world = World()

@@ -68,8 +68,43 @@ for ask in (admin.list_topics, admin.close):
 """
 
 
+SET_BACK = """
+import socket
+import time
+from twisted.internet.base import ReactorBase
+
+set_back_s = 0.0
+ReactorBase.seconds = staticmethod(lambda: time.time() - set_back_s)  # the wall clock
+
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.client.reactor_thread import reactor_thread
+
+with socket.create_server(("127.0.0.1", 0)) as silent:
+    with BlockingAdmin(
+        bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}", request_timeout_ms=500, default_api_timeout_ms=500
+    ) as admin:
+        reactor = reactor_thread().reactor
+        reactor.callFromThread(reactor.callLater, 0.1, lambda: globals().update(set_back_s=3600.0))
+        try:
+            admin.list_topics()
+        except KafkaError:
+            print("timed out")
+"""
+
+PENDING = """
+from twisted.internet import reactor
+from kafka_zk.client.blocking_admin import BlockingAdmin
+
+reactor.callLater(0.01, print, "called", flush=True)
+with BlockingAdmin(bootstrap_servers="127.0.0.1:1"):
+    while reactor.getDelayedCalls():
+        pass
+"""
+
+
 def _lines(program: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.splitlines()
 
 
@@ -94,3 +129,13 @@ def test_a_client_whose_reactor_was_stopped_does_not_wait_for_ever() -> None:
     asked, closed = _lines(STOPPED)
     assert asked == closed
     assert "was stopped: this client can do nothing more" in asked
+
+
+def test_timeouts_pass_though_the_machines_clock_is_set_back() -> None:
+    """The reactor that clients start counts on a clock that nobody sets, as a broker's does."""
+    assert _lines(SET_BACK) == ["timed out"]
+
+
+def test_timers_that_a_program_set_before_are_due_all_the_same() -> None:
+    """They are on the wall clock: then the reactor stays on it."""
+    assert _lines(PENDING) == ["called"]

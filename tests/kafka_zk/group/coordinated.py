@@ -61,7 +61,7 @@ class World:
     def stop(self) -> None:
         """A clean end of the process."""
         self.coordinator.close()
-        list(self.logs.shutdown_steps(1))
+        self.logs.shutdown(1)
 
     def lead(self, *, leader: int = 0, epoch: int = 0, properties: dict[str, str] | None = None) -> None:
         """LeaderAndIsr for partition 0, and what is due at once."""

@@ -7,6 +7,7 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.broker.live_config import LiveConfig
+from kafka_zk.handlers.data import fetch
 from kafka_zk.handlers.topics.side_by_side import AT_ONCE, side_by_side
 from kafka_zk.metadata.cache import partition_changes
 from kafka_zk.network.connection_quotas import ConnectionQuotas
@@ -16,6 +17,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
+from tests.kafka_zk.handlers.test_produce_and_fetch import produce
 
 Make = Callable[..., Harness]
 COUNT = 6
@@ -199,3 +201,66 @@ def test_others_have_their_turn_between_a_few_big_batches(
     for _ in range(3):
         broker.clock.advance(0)
     assert [result.first_offset for result in appended.result] == [0, 0, 0]  # type: ignore[attr-defined]
+
+
+def _fetch_all(count: int, min_bytes: int, version: int = 11) -> Any:
+    request = codec.request(ApiKey.FETCH)
+    topics = request.FetchTopic
+    partitions = [
+        topics.FetchPartition(
+            partition=number, fetch_offset=0, partition_max_bytes=1 << 20, current_leader_epoch=-1,
+            last_fetched_epoch=-1, log_start_offset=-1,
+        )
+        for number in range(count)
+    ]  # fmt: skip
+    return request(
+        replica_id=-1, max_wait_ms=60_000, min_bytes=min_bytes, max_bytes=1 << 20, isolation_level=0, session_id=0,
+        session_epoch=-1, forgotten_topics_data=[], rack_id="", topics=[topics(topic="t", partitions=partitions)],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [3, 11])
+def test_a_waiting_fetch_reads_only_partitions_that_changed(
+    harness: Make, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """All of them at the start, one at each append, all again for the answer."""
+    broker = harness()
+    broker.lead("t", COUNT)
+    replicas = broker.services.replicas
+    read: list[TopicPartition] = []
+    read_one = replicas.read
+
+    def counting(tp: TopicPartition, *arguments: Any, **named: Any) -> Any:
+        read.append(tp)
+        return read_one(tp, *arguments, **named)
+
+    monkeypatch.setattr(replicas, "read", counting)
+    size_bytes = len(batch(b"x" * 100))
+    waiting = broker.start(ApiKey.FETCH, version, _fetch_all(COUNT, 4 * size_bytes - 10))
+    assert len(read) == COUNT
+    for number in (0, 1, 0):
+        read.clear()
+        broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x" * 100), partition=number))
+        assert read == [TopicPartition("t", number)] and not waiting.called
+    read.clear()
+    broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x" * 100), partition=2))
+    assert waiting.called and read[0] == TopicPartition("t", 2) and len(read) == 1 + COUNT
+    sizes = [len(each.records or b"") for each in waiting.result.responses[0].partitions]
+    assert [size > 0 for size in sizes] == [True] * 3 + [False] * 3 and sizes[0] == 2 * sizes[1]
+
+
+def test_a_waiting_fetch_looks_only_at_the_end_that_moved(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is content with a byte."""
+    broker = harness()
+    broker.lead("t", COUNT)
+    waiting = broker.start(ApiKey.FETCH, 11, _fetch_all(COUNT, 1))
+    looked_at: list[TopicPartition] = []
+    look = fetch._readable_end
+
+    def counting(services: Any, entry: Any, isolation: Any) -> int:
+        looked_at.append(entry.tp)
+        return look(services, entry, isolation)
+
+    monkeypatch.setattr(fetch, "_readable_end", counting)
+    broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), partition=COUNT - 1))
+    assert waiting.called and looked_at == [TopicPartition("t", COUNT - 1)]

@@ -86,3 +86,14 @@ def test_a_condition_that_fails_leaves_the_others_to_later_checks() -> None:
         purgatory.check("bad")
     purgatory.check("good")
     assert good.called
+
+
+def test_a_request_is_told_which_of_its_keys_is_checked() -> None:
+    """Before its condition is asked, so that it need not look at the others."""
+    purgatory, told = Purgatory(Clock()), []
+    waiting = purgatory.wait(["a", "b", "c"], lambda: told == ["b", "c"], 1000, told.append)
+    purgatory.check("b")
+    purgatory.check("x")
+    assert told == ["b"] and not waiting.called
+    purgatory.check("c")
+    assert waiting.called
