@@ -3,7 +3,7 @@
 ZooKeeper's watches are one-shot and die with the connection. So a watcher reads and arms in one call, reads again when
 the watch fires, and reads again after every reconnect and every new session, whether or not anything fired. What it
 reports is the difference between what it read and what it last reported: several changes may come as one, none is lost.
-"Different" includes what was deleted and made again with the same name (compared by zxid, not by content).
+A znode that was deleted and created again counts as changed: zxids are compared, not contents.
 """
 
 from collections.abc import Awaitable, Callable

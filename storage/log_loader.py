@@ -112,7 +112,7 @@ def load_log_steps(
         recovery_point, log_start_offset: from the checkpoint files, 0 if they do not mention the partition.
         clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned.
         scan: what scans a segment here, unless the work that was offered came back done.
-        observe: told of every file that cannot be taken as it is, for as long as the log lives.
+        observe: told of every file that cannot be used as it is, for as long as the log lives.
         random: of ``segment.jitter.ms``.
     Returns: the log and what recovery dropped, None if nothing.
     """
