@@ -19,7 +19,7 @@ from kafka_zk.registry.errors import DuplicateConsumerId, FencedInstanceId, Inva
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.pipeline import ensure_paths, found
 from kafka_zk.registry.registration import Holder, outwait_ghost, remove_own, take
-from kafka_zk.registry.watches import Rereader, Watcher, Zxids
+from kafka_zk.registry.watches import Rereader, Watcher, Zxids, read_or_watch_creation
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.system.clock import Timers
@@ -126,15 +126,11 @@ class _MemberWatch:
         self.rereader = Rereader(client, self._path, self._read, events)
 
     async def _read(self, watch: Callable[[WatchedEvent], None]) -> tuple[Zxids, Callable[[], None]]:
-        while True:
-            try:
-                names, stat = await self._client.children(self._path, watch)
-            except NoNode:
-                if await self._client.exists(self._path, watch) is None:
-                    self._parent, self._names, self._members = None, set(), {}
-                    return (), partial(self._on_change, {})
-            else:
-                break
+        found_names = await read_or_watch_creation(self._client, self._client.children, self._path, watch)
+        if found_names is None:
+            self._parent, self._names, self._members = None, set(), {}
+            return (), partial(self._on_change, {})
+        names, stat = found_names
         known = {} if self._hides_something(stat, set(names)) else self._members
         fresh = await _read_members(self._client, self._group, [name for name in names if name not in known])
         self._parent, self._names = stat, set(names)

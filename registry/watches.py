@@ -3,22 +3,24 @@
 ZooKeeper's watches are one-shot and die with the connection. So a watcher reads and arms in one call, reads again when
 the watch fires, and reads again after every reconnect and every new session, whether or not anything fired. What it
 reports is the difference between what it read and what it last reported: several changes may come as one, none is lost.
-"Different" includes what was deleted and made again with the same name (compared by zxid, not by content).
+A znode that was deleted and created again counts as changed: zxids are compared, not contents.
 """
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kafka_zk.registry.client import EventType, RegistryClient, SessionState, WatchedEvent, ZnodeStat
+from kafka_zk.registry.client import EventType, RegistryClient, SessionState, Watch, WatchedEvent, ZnodeStat
 from kafka_zk.registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.events import SILENT, EventSource, Reread, WatchArmed, WatchFired
 
 _log = Logger()
+
+T = TypeVar("T")
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
@@ -45,7 +47,7 @@ class Rereader:
         self,
         client: RegistryClient,
         path: str,
-        read: Callable[[Callable[[WatchedEvent], None]], Awaitable[tuple[Zxids, Callable[[], None]]]],
+        read: Callable[[Watch], Awaitable[tuple[Zxids, Callable[[], None]]]],
         events: EventSource,
     ) -> None:
         self._client = client
@@ -135,6 +137,19 @@ class Rereader:
             self._start("retry")
 
 
+async def read_or_watch_creation(
+    client: RegistryClient, read: Callable[[str, Watch], Awaitable[T]], path: str, watch: Watch
+) -> T | None:
+    """What ``read`` (``client.get`` or ``client.children``) gives, with the watch; None where the znode is not there,
+    and then its creation is watched."""
+    while True:
+        try:
+            return await read(path, watch)
+        except NoNode:
+            if await client.exists(path, watch) is None:
+                return None
+
+
 class ChildrenWatcher:
     """Reports the sorted names of a znode's children: once at the start and whenever they changed.
 
@@ -158,15 +173,12 @@ class ChildrenWatcher:
         """Report nothing from now on."""
         self._rereader.close()
 
-    async def _read(self, watch: Callable[[WatchedEvent], None]) -> tuple[Zxids, Callable[[], None]]:
-        while True:
-            try:
-                names, stat = await self._client.children(self._path, watch)
-            except NoNode:
-                if await self._client.exists(self._path, watch) is None:
-                    return (), partial(self._on_change, [])
-            else:
-                return (stat.czxid, stat.pzxid), partial(self._on_change, names)
+    async def _read(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:
+        found = await read_or_watch_creation(self._client, self._client.children, self._path, watch)
+        if found is None:
+            return (), partial(self._on_change, [])
+        names, stat = found
+        return (stat.czxid, stat.pzxid), partial(self._on_change, names)
 
 
 class DataWatcher:
@@ -188,12 +200,9 @@ class DataWatcher:
         """Report nothing from now on."""
         self._rereader.close()
 
-    async def _read(self, watch: Callable[[WatchedEvent], None]) -> tuple[Zxids, Callable[[], None]]:
-        while True:
-            try:
-                data, stat = await self._client.get(self._path, watch)
-            except NoNode:
-                if await self._client.exists(self._path, watch) is None:
-                    return (), partial(self._on_change, None, None)
-            else:
-                return (stat.czxid, stat.mzxid), partial(self._on_change, data, stat)
+    async def _read(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:
+        found = await read_or_watch_creation(self._client, self._client.get, self._path, watch)
+        if found is None:
+            return (), partial(self._on_change, None, None)
+        data, stat = found
+        return (stat.czxid, stat.mzxid), partial(self._on_change, data, stat)

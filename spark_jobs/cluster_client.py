@@ -1,7 +1,7 @@
-"""What executors and the driver ask a cluster: who leads what, and which offsets there are. Blocking.
+"""What executors and the driver ask a cluster for: leaders and offsets. Blocking.
 
-Metadata are fetched when a leader is not known or was found to be wrong. Everything is tried again while the patience
-lasts: brokers restart, leaders move.
+Metadata is fetched when a leader is unknown or turns out to be wrong. Everything is retried until ``patience_ms`` are
+over: brokers restart, leaders move.
 """
 
 from collections.abc import Callable, Iterable, Mapping

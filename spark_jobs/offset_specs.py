@@ -1,4 +1,4 @@
-"""Where a read starts and ends, as options say it: the words, the JSON, the times of Spark's own Kafka source.
+"""Where a read starts and ends, in the words, JSON and times that the options of Spark's own Kafka source use.
 
 Tests: tests/spark_jobs/test_options.py.
 """

@@ -1,4 +1,4 @@
-"""What is told while something is waited for: after a second, what it is and how long the wait may last at most."""
+"""Notes about long waits: after a second, what is missing and how long the wait may last at most."""
 
 import threading
 from collections.abc import Callable

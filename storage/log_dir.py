@@ -158,7 +158,7 @@ class LogDir:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def clear_directories(self, observe: Observe = ignore) -> None:
-        """Put directories out of the way that have a name which is a file's here: nothing could be written then."""
+        """Move directories aside whose names belong to files here: those files could not be written."""
         for name, meaning in _MEANINGS.items():
             path = f"{self.path}/{name}"
             if files.is_directory(path):

@@ -38,7 +38,7 @@ from kafka_zk.storage.partition_metadata import read_topic_id, write_topic_id
 from kafka_zk.storage.producer_state import ProducerState, snapshot_offsets
 from kafka_zk.storage.record_batch import HEADER_SIZE
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
-from kafka_zk.storage.recovery_work import ScanWork, Steps, run_here
+from kafka_zk.storage.recovery_work import ScanWork, Steps
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.randomness import SYSTEM_RANDOM
@@ -92,36 +92,6 @@ def create_log(
     )
 
 
-def load_log(
-    tp: TopicPartition,
-    directory: str,
-    config: LogConfig,
-    pool: FilePool,
-    now_ms: int,
-    *,
-    recovery_point: int,
-    log_start_offset: int,
-    clean_shutdown: bool,
-    scan: Scanner = scan_segment,
-    observe: Observe = ignore,
-) -> tuple[Log, Dropped | None]:
-    """Open an existing partition's directory, here and now. See ``load_log_steps``."""
-    return run_here(
-        load_log_steps(
-            tp,
-            directory,
-            config,
-            pool,
-            now_ms,
-            recovery_point=recovery_point,
-            log_start_offset=log_start_offset,
-            clean_shutdown=clean_shutdown,
-            scan=scan,
-            observe=observe,
-        )
-    )
-
-
 def load_log_steps(
     tp: TopicPartition,
     directory: str,
@@ -142,7 +112,7 @@ def load_log_steps(
         recovery_point, log_start_offset: from the checkpoint files, 0 if they do not mention the partition.
         clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned.
         scan: what scans a segment here, unless the work that was offered came back done.
-        observe: told of every file that cannot be taken as it is, for as long as the log lives.
+        observe: told of every file that cannot be used as it is, for as long as the log lives.
         random: of ``segment.jitter.ms``.
     Returns: the log and what recovery dropped, None if nothing.
     """

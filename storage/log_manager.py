@@ -3,7 +3,7 @@
 Single-threaded like ``Log``. What blocks in C goes through ``run_blocking(work, done)``: ``work`` may run anywhere,
 ``done(error)`` must then run on the owner's thread; the default runs both at once. When a directory fails (OSError),
 its logs leave the manager and ``on_directory_failure`` is told; in a start, the report tells it. ``observe`` is told of
-every file that could not be taken as it was.
+every file that could not be used as it was.
 Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
 """
 

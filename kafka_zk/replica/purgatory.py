@@ -31,11 +31,11 @@ class Wait(Deferred[bool]):
         self._purgatory = purgatory
 
     def abandon(self) -> None:
-        """Nobody is left to tell: end the wait as the timeout would."""
+        """The client is gone: end the wait as the timeout would."""
         self._purgatory._complete(self, False)
 
     def hurry(self) -> None:
-        """Others need what the request holds: likewise. See ``BrokerConnection.hurry``."""
+        """Others need the memory that the request holds: end the wait likewise. See ``BrokerConnection.hurry``."""
         self._purgatory._complete(self, False)
 
 

@@ -1,7 +1,7 @@
 """Time: the only module that asks the machine for it. A simulated world gives a clock of its own.
 
-Two clocks tick in every process. The wall clock says when something happened; it may be set, back too. The timers'
-clock says how long something took; deadlines are on it. Source: org.apache.kafka.common.utils.Time@3.9.
+Every process has two clocks. The wall clock says when something happened; it may be set, also backwards. The timers'
+clock measures how long something took, and deadlines use it. Source: org.apache.kafka.common.utils.Time@3.9.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Randomness: whoever needs some takes a ``random.Random``; a simulated world gives one that it has seeded.
+"""Randomness: whoever needs it takes a ``random.Random``; a simulated world passes one that it has seeded.
 
 The default is the machine's own, which two processes never share (a fork copies the state of a seeded one).
 """

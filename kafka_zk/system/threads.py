@@ -1,6 +1,6 @@
 """Work off the reactor's thread: the only module that hands work to the reactor's thread pool.
 
-For calls that block in C only (fsync, unlink, cold reads, listeners of a user's). A simulated world does the work at
+Only for calls that block in C (fsync, unlink, cold reads) and for users' listeners. A simulated world does the work at
 once, or later, as it likes.
 """
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class RunInThread(Protocol):
-    """Does work in another thread; what it returned or raised comes on the reactor's."""
+    """Does work in another thread; what it returned or raised arrives on the reactor's thread."""
 
     def __call__(self, work: Callable[[], T], /) -> "Deferred[T]": ...
 

@@ -6,7 +6,6 @@ The same commands to kafka-zk and Apache Kafka print the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,8 +14,8 @@ import pytest
 
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from tests.peers import jars, targets, wire_probe
-from tests.peers.processes import ProcessFailed, wait_until
-from tests.peers.tool_script import Said, Step, ToolRunner
+from tests.peers.processes import wait_until
+from tests.peers.tool_script import Said, Step, ToolRunner, said_to_each
 
 pytestmark = pytest.mark.peers
 
@@ -151,25 +150,12 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
 @pytest.fixture(scope="module", params=[jars.ORACLE_VERSION, jars.NEWEST_VERSION])
 def said(
     request: pytest.FixtureRequest, peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, dict[str, Said]]]:
-    """By target and step: what the tool said. One broker each, one JVM for all commands."""
+) -> dict[str, dict[str, Said]]:
+    """By target and step: what the tool said."""
     version: str = request.param
     folder = tmp_path_factory.mktemp("group-tools")
     (folder / "offsets.csv").write_text("t,0,5\nt,2,6\n")
-    runner = ToolRunner(version)
-    answers = {}
-    for name in targets.NAMES:
-        try:
-            target = targets.start(name, peer_zookeeper, folder / name, chroot=f"group-tools-{version}-{name}")
-        except ProcessFailed as failure:
-            pytest.fail(str(failure), pytrace=False)
-        try:
-            answers[name] = _perform(runner, target, folder)
-        finally:
-            complaints = target.stop()
-        assert not complaints, "\n".join(complaints)
-    runner.close()
-    yield answers
+    return said_to_each(version, peer_zookeeper, folder, f"group-tools-{version}", _perform)
 
 
 @pytest.mark.parametrize("step", [step.name for step in _STEPS])

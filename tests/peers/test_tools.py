@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from tests.peers import jars, targets, wire_probe
-from tests.peers.processes import ProcessFailed
-from tests.peers.tool_script import CONFIGS, DELETE_RECORDS, GET_OFFSETS, LOG_DIRS, TOPICS, Said, Step, ToolRunner
+from tests.peers.tool_script import (
+    CONFIGS,
+    DELETE_RECORDS,
+    GET_OFFSETS,
+    LOG_DIRS,
+    TOPICS,
+    Said,
+    Step,
+    ToolRunner,
+    said_to_each,
+)
 
 pytestmark = pytest.mark.peers
 
@@ -176,26 +184,13 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
 
 
 @pytest.fixture(scope="module")
-def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Said]]]:
-    """By target and step: what the tools said. One broker each, one JVM for all commands."""
+def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Said]]:
+    """By target and step: what the tools said."""
     folder = tmp_path_factory.mktemp("tools")
     for name, offsets in _OFFSETS.items():
         partitions = [{"topic": topic, "partition": number, "offset": offset} for topic, number, offset in offsets]
         (folder / f"{name}.json").write_text(json.dumps({"partitions": partitions, "version": 1}))
-    runner = ToolRunner(jars.ORACLE_VERSION)
-    answers = {}
-    for name in targets.NAMES:
-        try:
-            target = targets.start(name, peer_zookeeper, folder / name, chroot=f"tools-{name}")
-        except ProcessFailed as failure:
-            pytest.fail(str(failure), pytrace=False)
-        try:
-            answers[name] = _perform(runner, target, folder)
-        finally:
-            complaints = target.stop()
-        assert not complaints, "\n".join(complaints)
-    runner.close()
-    yield answers
+    return said_to_each(jars.ORACLE_VERSION, peer_zookeeper, folder, "tools", _perform)
 
 
 @pytest.mark.parametrize("step", [step.name for step in (*_BEFORE_RECORDS, *_WITH_RECORDS)])

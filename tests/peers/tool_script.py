@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
+from tests.peers import targets
 from tests.peers.clients.line_process import LineProcess
+from tests.peers.processes import ProcessFailed
 from tests.peers.targets import Target
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -71,6 +76,30 @@ class ToolRunner:
     def close(self) -> None:
         """End the JVM."""
         self._process.close()
+
+
+def said_to_each(
+    version: str,
+    zookeeper: str,
+    folder: Path,
+    chroot: str,
+    perform: Callable[[ToolRunner, Target, Path], dict[str, Said]],
+) -> dict[str, dict[str, Said]]:
+    """By target and step: what the tools of a version said. One broker each, one JVM for all commands."""
+    runner = ToolRunner(version)
+    said = {}
+    for name in targets.NAMES:
+        try:
+            target = targets.start(name, zookeeper, folder / name, chroot=f"{chroot}-{name}")
+        except ProcessFailed as failure:
+            pytest.fail(str(failure), pytrace=False)
+        try:
+            said[name] = perform(runner, target, folder)
+        finally:
+            complaints = target.stop()
+        assert not complaints, "\n".join(complaints)
+    runner.close()
+    return said
 
 
 def comparable(text: str, target: Target) -> list[str]:

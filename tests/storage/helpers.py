@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_loader import Dropped, create_log, load_log
+from kafka_zk.storage.log_loader import Dropped, create_log, load_log_steps
 from kafka_zk.storage.log_validator import NotConformed, conform, validate_batch
 from kafka_zk.storage.record_batch import Header, RecordBatchBuilder, decode_records, iter_batches
+from kafka_zk.storage.recovery_work import run_here
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
 T = TypeVar("T")
@@ -76,15 +77,17 @@ def reopen(
     log: Log, *, clean: bool = False, recovery_point: int = 0, log_start_offset: int = 0, now_ms: int = T0
 ) -> tuple[Log, Dropped | None]:
     """Load the log's directory as the next start would; without ``clean`` as after a crash."""
-    return load_log(
-        TP,
-        str(log.directory),
-        log.config,
-        FilePool(),
-        now_ms,
-        recovery_point=recovery_point,
-        log_start_offset=log_start_offset,
-        clean_shutdown=clean,
+    return run_here(
+        load_log_steps(
+            TP,
+            str(log.directory),
+            log.config,
+            FilePool(),
+            now_ms,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
+            clean_shutdown=clean,
+        )
     )
 
 

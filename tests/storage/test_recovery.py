@@ -9,9 +9,10 @@ import pytest
 
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log import Log
-from kafka_zk.storage.log_loader import load_log
+from kafka_zk.storage.log_loader import load_log_steps
 from kafka_zk.storage.record_batch import BatchHeader, iter_batches, read_header
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
+from kafka_zk.storage.recovery_work import run_here
 from kafka_zk.storage.types import LogAppendInfo
 
 from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
@@ -200,10 +201,11 @@ def test_segments_below_the_recovery_point_are_not_scanned(tmp_path: Path) -> No
         return scan_segment(*arguments)
 
     point = log.segments[2].base_offset + 1
-    load_log(
+    opening = load_log_steps(
         log.tp, str(log.directory), log.config, FilePool(), T0,
         recovery_point=point, log_start_offset=0, clean_shutdown=False, scan=scan,
     )  # fmt: skip
+    run_here(opening)
     assert scanned == [segment.base_offset for segment in log.segments[2:]]
 
 
