@@ -76,4 +76,4 @@ def test_nothing_stays_of_a_demo_that_keeps_nothing(tmp_path: Path, monkeypatch:
     done = kafka_zk("demo", "--json", timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     assert not any(running(pid) for pid in json.loads(done.stdout)["pids"].values())
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("kafka-zk-demo-*")) == []

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ import pytest
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.spark_jobs.extraction import decoding
-from kafka_zk.spark_jobs.extraction.errors import Undecodable
+from kafka_zk.spark_jobs.extraction.errors import Undecodable, WronglyAsked
 from kafka_zk.spark_jobs.extraction.job import extract, plan
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.schema import COLUMNS
@@ -187,26 +188,38 @@ def test_values_that_do_not_fit_stop_the_run_or_are_kept(
     assert sorted(row.raw_value for row in rows if row.raw_value) == [b"oops", b'{"a": "x"}']
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        (("--decode", "json", "--schema", "a STRNG"), "STRNG"),
-        (("--decode", "json", "--schema", "ARRAY<INT>"), "columns are needed, as in 'a INT, b STRING', not array<int>"),
-        (("--decode", "json", "--schema", "Topic STRING"), "the field Topic has the name of a column of the source"),
-        (("--decode", "json", "--schema", "a ARRAY<INT>", "--format", "csv"), "a is array<int>, which CSV cannot hold"),
-    ],
-)
 def test_what_only_spark_can_judge_is_one_sentence_too(
-    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path, more: tuple[str, ...], sentence: str
+    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     """Exit code 2, nothing of Spark's own log, and nothing begun: no folder. What is new makes Spark start."""
     topic = make_topic()
     write(kafka_zk_cluster, topic, [b"{}"])
-    done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", *more)
+    done = run_extract(kafka_zk_cluster, topic, tmp_path / "lake", "--decode", "json", "--schema", "a STRNG")
     assert done.returncode == 2, done.stderr
-    assert sentence in done.stderr.splitlines()[-1]
+    assert "STRNG" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr and "WARN" not in done.stderr
     assert not (tmp_path / "lake").exists()
+
+
+def test_columns_that_cannot_be_are_refused_before_anything_is_begun(
+    spark: Any, kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, tmp_path: Path  # noqa: F811
+) -> None:
+    topic = make_topic()
+    write(kafka_zk_cluster, topic, [b"{}"])
+    target = tmp_path / "lake"
+    for schema, format_name, sentence in (
+        ("a STRNG", "parquet", "STRNG"),
+        ("ARRAY<INT>", "parquet", "columns are needed, as in 'a INT, b STRING', not array<int>"),
+        ("Topic STRING", "parquet", "the field Topic has the name of a column of the source"),
+        ("a ARRAY<INT>", "csv", "a is array<int>, which CSV cannot hold"),
+    ):
+        wanted = Extraction(
+            zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=topic, target=str(target),
+            decode="json", schema=schema, format=format_name,
+        )  # fmt: skip
+        with pytest.raises(WronglyAsked, match=re.escape(sentence)):
+            extract(spark, wanted)
+    assert not target.exists()
 
 
 @pytest.mark.parametrize(("zookeeper", "sentence"), [("127.0.0.1:1", "no ZooKeeper server"), ("", "there is no topic")])
