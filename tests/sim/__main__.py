@@ -13,8 +13,11 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.sim.campaign import Outcome, play
 from tests.sim.faults import KINDS, Fault
+from tests.sim.safeguards import SAFEGUARDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if options.seeds:
         first, _, last = options.seeds.partition("-")
-        return _many(range(int(first), int(last or first) + 1), kinds)
+        seeds = range(int(first), int(last or first) + 1)
+        return _search(options.without, seeds, kinds) if options.without else _many(seeds, kinds)
     plan = None
     if options.plan:
         lines = Path(options.plan).read_text().splitlines()
@@ -75,6 +79,27 @@ def _many(seeds: range, kinds: tuple[str, ...]) -> int:
     return 1 if failed else 0
 
 
+def _search(name: str, seeds: range, kinds: tuple[str, ...]) -> int:
+    """Exit code 0 if a judge finds that the safeguard is missing."""
+    if name not in SAFEGUARDS:
+        print(f"Error: {name} is no safeguard; there are: {', '.join(SAFEGUARDS)}", file=sys.stderr)
+        return 2
+    for count, seed in enumerate(seeds, 1):
+        outcome = play_without(name, seed, kinds)
+        if outcome.violations:
+            print(f"without {name}: found by seed {seed} after {count} seeds: {outcome.violations[0].splitlines()[0]}")
+            return 0
+    print(f"without {name}: not found in {len(seeds)} seeds")
+    return 1
+
+
+def play_without(name: str, seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Outcome:
+    """A run without one of ``SAFEGUARDS``."""
+    with pytest.MonkeyPatch.context() as patch:
+        SAFEGUARDS[name](patch)
+        return play(seed, None, kinds)
+
+
 def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(str(seed) for seed in seeds)
 
@@ -90,6 +115,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", metavar="A-B", help="play many, on all cores")
     parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")
+    named = ", ".join(SAFEGUARDS)
+    parser.add_argument("--without", metavar="SAFEGUARD", help=f"with --seeds: play until it is missed: {named}")
     parser.add_argument("--verbose", action="store_true", help="print the whole history")
     return parser
 

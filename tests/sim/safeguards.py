@@ -1,0 +1,113 @@
+"""The judges are needed, and they work: safeguards of the product that can be taken out for a run.
+
+``python -m tests.sim --without NAME --seeds 0-1999`` plays until a judge misses it. docs/simulator.md has the
+table. A safeguard of ZooKeeper groups is taken out as in ``tests/rebalance/test_safeguards.py``.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from kafka_zk.broker.broker import Broker
+from kafka_zk.controller.loop import Controller
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.storage.log_dir import LogDir
+from kafka_zk.storage.producer_state import ProducerState
+from tests.rebalance import test_safeguards as groups
+
+TakeOut = Callable[[pytest.MonkeyPatch], None]
+
+
+def no_sync_of_files(patch: pytest.MonkeyPatch) -> None:
+    """``flush.messages`` acknowledges what only the page cache has."""
+    for module in ("log_segments", "log_loader"):
+        patch.setattr(f"kafka_zk.storage.{module}.sync_file", lambda descriptor: None)
+
+
+def no_sync_of_directories(patch: pytest.MonkeyPatch) -> None:
+    """A new segment is durable, its name is not."""
+    for module in ("log_segments", "log_loader", "log", "log_dir"):
+        patch.setattr(f"kafka_zk.storage.{module}.sync_path", lambda path: None)
+
+
+def acknowledged_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    """The flush goes on behind the answer."""
+
+    async def at_once(self: ReplicaManager, partition: Any, log: Any, info: Any, acks: int, timeout_ms: int) -> Any:
+        partition.flush_ended()
+        self._purgatory.check(partition.tp)
+        return info
+
+    patch.setattr(ReplicaManager, "_flush_and_commit", at_once)
+
+
+def every_stop_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
+    """After a crash no log is looked through."""
+    patch.setattr(LogDir, "had_clean_shutdown", lambda self: True)
+
+
+def no_duplicate_detection(patch: pytest.MonkeyPatch) -> None:
+    """A batch that is sent again is appended again."""
+    patch.setattr(ProducerState, "check", lambda self, header: None)
+
+
+def no_producer_replay(patch: pytest.MonkeyPatch) -> None:
+    """After a crash the broker does not know what producers have written."""
+    patch.setattr(ProducerState, "replay", lambda self, segments, start_offset, end_offset: None)
+
+
+def every_controller_is_obeyed(patch: pytest.MonkeyPatch) -> None:
+    """A broker takes the requests of a controller that another one has replaced."""
+    patch.setattr(ReplicaManager, "accept_controller", lambda self, epoch: True)
+
+
+def no_second_registration(patch: pytest.MonkeyPatch) -> None:
+    """A broker whose session ended does not come back."""
+    patch.setattr(Broker, "_session_changed", lambda self, state: None)
+
+
+def no_wait_for_the_former_session(patch: pytest.MonkeyPatch) -> None:
+    """A broker that finds its own id taken gives up, though it is a session of its own that lingers."""
+    register = BrokerRegistry.register
+
+    async def forgetful(self: BrokerRegistry, info: Any, sessions: Iterable[int] = (), *more: Any) -> Any:
+        return await register(self, info, [], *more)
+
+    patch.setattr(BrokerRegistry, "register", forgetful)
+
+
+def no_election_after_a_reconnect(patch: pytest.MonkeyPatch) -> None:
+    """Who comes back with a new session does not stand for election."""
+
+    async def nothing(self: Controller) -> None:
+        return None
+
+    patch.setattr(Controller, "session_renewed", nothing)
+
+
+SAFEGUARDS: dict[str, TakeOut] = {
+    take_out.__name__: take_out
+    for take_out in (
+        no_sync_of_files,
+        no_sync_of_directories,
+        acknowledged_before_the_flush,
+        every_stop_counts_as_clean,
+        no_duplicate_detection,
+        no_producer_replay,
+        every_controller_is_obeyed,
+        no_second_registration,
+        no_wait_for_the_former_session,
+        no_election_after_a_reconnect,
+        groups.no_lease,
+        groups.no_token,
+        groups.no_owner_check,
+        groups.no_settling,
+        groups.no_owner_watch,
+        groups.no_reread_on_reconnect,
+        groups.no_coalescing,
+        groups.no_claim_watch,
+        groups.no_stall_guard,
+    )
+} | {"no_second_registration_of_a_member": groups.no_second_registration}
