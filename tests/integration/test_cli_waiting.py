@@ -87,7 +87,7 @@ def test_an_unknown_topic_is_told_at_once_with_the_nearest_one(
         ("topics", "delete", *at_broker),
         ("topics", "delete", *at_zookeeper),
         ("offsets", *at_broker),
-        ("groups", "reset-offsets", "--group", "g", "--to-latest", *at_zookeeper),
+        ("groups", "reset-offsets", "--type", "zookeeper", "--group", "g", "--to-latest", *at_zookeeper),
     ):
         said = told(*words, "--topic", "waited-for-helols")
         assert said == f"Error: no topic waited-for-helols; did you mean {topic}?\n", words
