@@ -130,7 +130,8 @@ class GroupAccess:
                 f"there is a group {group} in ZooKeeper and another one at the brokers: say which by --type"
             )
         if not having:
-            raise self._missing(group)
+            missing = self._missing(group)
+            raise CommandFailed(f"{missing.message}; --type says where to make one") if may_be_new else missing
         return having[0]
 
     def _known_for_change(self, kind: GroupKind, group: str) -> Collection[str]:

@@ -89,14 +89,16 @@ def list_groups(where: "Where", as_json: bool) -> None:
 @click.option("--group", "wanted", multiple=True, help="May be repeated; all groups by default.")
 @where
 def describe(wanted: tuple[str, ...], where: "Where", as_json: bool) -> None:
-    """Show offset, lag and owner of each partition, and members that own none."""
+    """Show offset, lag and owner of each partition, and members that own none.
+
+    Of members at a broker also host and client id.
+    """
     from kafka_zk.cli.group_access import check_names, group_access
-    from kafka_zk.cli.group_kinds import GroupKind
 
     check_names(wanted, where)
     with group_access(where) as access:
         found = access.describe(wanted)
-    has_hosts = any(kind is GroupKind.BROKER for _, kind, _ in found)
+    has_hosts = any(row.host is not None for _, _, row in found)
     columns = COLUMNS + MEMBER_COLUMNS if has_hosts else COLUMNS
     _print(columns, [_row(*each) for each in found], as_json)
 
