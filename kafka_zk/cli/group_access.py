@@ -24,31 +24,38 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class Where(NamedTuple):
-    """What the command line says about where groups are, and of which kind."""
+    """What the command line says about where groups are, and of which kind; None: both."""
 
     zookeeper: str | None
     bootstrap: str | None = None
     kind: GroupKind | None = None
 
     def kinds(self) -> list[GroupKind]:
-        """Who names brokers and no ZooKeeper means the groups of these brokers."""
-        if self.kind is not None:
-            return [self.kind]
-        return [GroupKind.BROKER] if self.bootstrap and not self.zookeeper else list(GroupKind)
+        return list(GroupKind) if self.kind is None else [self.kind]
+
+
+def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, names_zookeeper: bool) -> Where:
+    """Who names brokers and no ZooKeeper means the groups of these brokers.
+
+    Args: ``names_zookeeper``: whether ``zookeeper`` comes from the command line, not from the environment.
+    """
+    if kind is None and bootstrap is not None and not names_zookeeper:
+        kind = GroupKind.BROKER
+    return Where(zookeeper, bootstrap, GroupKind(kind) if kind else None)
 
 
 @contextlib.contextmanager
-def group_access(where: Where) -> "Iterator[GroupAccess]":
+def group_access(at: Where) -> "Iterator[GroupAccess]":
     """ZooKeeper is asked for its own groups, and for the brokers' addresses where none are given.
 
     Raises: CommandFailed, RegistryError, KafkaError.
     """
-    kinds = where.kinds()
+    kinds = at.kinds()
     with contextlib.ExitStack() as cleanup:
         sides: dict[GroupKind, Groups] = {}
-        bootstrap = where.bootstrap
+        bootstrap = at.bootstrap
         if GroupKind.ZOOKEEPER in kinds or bootstrap is None:
-            client = cleanup.enter_context(zookeeper_client(where.zookeeper or DEFAULT_ZOOKEEPER))
+            client = cleanup.enter_context(zookeeper_client(at.zookeeper or DEFAULT_ZOOKEEPER))
             bootstrap = bootstrap or registered_brokers(client)
             if GroupKind.ZOOKEEPER in kinds:
                 sides[GroupKind.ZOOKEEPER] = GroupsInZookeeper(client)
@@ -156,10 +163,10 @@ class GroupAccess:
         return CommandFailed(f"there is no group {group} {places}{did_you_mean(group, names)}")
 
 
-def check_names(groups: Collection[str], where: Where) -> None:
-    """Raises: UsageError for what cannot be the name of a group of that kind."""
+def check_names(groups: Collection[str], kind: GroupKind | None) -> None:
+    """Raises: UsageError for what cannot be the name of a group of that kind (None: of any)."""
     for group in groups:
         if not group:
             raise click.UsageError("a group must have a name")
-        if where.kind is GroupKind.ZOOKEEPER and not is_znode_name(group):
+        if kind is GroupKind.ZOOKEEPER and not is_znode_name(group):
             raise click.UsageError(f"{group!r} cannot be the name of a group in ZooKeeper")

@@ -5,6 +5,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
+from click.core import ParameterSource
 
 from kafka_zk.cli.command_group import CommandGroup
 from kafka_zk.cli.options import group_option, groups_option, json_option, zookeeper_option
@@ -52,7 +53,7 @@ def brokers(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of the commands for both kinds, as the parameter ``where``."""
+    """The options of the commands for both kinds, as the parameter ``at``."""
 
     @in_zookeeper
     @brokers("The brokers.  [default: those registered in ZooKeeper]  Without --zookeeper: only their groups.")
@@ -61,22 +62,23 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
     def with_where(
         *arguments: Any, zookeeper: str | None, bootstrap: str | None, kind: str | None, **options: Any
     ) -> Any:
-        from kafka_zk.cli.group_access import Where
-        from kafka_zk.cli.group_kinds import GroupKind
+        from kafka_zk.cli import group_access
 
-        place = Where(zookeeper, bootstrap, GroupKind(kind) if kind else None)
-        return function(*arguments, where=place, **options)
+        source = click.get_current_context().get_parameter_source("zookeeper")
+        names_zookeeper = source is ParameterSource.COMMANDLINE
+        at = group_access.where(zookeeper, bootstrap, kind, names_zookeeper=names_zookeeper)
+        return function(*arguments, at=at, **options)
 
     return with_where
 
 
 @command.command("list")
 @where
-def list_groups(where: "Where", as_json: bool) -> None:
+def list_groups(at: "Where", as_json: bool) -> None:
     """List all groups. A group without live members is Empty: only its offsets are left."""
     from kafka_zk.cli.group_access import group_access
 
-    with group_access(where) as access:
+    with group_access(at) as access:
         found = access.overviews()
     rows = [
         {"group": name, "type": kind, "state": overview.state, "members": overview.member_count}
@@ -88,15 +90,15 @@ def list_groups(where: "Where", as_json: bool) -> None:
 @command.command("describe")
 @click.option("--group", "wanted", multiple=True, help="May be repeated; all groups by default.")
 @where
-def describe(wanted: tuple[str, ...], where: "Where", as_json: bool) -> None:
+def describe(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Show offset, lag and owner of each partition, and members that own none.
 
     Of members at a broker also host and client id.
     """
     from kafka_zk.cli.group_access import check_names, group_access
 
-    check_names(wanted, where)
-    with group_access(where) as access:
+    check_names(wanted, at.kind)
+    with group_access(at) as access:
         found = access.describe(wanted)
     has_hosts = any(row.host is not None for _, _, row in found)
     columns = COLUMNS + MEMBER_COLUMNS if has_hosts else COLUMNS
@@ -106,12 +108,12 @@ def describe(wanted: tuple[str, ...], where: "Where", as_json: bool) -> None:
 @command.command("delete")
 @click.option("--group", "wanted", multiple=True, required=True, help="May be repeated.")
 @where
-def delete(wanted: tuple[str, ...], where: "Where", as_json: bool) -> None:
+def delete(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Remove groups without live members, with their offsets."""
     from kafka_zk.cli.group_access import check_names, group_access
 
-    check_names(wanted, where)
-    with group_access(where) as access:
+    check_names(wanted, at.kind)
+    with group_access(at) as access:
         sides = {name: access.the_one(name) for name in wanted}
         for name, side in sides.items():
             side.delete(name)
@@ -125,13 +127,13 @@ def delete(wanted: tuple[str, ...], where: "Where", as_json: bool) -> None:
 @click.option("--group", required=True)
 @click.option("--topic", "topics", multiple=True, required=True, metavar="TOPIC[:P,P...]", help="May be repeated.")
 @where
-def delete_offsets(group: str, topics: tuple[str, ...], where: "Where", as_json: bool) -> None:
+def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bool) -> None:
     """Remove a group's offsets for topics that it reads no longer."""
     from kafka_zk.cli.group_access import check_names, group_access
     from kafka_zk.cli.group_reset import parse_topics
 
-    check_names([group], where)
-    with group_access(where) as access:
+    check_names([group], at.kind)
+    with group_access(at) as access:
         side = access.the_one(group)
         offsets = side.offsets(group)
         known: dict[str, list[int]] = {}
@@ -182,7 +184,7 @@ def reset_offsets(
     dry_run: bool,
     execute: bool,
     export: bool,
-    where: "Where",
+    at: "Where",
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -203,8 +205,8 @@ def reset_offsets(
         raise click.UsageError("give --dry-run or --execute, not both")
     if export and as_json:
         raise click.UsageError("give --export or --json, not both")
-    check_names([group], where)
-    with group_access(where) as access:
+    check_names([group], at.kind)
+    with group_access(at) as access:
         side = access.the_one(group, may_be_new=True)
         side.refuse_live(group)
         current = side.offsets(group) if group in side.names() else {}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.group_access import GroupAccess, Where
+from kafka_zk.cli.group_access import GroupAccess, where
 from kafka_zk.cli.group_brokers import GroupBrokers
 from kafka_zk.cli.group_kinds import GroupKind, PartitionOfGroup
 from kafka_zk.client.errors import NoBrokersAvailable
@@ -44,25 +44,28 @@ AWAY = NoBrokersAvailable("cannot reach any of h:1")
 
 
 @pytest.mark.parametrize(
-    ("where", "kinds"),
+    ("bootstrap", "names_zookeeper", "kind", "kinds"),
     [
-        (Where(None), [BROKER, ZOOKEEPER]),
-        (Where("z"), [BROKER, ZOOKEEPER]),
-        (Where("z", "b"), [BROKER, ZOOKEEPER]),
-        (Where(None, "b"), [BROKER]),
-        (Where(None, "b", ZOOKEEPER), [ZOOKEEPER]),
-        (Where("z", None, BROKER), [BROKER]),
+        (None, False, None, [BROKER, ZOOKEEPER]),
+        (None, True, None, [BROKER, ZOOKEEPER]),
+        ("b:1", True, None, [BROKER, ZOOKEEPER]),
+        ("b:1", False, None, [BROKER]),
+        ("b:1", False, "zookeeper", [ZOOKEEPER]),
+        (None, True, "broker", [BROKER]),
     ],
 )
-def test_brokers_without_a_zookeeper_mean_their_groups(where: Where, kinds: list[GroupKind]) -> None:
-    assert where.kinds() == kinds
+def test_brokers_without_a_zookeeper_mean_their_groups(
+    bootstrap: str | None, names_zookeeper: bool, kind: str | None, kinds: list[GroupKind]
+) -> None:
+    """The environment only says where the ZooKeeper is."""
+    assert where("z:1", bootstrap, kind, names_zookeeper=names_zookeeper).kinds() == kinds
 
 
 def test_a_change_is_made_to_the_one_group_of_the_name() -> None:
     assert both().the_one("old").kind is ZOOKEEPER
     assert both().the_one("new").kind is BROKER
     assert both().the_one("a/b").kind is BROKER
-    with pytest.raises(CommandFailed, match="a group same in ZooKeeper and another one at the brokers: say which by --type"):
+    with pytest.raises(CommandFailed, match="a group same in ZooKeeper and another one at the brokers"):
         both().the_one("same")
     with pytest.raises(CommandFailed, match=r"no group nwe in ZooKeeper or at the brokers; did you mean new\?"):
         both().the_one("nwe")
