@@ -64,7 +64,8 @@ class Side:
         self.kind = kind
         self.group = None if offsets is None else dict(offsets)
         self.live: Exception | None = None
-        self.intruder: dict[TopicPartition, int] = {}  # what somebody writes between reading and writing
+        self.early: dict[TopicPartition, int] = {}  # what somebody writes after the offsets were read first
+        self.intruder: dict[TopicPartition, int] = {}  # and what after the versions were read
         self.of_earlier_topics: set[TopicPartition] = set()
 
     def names(self) -> Collection[str]:
@@ -82,6 +83,7 @@ class Side:
         self.group = {**(self.group or {}), **offsets}
 
     def stored(self, group: str) -> dict[TopicPartition, StoredOffset]:
+        self.store(group, self.early)
         return {tp: StoredOffset(offset, 7) for tp, offset in (self.group or {}).items()}
 
     def store_unchanged(self, group: str, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
@@ -120,11 +122,13 @@ def test_what_must_not_be_copied_stays_behind() -> None:
 
 
 def test_what_somebody_writes_meanwhile_is_kept_and_told() -> None:
-    zookeeper, brokers = Side(GroupKind.ZOOKEEPER, {TPS[0]: 1}), Side(GroupKind.BROKER, {TPS[0]: 5, TPS[1]: 5})
+    zookeeper = Side(GroupKind.ZOOKEEPER, {TPS[0]: 1, TPS[2]: 1})
+    brokers = Side(GroupKind.BROKER, {TPS[0]: 5, TPS[1]: 5, TPS[2]: 5})
     zookeeper.intruder = {TPS[0]: 9}
+    zookeeper.early = {TPS[2]: 6}
     rows = between(zookeeper, brokers).migrate("g", [], GroupKind.ZOOKEEPER, dry_run=False)
-    assert [(row.result, row.reason) for row in rows] == [(KEPT, CHANGED), (COPIED, None)]
-    assert zookeeper.group == {TPS[0]: 9, TPS[1]: 5}
+    assert [(row.result, row.reason) for row in rows] == [(KEPT, CHANGED), (COPIED, None), (KEPT, CHANGED)]
+    assert zookeeper.group == {TPS[0]: 9, TPS[1]: 5, TPS[2]: 6}
 
 
 @pytest.mark.parametrize("to", list(GroupKind))

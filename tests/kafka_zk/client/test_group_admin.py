@@ -57,6 +57,7 @@ def test_groups_of_all_brokers_are_listed_and_described(world: World) -> None:
         GroupMember("m", None, "c", "/1.2.3.4", (ONE, TWO)),
         GroupMember("odd", None, "c", "/1.2.3.4", ()),
     )
+    assert world.clock.seconds() < CONFIG.retry_backoff_ms / 1000  # nothing was asked twice
 
 
 def test_offsets_are_read_written_and_forgotten(world: World) -> None:
