@@ -31,7 +31,7 @@ class GroupsOfBrokers:
         """The partitions that are assigned to members, or for which offsets are committed."""
         with self._brokers.asked() as admin:
             described = admin.groups.describe_groups(groups)
-            offsets = {group: admin.groups.committed(group) for group in groups}
+            offsets = admin.groups.committed_by(groups)
         for group, each in described.items():
             if each.members and each.state != STABLE:
                 note(f"Group {group} is rebalancing ({each.state}): its members have no partitions now.")

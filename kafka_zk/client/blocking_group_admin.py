@@ -26,6 +26,10 @@ class BlockingGroupAdmin:
         """All offsets of a group, sorted."""
         return self._thread.call(self._admin.committed, group)
 
+    def committed_by(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
+        """The same for many groups, in their order."""
+        return self._thread.call(self._admin.committed_by, groups)
+
     def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Store offsets for a group without members."""
         self._thread.call(self._admin.commit, group, offsets)

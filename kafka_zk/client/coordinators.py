@@ -49,13 +49,13 @@ class Coordinators:
         groups: Iterable[str],
         api_key: ApiKey,
         message: Callable[[list[str]], Any],
-        answers: Callable[[Any], Iterable[Answer]],
+        answers: Callable[[list[str], Any], Iterable[Answer]],
     ) -> dict[str, Answer]:
         """One answer for each group, in their order; each coordinator is sent one request at a time.
 
         Args:
             message: the request about some of the groups.
-            answers: what a response says of them.
+            answers: what its response says of these groups; of those it leaves out, the next one may.
         Raises: KafkaTimeoutError naming the last cause, after default.api.timeout.ms; BrokerError for what waiting does
             not cure when the coordinator is looked for. Other codes are in the answers.
         """
@@ -82,21 +82,25 @@ class Coordinators:
     async def until(
         self, is_done: Callable[[], bool], attempt: Callable[[list[KafkaError]], Any], whom: Callable[[], str]
     ) -> None:
-        """Attempt until it is done. An attempt adds to its list what went wrong; ``whom`` says who has not answered."""
+        """Attempt until it is done. ``whom`` says who has not answered.
+
+        An attempt adds to its list what went wrong; one that adds nothing has made progress.
+        """
         deadline_s = self._reactor.seconds() + self._config.default_api_timeout_ms / 1000
         while not is_done():
             causes: list[KafkaError] = []
             await attempt(causes)
             if is_done():
                 return
+            if not causes:
+                continue  # there was progress
             fatal = next((cause for cause in causes if not cause.retriable), None)
             if fatal is not None:
                 raise fatal
             pause_s = self._config.retry_backoff_ms / 1000
             if self._reactor.seconds() + pause_s >= deadline_s:
-                last = causes[-1] if causes else "no answer"
                 raise KafkaTimeoutError(
-                    f"{whom()} did not answer within {self._config.default_api_timeout_ms} ms; last: {last}"
+                    f"{whom()} did not answer within {self._config.default_api_timeout_ms} ms; last: {causes[-1]}"
                 )
             await sleep(self._reactor, pause_s)
 
@@ -119,19 +123,23 @@ class Coordinators:
     async def _ask_node(
         self,
         node_id: int,
-        groups: Sequence[str],
+        groups: list[str],
         api_key: ApiKey,
         message: Any,
-        answers: Callable[[Any], Iterable[Answer]],
+        answers: Callable[[list[str], Any], Iterable[Answer]],
         causes: list[KafkaError],
     ) -> list[Answer]:
         response = await self.request(node_id, api_key, message, causes)
+        if response is None:
+            return []
         settled = []
-        for each in answers(response) if response is not None else ():
+        for each in answers(groups, response):
             if each.code in PASSING:
                 causes.append(broker_error(each.code, f"group {each.group} at broker {node_id}"))
             elif each.group in groups:
                 settled.append(each)
+        if not settled and not causes:
+            causes.append(broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no word of group {groups[0]} by {node_id}"))
         return settled
 
     async def _find(self, groups: Sequence[str], causes: list[KafkaError]) -> dict[str, int]:
@@ -157,4 +165,6 @@ class Coordinators:
                 else:
                     found[group] = node_id
             left = [] if response.coordinators else left[1:]
+        if not found and not causes:
+            causes.append(broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no word of the coordinator of {groups[0]}"))
         return found

@@ -99,6 +99,8 @@ class GroupAdmin:
 
         async def attempt(causes: list[KafkaError]) -> None:
             left = sorted((await self._cluster.refresh()).nodes.keys() - asked)
+            if not left:
+                causes.append(broker_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no broker is known yet"))
             message = _ListGroups(states_filter=[], types_filter=[])
             waiting = [run(self._coordinators.request(each, ApiKey.LIST_GROUPS, message, causes)) for each in left]
             for node_id, response in zip(left, await gatherResults(waiting, consumeErrors=True), strict=True):
@@ -122,7 +124,7 @@ class GroupAdmin:
         def message(some: list[str]) -> Any:
             return _DescribeGroups(groups=some, include_authorized_operations=False)
 
-        def answers(response: Any) -> Iterable[Answer]:
+        def answers(_: list[str], response: Any) -> Iterable[Answer]:
             return (Answer(each.group_id, each.error_code, each) for each in response.groups)
 
         found = await self._coordinators.ask(groups, ApiKey.DESCRIBE_GROUPS, message, answers)
@@ -130,31 +132,29 @@ class GroupAdmin:
 
     async def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """All offsets of a group, sorted; none of one that does not exist."""
+        return (await self.committed_by([group]))[group]
+
+    async def committed_by(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
+        """The same for many groups, in their order."""
         named = _OffsetFetch.OffsetFetchRequestGroup
-        message = _OffsetFetch(
-            group_id=group,
-            topics=None,
-            groups=[named(group_id=group, member_id=None, member_epoch=_NO_GENERATION, topics=None)],
-            require_stable=False,
-        )
 
-        def answers(response: Any) -> Iterable[Answer]:
-            part = response.groups[0] if response.groups else response
-            return [Answer(group, part.error_code, part.topics)]
+        def message(some: list[str]) -> Any:
+            return _OffsetFetch(
+                group_id=some[0],
+                topics=None,
+                groups=[
+                    named(group_id=each, member_id=None, member_epoch=_NO_GENERATION, topics=None) for each in some
+                ],
+                require_stable=False,
+            )
 
-        answer = (await self._coordinators.ask([group], ApiKey.OFFSET_FETCH, lambda _: message, answers))[group]
-        if answer.code:
-            raise broker_error(answer.code, f"offsets of group {group}")
-        found = {}
-        for topic in answer.content:
-            for each in topic.partitions:
-                tp = TopicPartition(topic.name, each.partition_index)
-                if each.error_code:
-                    raise broker_error(each.error_code, f"the offset of group {group} for {tp}")
-                if each.committed_offset != _NO_OFFSET:
-                    epoch = NO_LEADER_EPOCH if each.committed_leader_epoch is None else each.committed_leader_epoch
-                    found[tp] = CommittedOffset(each.committed_offset, epoch, each.metadata or "")
-        return dict(sorted(found.items()))
+        def answers(asked: list[str], response: Any) -> Iterable[Answer]:
+            if not response.groups:  # an old broker answers for the first one only
+                return [Answer(asked[0], response.error_code, response.topics)]
+            return (Answer(each.group_id, each.error_code, each.topics) for each in response.groups)
+
+        found = await self._coordinators.ask(groups, ApiKey.OFFSET_FETCH, message, answers)
+        return {group: _committed(answer) for group, answer in found.items()}
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Store offsets for a group without members; it need not exist yet.
@@ -199,7 +199,7 @@ class GroupAdmin:
         all the same.
         """
 
-        def answers(response: Any) -> Iterable[Answer]:
+        def answers(_: list[str], response: Any) -> Iterable[Answer]:
             return (Answer(each.group_id, each.error_code, None) for each in response.results)
 
         found = await self._coordinators.ask(
@@ -231,7 +231,7 @@ class GroupAdmin:
     async def _codes(self, group: str, api_key: ApiKey, message: Any) -> dict[TopicPartition, int]:
         """The code for each partition of a request whose response has nothing else; one for the group is raised."""
 
-        def answers(response: Any) -> Iterable[Answer]:
+        def answers(_: list[str], response: Any) -> Iterable[Answer]:
             codes = {
                 TopicPartition(topic.name, each.partition_index): each.error_code
                 for topic in response.topics
@@ -253,6 +253,22 @@ def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
     for tp in sorted(tps):
         by_topic.setdefault(tp.topic, []).append(tp)
     return by_topic
+
+
+def _committed(answer: Answer) -> dict[TopicPartition, CommittedOffset]:
+    group, code, topics = answer
+    if code:
+        raise broker_error(code, f"offsets of group {group}")
+    found = {}
+    for topic in topics:
+        for each in topic.partitions:
+            tp = TopicPartition(topic.name, each.partition_index)
+            if each.error_code:
+                raise broker_error(each.error_code, f"the offset of group {group} for {tp}")
+            if each.committed_offset != _NO_OFFSET:
+                epoch = NO_LEADER_EPOCH if each.committed_leader_epoch is None else each.committed_leader_epoch
+                found[tp] = CommittedOffset(each.committed_offset, epoch, each.metadata or "")
+    return dict(sorted(found.items()))
 
 
 def _description(answer: Answer) -> GroupDescription:

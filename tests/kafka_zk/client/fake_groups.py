@@ -97,23 +97,31 @@ class FakeGroups(FakeCluster):
         return kind(groups=described)
 
     def _offset_fetch(self, node_id: int, version: int, request: Any, code: ErrorCode, kind: Any) -> Any:
-        name = request.groups[0].group_id if version >= 8 else request.group_id
+        if version < 8:
+            topic_of = kind.OffsetFetchResponseTopic
+            topics = self._topics(request.group_id, topic_of, topic_of.OffsetFetchResponsePartition)
+            return kind(topics=topics, error_code=self._code(node_id, request.group_id, code))
         of_group = kind.OffsetFetchResponseGroup
-        topic_of = of_group.OffsetFetchResponseTopics if version >= 8 else kind.OffsetFetchResponseTopic
-        partition_of = (
-            topic_of.OffsetFetchResponsePartitions if version >= 8 else topic_of.OffsetFetchResponsePartition
+        topic_of = of_group.OffsetFetchResponseTopics
+        return kind(
+            groups=[
+                of_group(
+                    group_id=each.group_id,
+                    topics=self._topics(each.group_id, topic_of, topic_of.OffsetFetchResponsePartitions),
+                    error_code=self._code(node_id, each.group_id, code),
+                )
+                for each in request.groups
+            ]
         )
-        topics = [
+
+    def _topics(self, group: str, topic_of: Any, partition_of: Any) -> list[Any]:
+        return [
             topic_of(name=tp.topic, partitions=[
                 partition_of(partition_index=tp.partition, committed_offset=offset, committed_leader_epoch=-1,
                              metadata="", error_code=0)
             ])
-            for tp, offset in self.groups.get(name, FakeGroup()).offsets.items()
+            for tp, offset in self.groups.get(group, FakeGroup()).offsets.items()
         ]  # fmt: skip
-        code = self._code(node_id, name, code)
-        if version >= 8:
-            return kind(groups=[of_group(group_id=name, topics=topics, error_code=code)])
-        return kind(topics=topics, error_code=code)
 
     def _offset_commit(self, node_id: int, _: int, request: Any, code: ErrorCode, kind: Any) -> Any:
         code = self._code(node_id, request.group_id, code)

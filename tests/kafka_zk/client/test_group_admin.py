@@ -64,6 +64,12 @@ def test_offsets_are_read_written_and_forgotten(world: World) -> None:
     groups = world.admin.groups
     assert world.result(groups.committed("g")) == {ONE: CommittedOffset(5), TWO: CommittedOffset(7)}
     assert world.result(groups.committed("nobody")) == {}
+    world.brokers.groups["h"].offsets = {ONE: 1}
+    world.brokers.groups["i"] = FakeGroup()
+    by_group = {"i": {}, "h": {ONE: CommittedOffset(1)}, "g": {ONE: CommittedOffset(5), TWO: CommittedOffset(7)}}
+    assert world.result(groups.committed_by(["i", "h", "g"])) == by_group
+    assert world.clock.seconds() < CONFIG.retry_backoff_ms / 1000  # nothing was asked twice
+    del world.brokers.groups["i"]
     world.result(groups.commit("g", {ONE: CommittedOffset(6)}))
     world.result(groups.delete_offsets("g", [TWO]))
     assert world.brokers.groups["g"].offsets == {ONE: 6}
@@ -116,6 +122,24 @@ def test_it_is_asked_for_a_bounded_time(api_key: ApiKey) -> None:
     with pytest.raises(KafkaTimeoutError, match=r"of group g .*2000 ms; last: .*LOAD_IN_PROGRESS"):
         world.result(world.admin.groups.committed("g"))
     assert world.clock.seconds() <= TIMEOUT_MS / 1000
+
+
+def test_a_cluster_whose_brokers_are_not_known_yet_is_asked_again() -> None:
+    """As right after its start: whoever answers knows of nobody, for a while."""
+    world = World()
+    brokers, world.brokers.node_ids = world.brokers.node_ids, []
+    connect = world.brokers.connect
+
+    async def connects(reactor: Clock, host: str, *rest: Any, **options: Any) -> Any:
+        world.brokers.node_ids = brokers
+        connection = await connect(reactor, host, *rest, **options)
+        world.brokers.node_ids = []
+        return connection
+
+    world.admin = Admin(world.clock, CONFIG, connect=connects)
+    world.clock.callLater(0.5, setattr, world.brokers, "node_ids", brokers)
+    assert list(world.result(world.admin.groups.list_groups())) == ["g", "h"]
+    assert 0.5 <= world.clock.seconds() < 1
 
 
 def test_what_waiting_does_not_cure_is_told_at_once() -> None:
