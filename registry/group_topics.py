@@ -11,16 +11,18 @@ A group that only Kafka's consumers have read with, or whose offsets were import
 first one here: its offsets are trusted, as they are when anybody has written them since the topic was made.
 """
 
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from twisted.logger import Logger
 
 from kafka_zk.registry.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.errors import InvalidZnode, NodeExists, RegistryError
-from kafka_zk.registry.pipeline import ensure_paths, outcomes
+from kafka_zk.registry.pipeline import ensure_paths, found, outcomes
 from kafka_zk.registry.znodes import group_topic as znodes
+from kafka_zk.registry.znodes.consumers import offset_path
 from kafka_zk.registry.znodes.topics import topic_path
+from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 
@@ -109,3 +111,14 @@ class GroupTopicRegistry:
         except InvalidZnode as error:
             _log.warn("offsets are trusted, whichever topic they belong to: {error}", error=error)
             return _NONE_IS_EARLIER
+
+
+async def outdated(client: RegistryClient, group: str, tps: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Those of the partitions whose stored offset is that of an earlier topic of the same name."""
+    listed = list(tps)
+    look = GroupTopicRegistry(client, group).look(sorted({tp.topic for tp in listed}))
+    reads = look.reads()
+    answers = await found([*reads, *(client.exists(offset_path(group, *tp)) for tp in listed)])
+    seen = look.seen(answers[: len(reads)])
+    offsets = zip(listed, answers[len(reads) :], strict=True)
+    return {tp for tp, stat in offsets if isinstance(stat, ZnodeStat) and seen[tp.topic].outdates(stat)}

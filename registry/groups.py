@@ -3,11 +3,14 @@
 Source: AdminUtils.deleteConsumerGroupInZK and deleteConsumerGroupInfoForTopicInZK @0.10.2.
 """
 
+from collections.abc import Iterable
+
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.errors import GroupNotEmpty, NoNode, NotEmpty, RegistryError
 from kafka_zk.registry.pipeline import found, outcomes
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes import group_topic
+from kafka_zk.storage.types import TopicPartition
 
 
 async def groups(client: RegistryClient) -> dict[str, int]:
@@ -68,6 +71,12 @@ async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> 
         group_topic.group_topic_path(group, topic),
     ):
         await delete_tree(client, path)
+
+
+async def delete_group_offsets(client: RegistryClient, group: str, tps: Iterable[TopicPartition]) -> None:
+    """Remove some offsets of a group without live members. Raises: GroupNotEmpty, NoNode."""
+    await check_empty(client, group)
+    await found(client.delete(znodes.offset_path(group, *tp)) for tp in tps)
 
 
 async def delete_tree(client: RegistryClient, root: str) -> None:

@@ -13,13 +13,21 @@ be settled before its partition is released, or that rule could take a newer own
 Source: ZookeeperConsumerConnector.scala@0.8.2 (commitOffsets); design: ownership.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import NamedTuple
 
 from twisted.logger import Logger
 
 from kafka_zk.registry.client import ANY_VERSION, Check, Create, Operation, RegistryClient, SetData, ZnodeStat
-from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, MultiFailed, NodeExists, NoNode, RegistryError
+from kafka_zk.registry.errors import (
+    BadVersion,
+    ConnectionLoss,
+    InvalidZnode,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    RegistryError,
+)
 from kafka_zk.registry.multis import settle
 from kafka_zk.registry.pipeline import ensure_paths, found, outcomes
 from kafka_zk.registry.session import until_answered
@@ -35,6 +43,10 @@ class StoredOffset(NamedTuple):
 
     offset: int
     version: int
+
+
+NO_VERSION = -1
+"""In the place of the version of a znode that is not there."""
 
 
 class Commit(NamedTuple):
@@ -100,6 +112,27 @@ class OffsetRegistry:
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Store offsets unconditionally, as tools and brokers do; znodes and parents are made. Raises SessionLost."""
         await until_answered(self._client, lambda: self._store(offsets))
+
+    async def store_unchanged(self, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
+        """Store each offset if its znode still has the version that was read (NO_VERSION: if there is none).
+
+        Returns those that somebody else has written meanwhile. Raises: ConnectionLoss; then any may be stored.
+        """
+        await ensure_paths(self._client, sorted({znodes.offsets_path(self._group, tp.topic) for tp in writes}))
+        written = await outcomes(self._write_unchanged(self._path(tp), write) for tp, write in writes.items())
+        refused = []
+        for tp, outcome in zip(writes, written, strict=True):
+            if isinstance(outcome, BadVersion | NodeExists | NoNode):
+                refused.append(tp)
+            elif isinstance(outcome, RegistryError):
+                raise outcome
+        return refused
+
+    def _write_unchanged(self, path: str, write: StoredOffset) -> Awaitable[object]:
+        data = znodes.encode_offset(write.offset)
+        if write.version == NO_VERSION:
+            return self._client.create(path, data)
+        return self._client.set(path, data, write.version)
 
     async def _write(
         self,

@@ -30,7 +30,7 @@ COMMANDS = {
     "consume": _Entry("consume", "Read records of partitions, or as a member of a group."),
     "watch": _Entry("watch", "Follow a group's rebalances live."),
     "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time."),
-    "groups": _Entry("groups", "Consumer groups in ZooKeeper: show, reset, remove, export, import."),
+    "groups": _Entry("groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove."),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners."),
     "extract": _Entry("kafka_zk.spark_jobs.extract", "What is new of a topic into a folder by Spark, exactly once."),

@@ -1,155 +1,172 @@
-"""Groups in ZooKeeper as the command line shows and changes them; log ends come from the brokers registered there."""
+"""Groups as the command line shows and changes them: two kinds, one interface.
+
+A group of one kind has nothing to do with one of the same name of the other kind, so a command that changes something
+must know which is meant. What only shows groups shows both.
+"""
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import click
 
 from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.group_brokers import GroupBrokers, log_ends
+from kafka_zk.cli.group_kinds import GroupKind, GroupOverview, Groups, PartitionOfGroup
+from kafka_zk.cli.groups_in_zookeeper import GroupsInZookeeper, registered_brokers
+from kafka_zk.cli.groups_of_brokers import GroupsOfBrokers
 from kafka_zk.cli.nearest import did_you_mean
 from kafka_zk.cli.output import note
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_client
 from kafka_zk.client.errors import KafkaError
-from kafka_zk.registry import groups as group_registry
-from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.client import RegistryClient
-from kafka_zk.registry.consumers import ConsumerRegistry
-from kafka_zk.registry.kazoo_blocking import run_blocking
-from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.registry.owners import OwnerRegistry
-from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
-from kafka_zk.storage.types import TopicPartition
-
-if TYPE_CHECKING:
-    from kafka_zk.client.blocking_admin import BlockingAdmin
-
-STORE = "zookeeper"
-"""Where the offsets shown come from. The brokers keep none of their own yet."""
-
-_TIMEOUT_MS = 30_000
+from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionOfGroup:
-    """One line of a description; a member that owns nothing has one without a partition."""
+class Where(NamedTuple):
+    """What the command line says about where groups are, and of which kind; None: both."""
 
-    tp: TopicPartition | None
-    offset: int | None
-    log_end: int | None
-    owner: str | None
+    zookeeper: str | None
+    bootstrap: str | None = None
+    kind: GroupKind | None = None
 
-    @property
-    def lag(self) -> int | None:
-        return None if self.offset is None or self.log_end is None else self.log_end - self.offset
+    def kinds(self) -> list[GroupKind]:
+        return list(GroupKind) if self.kind is None else [self.kind]
+
+
+def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, names_zookeeper: bool) -> Where:
+    """Who names brokers and no ZooKeeper means the groups of these brokers.
+
+    Args: ``names_zookeeper``: whether ``zookeeper`` comes from the command line, not from the environment.
+    """
+    if kind is None and bootstrap is not None and not names_zookeeper:
+        kind = GroupKind.BROKER
+    return Where(zookeeper, bootstrap, GroupKind(kind) if kind else None)
 
 
 @contextlib.contextmanager
-def group_access(zookeeper: str | None, bootstrap: str | None = None) -> "Iterator[GroupAccess]":
-    """Raises: CommandFailed, RegistryError."""
-    with zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client:
-        yield GroupAccess(client, bootstrap)
+def group_access(at: Where) -> "Iterator[GroupAccess]":
+    """ZooKeeper is asked for its own groups, and for the brokers' addresses where none are given.
+
+    Raises: CommandFailed, RegistryError, KafkaError.
+    """
+    kinds = at.kinds()
+    with contextlib.ExitStack() as cleanup:
+        sides: dict[GroupKind, Groups] = {}
+        bootstrap = at.bootstrap
+        if GroupKind.ZOOKEEPER in kinds or bootstrap is None:
+            client = cleanup.enter_context(zookeeper_client(at.zookeeper or DEFAULT_ZOOKEEPER))
+            bootstrap = bootstrap or registered_brokers(client)
+            if GroupKind.ZOOKEEPER in kinds:
+                sides[GroupKind.ZOOKEEPER] = GroupsInZookeeper(client)
+        brokers = cleanup.enter_context(GroupBrokers(bootstrap))
+        if GroupKind.BROKER in kinds:
+            sides[GroupKind.BROKER] = GroupsOfBrokers(brokers)
+        yield GroupAccess(sides, brokers)
 
 
 class GroupAccess:
-    """All groups of one ZooKeeper; ``bootstrap`` None: the brokers that are registered there."""
+    """The groups of the kinds that are asked for; ``sides`` has each kind."""
 
-    def __init__(self, client: RegistryClient, bootstrap: str | None) -> None:
-        self._client = client
-        self._bootstrap = bootstrap
+    def __init__(self, sides: Mapping[GroupKind, Groups], brokers: GroupBrokers) -> None:
+        self.sides = sides
+        self.brokers = brokers
+        self._names: dict[GroupKind, Collection[str]] = {}
 
-    def groups(self) -> dict[str, int]:
-        """All groups with their counts of live members."""
-        return run_blocking(group_registry.groups(self._client))
+    # --- what only shows ---
 
-    def check_there(self, group: str) -> None:
-        """Raises: CommandFailed if there is no such group."""
-        names = self.groups()
-        if group not in names:
-            raise CommandFailed(f"there is no group {group} in ZooKeeper{did_you_mean(group, names)}")
+    def overviews(self) -> list[tuple[str, GroupKind, GroupOverview]]:
+        """All groups by name and kind. A note tells why the brokers' are missing, if they are."""
+        found = []
+        for kind, side in self.sides.items():
+            with self._may_fail(kind):
+                found += [(name, kind, overview) for name, overview in side.overviews().items()]
+        return sorted(found, key=lambda each: each[:2])
 
-    def describe(self, group: str) -> list[PartitionOfGroup]:
-        """All partitions of the topics that the group owns or has offsets of, then the members that own nothing.
+    def describe(self, wanted: Sequence[str]) -> list[tuple[str, GroupKind, PartitionOfGroup]]:
+        """The groups of these names, of every kind; without names all groups.
 
-        Raises: CommandFailed if there is no such group.
+        Raises: CommandFailed for a name that no kind has.
         """
-        self.check_there(group)
-        offsets = self.offsets(group)
-        owners = run_blocking(OwnerRegistry(self._client, group).owners())
-        partitions = sorted({*offsets, *owners, *self._partitions({tp.topic for tp in (*offsets, *owners)})})
-        ends = self._log_ends(partitions)
-        rows = [PartitionOfGroup(tp, offsets.get(tp), ends.get(tp), owners.get(tp)) for tp in partitions]
-        busy = {consumer_of(owner) for owner in owners.values()}
-        members = run_blocking(ConsumerRegistry(self._client, group).members())
-        return rows + [PartitionOfGroup(None, None, None, member) for member in members if member not in busy]
-
-    def offsets(self, group: str) -> dict[TopicPartition, int]:
-        """What is stored for the group."""
-        registry = OffsetRegistry(self._client, group)
-        stored = run_blocking(registry.fetch(run_blocking(registry.partitions())))
-        return {tp: each.offset for tp, each in stored.items() if each.offset != NO_OFFSET}
-
-    def store(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Raises: GroupNotEmpty if the group has live members."""
-        self.refuse_live(group)
-        run_blocking(OffsetRegistry(self._client, group).store(offsets))
-
-    def refuse_live(self, group: str) -> None:
-        """Raises: GroupNotEmpty if the group has live members."""
-        if self.groups().get(group):
-            run_blocking(group_registry.check_empty(self._client, group))
-
-    def delete(self, group: str) -> None:
-        """Raises: CommandFailed if there is no such group; GroupNotEmpty."""
-        self.check_there(group)
-        run_blocking(group_registry.delete_group(self._client, group))
-
-    def delete_topic(self, group: str, topic: str) -> None:
-        """Raises: CommandFailed if there is no such group; GroupNotEmpty."""
-        self.check_there(group)
-        run_blocking(group_registry.delete_group_topic(self._client, group, topic))
+        known: dict[GroupKind, Collection[str]] = {}
+        for kind in self.sides:
+            with self._may_fail(kind):
+                known[kind] = self._known(kind)
+        names = list(dict.fromkeys(wanted)) or sorted({name for each in known.values() for name in each})
+        for name in names:
+            if not any(name in each for each in known.values()):
+                raise self._missing(name)
+        described = {
+            kind: self.sides[kind].describe([name for name in names if name in each]) for kind, each in known.items()
+        }
+        rows = [
+            (name, kind, row)
+            for name in names
+            for kind, by_name in sorted(described.items())
+            for row in by_name.get(name, ())
+        ]
+        ends = log_ends(self.brokers, sorted({row.tp for _, _, row in rows if row.tp is not None}))
+        return [(name, kind, replace(row, log_end=ends.get(row.tp) if row.tp else None)) for name, kind, row in rows]
 
     @contextlib.contextmanager
-    def admin(self) -> "Iterator[BlockingAdmin]":
-        """To ask the brokers. Raises: CommandFailed if none is registered."""
-        from kafka_zk.cli.brokers import broker_admin
-
-        servers = self._bootstrap or self._registered_brokers()
-        if not servers:
-            raise CommandFailed("no broker is registered in this ZooKeeper")
-        options: dict[str, Any] = {"default_api_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
-        with broker_admin(servers, **options) as admin:
-            yield admin
-
-    def _registered_brokers(self) -> str:
-        live = run_blocking(BrokerRegistry(self._client).live())
-        return ",".join(f"{info.host}:{info.port}" for info, _ in live.values() if info.host is not None)
-
-    def _partitions(self, topics: Collection[str]) -> list[TopicPartition]:
-        """All partitions of those of the topics that exist."""
-        assignments = run_blocking(TopicRegistry(self._client).assignments(topics))
-        return [TopicPartition(name, number) for name, each in assignments.items() for number in each.partitions]
-
-    def _log_ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """The log end offsets that the brokers tell; a note says why some are missing."""
-        from kafka_zk.client.list_offsets import LATEST
-
-        existing = self._partitions({tp.topic for tp in partitions})
-        if not existing:
-            return {}
+    def _may_fail(self, kind: GroupKind) -> Iterator[None]:
+        """Brokers that cannot be asked are no reason not to show the groups in ZooKeeper."""
         try:
-            with self.admin() as admin:
-                listed = admin.list_offsets(dict.fromkeys(_with_leader(admin, existing), LATEST))
+            yield
         except (CommandFailed, KafkaError) as error:
-            note(f"Log end offsets are unknown: {error}")
-            return {}
-        return {tp: found.offset for tp, found in listed.items()}
+            if len(self.sides) == 1:
+                raise
+            note(f"The groups {kind.place} are unknown: {error}")
+
+    # --- what changes something ---
+
+    def the_one(self, group: str, *, may_be_new: bool = False) -> Groups:
+        """The kind that has this group.
+
+        Args: ``may_be_new``: the group need not exist if only one kind is asked for.
+        Raises: CommandFailed if no kind has it, or both.
+        """
+        sides = list(self.sides.values())
+        if not is_znode_name(group):
+            sides = [side for side in sides if side.kind is not GroupKind.ZOOKEEPER]
+        if len(self.sides) == 1 and may_be_new:
+            return sides[0]
+        having = [side for side in sides if group in self._known_for_change(side.kind, group)]
+        if len(having) > 1:
+            raise CommandFailed(
+                f"there is a group {group} in ZooKeeper and another one at the brokers: say which by --type"
+            )
+        if not having:
+            missing = self._missing(group)
+            raise CommandFailed(f"{missing.message}; --type says where to make one") if may_be_new else missing
+        return having[0]
+
+    def _known_for_change(self, kind: GroupKind, group: str) -> Collection[str]:
+        try:
+            return self._known(kind)
+        except (CommandFailed, KafkaError) as error:
+            if len(self.sides) == 1:
+                raise
+            raise CommandFailed(
+                f"whether there is a group {group} {kind.place} is unknown: {error} "
+                f"(--type {GroupKind.ZOOKEEPER} means the one in ZooKeeper)"
+            ) from None
+
+    def _known(self, kind: GroupKind) -> Collection[str]:
+        if kind not in self._names:
+            self._names[kind] = self.sides[kind].names()
+        return self._names[kind]
+
+    def _missing(self, group: str) -> CommandFailed:
+        places = " or ".join(kind.place for kind in sorted(self.sides, reverse=True))
+        names = {name for known in self._names.values() for name in known}
+        return CommandFailed(f"there is no group {group} {places}{did_you_mean(group, names)}")
 
 
-def _with_leader(admin: "BlockingAdmin", partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """Those that have a leader; a note names the others. Their log ends could be waited for in vain."""
-    described = admin.describe_topics({tp.topic for tp in partitions})
-    led = [tp for tp in partitions if tp.partition in described[tp.topic].available]
-    if leaderless := sorted(set(partitions) - set(led)):
-        note(f"Log end offsets are unknown where there is no leader: {', '.join(map(str, leaderless))}")
-    return led
+def check_names(groups: Collection[str], kind: GroupKind | None) -> None:
+    """Raises: UsageError for what cannot be the name of a group of that kind (None: of any)."""
+    for group in groups:
+        if not group:
+            raise click.UsageError("a group must have a name")
+        if kind is GroupKind.ZOOKEEPER and not is_znode_name(group):
+            raise click.UsageError(f"{group!r} cannot be the name of a group in ZooKeeper")

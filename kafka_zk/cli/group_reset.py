@@ -1,4 +1,4 @@
-"""Which offsets a reset gives to a group: Kafka's kafka-consumer-groups --reset-offsets, for groups in ZooKeeper.
+"""Which offsets a reset gives to a group: Kafka's kafka-consumer-groups --reset-offsets, for groups of both kinds.
 
 Source: ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange@3.9.
 """
@@ -16,44 +16,61 @@ if TYPE_CHECKING:
 
 Offsets = Mapping[TopicPartition, int]
 
+_NO_SUCH = "no such topic, or no such partition of it"
+
 
 class Target(NamedTuple):
-    """Where to reset to: exactly one field is set."""
+    """Where to reset to: exactly one field is set. ``current``: where there is an offset, to that; else to the end."""
 
     earliest: bool = False
     latest: bool = False
+    current: bool = False
     time_ms: int | None = None
     shift_by: int | None = None
     offset: int | None = None
+    planned: Offsets | None = None
 
     def given(self) -> int:
         """How many fields are set."""
         return sum(each is not None and each is not False for each in self)
 
 
-def chosen_partitions(admin: "BlockingAdmin", topics: Sequence[str], current: Offsets) -> list[TopicPartition]:
-    """The partitions of ``topics``; without any, those with an offset. Raises: CommandFailed, KafkaError."""
+def chosen_partitions(
+    admin: "BlockingAdmin", topics: Sequence[str], current: Offsets, planned: Offsets | None = None
+) -> list[TopicPartition]:
+    """The partitions of ``topics``; without any, those that are planned, or else have an offset.
+
+    Raises: CommandFailed, KafkaError.
+    """
     from kafka_zk.cli.brokers import check_topics
 
-    names = {text.partition(":")[0] for text in topics} or {tp.topic for tp in current}
-    if topics:
+    meant = current if planned is None else planned
+    names = {text.partition(":")[0] for text in topics} or {tp.topic for tp in meant}
+    if topics or planned is not None:
         check_topics(admin, sorted(names))
     described = admin.describe_topics(sorted(names.intersection(admin.list_topics())))
     known = {name: [each.partition for each in topic.partitions] for name, topic in described.items()}
     if topics:
         return parse_topics(topics, known)
+    if planned is not None:
+        return parse_topics((f"{tp.topic}:{tp.partition}" for tp in planned), known)
     return sorted(tp for tp in current if tp.partition in known.get(tp.topic, ()))
 
 
-def parse_topics(wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int]]) -> list[TopicPartition]:
-    """``topic`` or ``topic:0,1`` as partitions, sorted. Raises: CommandFailed for one that does not exist."""
+def parse_topics(
+    wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int]], lacking: str = _NO_SUCH
+) -> list[TopicPartition]:
+    """``topic`` or ``topic:0,1`` as partitions, sorted.
+
+    Raises: CommandFailed for one that does not exist, which ``lacking`` says.
+    """
     chosen: set[TopicPartition] = set()
     for text in wanted:
         topic, colon, numbers = text.partition(":")
         known = set(partitions_of.get(topic, ()))
         listed = {decimal_integer(number, NATURAL_INT32) for number in numbers.split(",")} if colon else known
         if not listed or not known.issuperset(listed) or (colon and len(listed) != len(numbers.split(","))):
-            raise CommandFailed(f"{text}: no such topic, or no such partition of it")
+            raise CommandFailed(f"{text}: {lacking}")
         chosen |= {TopicPartition(topic, number) for number in known.intersection(listed)}
     return sorted(chosen)
 
@@ -76,12 +93,18 @@ def new_offsets(
         return latest
     if target.time_ms is not None:
         return {tp: latest[tp] if offset < 0 else offset for tp, offset in listed(target.time_ms).items()}
-    return {tp: _within(tp, _wished(tp, current, target), earliest[tp], latest[tp]) for tp in partitions}
+    return {
+        tp: _within(tp, _wished(tp, current, latest[tp], target), earliest[tp], latest[tp]) for tp in partitions
+    }
 
 
-def _wished(tp: TopicPartition, current: Offsets, target: Target) -> int:
+def _wished(tp: TopicPartition, current: Offsets, latest: int, target: Target) -> int:
     if target.offset is not None:
         return target.offset
+    if target.planned is not None:
+        return target.planned[tp]
+    if target.current:
+        return current.get(tp, latest)
     assert target.shift_by is not None
     if tp not in current:
         raise CommandFailed(f"the offset of {tp} cannot be shifted: the group has none")

@@ -33,7 +33,7 @@ bootstrap_option: Decorator = click.option(
 
 
 def group_option(help_text: str | None = None) -> Decorator:
-    """``--group`` of a command for groups that are there, be they such as no consumer could join."""
+    """``--group`` of a command for groups that are in ZooKeeper, be they such as no consumer could join."""
     return click.option("--group", required=True, callback=_one_group, help=help_text)
 
 

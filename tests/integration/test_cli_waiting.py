@@ -87,7 +87,7 @@ def test_an_unknown_topic_is_told_at_once_with_the_nearest_one(
         ("topics", "delete", *at_broker),
         ("topics", "delete", *at_zookeeper),
         ("offsets", *at_broker),
-        ("groups", "reset-offsets", "--group", "g", "--to-latest", *at_zookeeper),
+        ("groups", "reset-offsets", "--type", "zookeeper", "--group", "g", "--to-latest", *at_zookeeper),
     ):
         said = told(*words, "--topic", "waited-for-helols")
         assert said == f"Error: no topic waited-for-helols; did you mean {topic}?\n", words
@@ -127,9 +127,10 @@ def test_an_unknown_group_is_told_with_the_nearest_one(told: Told, kafka_zk_clus
     where = ("--zookeeper", kafka_zk_cluster.zookeeper_connect)
     stored = "/consumers/readers/offsets/t/0:1\n"
     _import_offsets(stored, where)
-    for command in ("describe", "delete", "export"):
+    both = "in ZooKeeper or at the brokers"
+    for command, place in (("describe", both), ("delete", both), ("export", "in ZooKeeper")):
         sentence = told("groups", command, "--group", "raeders", *where)
-        assert sentence == "Error: there is no group raeders in ZooKeeper; did you mean readers?\n"
+        assert sentence == f"Error: there is no group raeders {place}; did you mean readers?\n"
 
 
 def _import_offsets(text: str, where: Words) -> Any:

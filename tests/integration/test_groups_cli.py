@@ -77,20 +77,20 @@ async def join(client: RegistryClient, group: str, topic: str) -> None:
     await OwnerRegistry(client, group).claim([Claim(TopicPartition(topic, 0), "m1-0")])
 
 
-def test_a_description_names_offset_lag_owner_and_store(
+def test_a_description_names_offset_lag_and_owner(
     groups: Commands, group: str, kafka_zk_cluster: EmbeddedCluster, make_zk_client: MakeZkClient
 ) -> None:
     """And the member that owns nothing."""
     run_blocking(join(make_zk_client(kafka_zk_cluster.zookeeper_connect), group, group))
     lines = groups("describe", "--group", group).splitlines()
-    columns = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "OWNER", "STORE"]
+    columns = ["GROUP", "TYPE", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "OWNER"]
     assert lines[0].split() == columns
     assert [line.split() for line in lines[1:]] == [
-        [group, group, "0", "4", "10", "6", "m1-0", "zookeeper"],
-        [group, group, "1", "-", "0", "-", "-", "zookeeper"],
-        [group, "-", "-", "-", "-", "-", "m2", "-"],
+        [group, "zookeeper", group, "0", "4", "10", "6", "m1-0"],
+        [group, "zookeeper", group, "1", "-", "0", "-", "-"],
+        [group, "zookeeper", "-", "-", "-", "-", "-", "m2"],
     ]
-    assert {"group": group, "state": "live", "members": 2} in groups.documents("list")
+    assert {"group": group, "type": "zookeeper", "state": "Live", "members": 2} in groups.documents("list")
 
 
 def test_a_live_group_is_left_alone(
@@ -129,13 +129,13 @@ def test_export_delete_import(groups: Commands, group: str, tmp_path: Path) -> N
     """A dead group goes, and its offsets come back from the file."""
     exported = tmp_path / "offsets"
     groups("export", "--group", group, "--output-file", exported)
-    assert {"group": group, "state": "empty", "members": 0} in groups.documents("list")
-    assert groups("delete", "--group", group) == f"Deleted group {group}.\n"
+    assert {"group": group, "type": "zookeeper", "state": "Empty", "members": 0} in groups.documents("list")
+    assert groups("delete", "--group", group) == f"Deleted group {group} in ZooKeeper.\n"
     assert f"there is no group {group}" in groups("delete", "--group", group, code=1)
     assert f"there is no group {group}" in groups("describe", "--group", group, code=1)
     assert groups("import", "--input-file", exported) == f"Stored 1 offsets of group {group} in ZooKeeper.\n"
     assert groups.documents("export", "--group", group)[0]["offset"] == 4
-    groups("delete", "--group", group, "--topic", group)
+    groups("delete-offsets", "--group", group, "--topic", group)
     assert groups("export", "--group", group) == ""
     groups("delete", "--group", group)
 

@@ -7,7 +7,7 @@ from kafka_zk.registry.consumers import ConsumerRegistry
 from kafka_zk.registry.errors import GroupNotEmpty, NoNode
 from kafka_zk.registry.group_assignments import ABSENT, GroupAssignmentRegistry
 from kafka_zk.registry.group_topics import GroupTopic, GroupTopicRegistry
-from kafka_zk.registry.groups import check_empty, delete_group, delete_group_topic, groups
+from kafka_zk.registry.groups import check_empty, delete_group, delete_group_offsets, delete_group_topic, groups
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import OwnerRegistry
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration, group_path
@@ -53,6 +53,17 @@ def test_one_topic_of_a_dead_group_can_go(lab: GroupLab) -> None:
     assert lab.run(OffsetRegistry(client, GROUP).partitions()) == [tp(0, "u")]
     assert lab.run(children(client, f"{group_path(GROUP)}/kafka-zk/topics")) == ["u"]
     lab.run(check_empty(client, GROUP))
+
+
+def test_some_offsets_of_a_dead_group_can_go(lab: GroupLab) -> None:
+    """Those that are not there do no harm."""
+    client = lab.clients[0]
+    lab.run(OffsetRegistry(client, GROUP).store({tp(0): 1, tp(1): 1}))
+    lab.run(delete_group_offsets(client, GROUP, [tp(0), tp(7)]))
+    assert lab.run(OffsetRegistry(client, GROUP).partitions()) == [tp(1)]
+    join(lab, client)
+    with pytest.raises(GroupNotEmpty):
+        lab.run(delete_group_offsets(client, GROUP, [tp(1)]))
 
 
 @pytest.mark.parametrize("name", ["", "g/offsets", ".", ".."])

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_zk.registry.client import RegistryClient, SetData
 from kafka_zk.registry.errors import SessionLost
-from kafka_zk.registry.offsets import NOT_THE_OWNER, Commit, OffsetRegistry, StoredOffset
+from kafka_zk.registry.offsets import NO_VERSION, NOT_THE_OWNER, Commit, OffsetRegistry, StoredOffset
 from kafka_zk.registry.owners import OwnerRegistry, Release
 from kafka_zk.registry.znodes import consumers as znodes
 from tests.registry.group_lab import GROUP, GroupLab, claims, delete_znode, set_znode, tp
@@ -79,6 +79,22 @@ def test_storing_makes_what_is_not_there(lab: GroupLab) -> None:
         tp(0): StoredOffset(7, 1),
         tp(2, "u"): StoredOffset(2**40, 0),
     }
+
+
+def test_what_somebody_wrote_meanwhile_is_not_stored_over(lab: GroupLab) -> None:
+    """Neither a new value nor a znode that was not there when the versions were read."""
+    client = lab.clients[0]
+    registry = offsets(client)
+    new = {tp(0): StoredOffset(5, NO_VERSION), tp(1): StoredOffset(6, NO_VERSION)}
+    assert lab.run(registry.store_unchanged(new)) == []
+    read = lab.run(registry.fetch([tp(0), tp(1)]))
+    lab.run(registry.store({tp(0): 50}))
+    again = {key: StoredOffset(7, stored.version) for key, stored in read.items()}
+    assert lab.run(registry.store_unchanged({**again, tp(2): StoredOffset(8, 3)})) == [tp(0), tp(2)]
+    assert lab.run(registry.store_unchanged({tp(1): StoredOffset(9, NO_VERSION)})) == [tp(1)]
+    assert {key: each.offset for key, each in lab.run(registry.fetch([tp(0), tp(1), tp(2)])).items()} == {
+        tp(0): 50, tp(1): 7
+    }  # fmt: skip
 
 
 def test_what_is_no_offset_counts_as_none(lab: GroupLab) -> None:

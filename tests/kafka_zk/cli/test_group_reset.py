@@ -32,6 +32,8 @@ class Brokers:
         (Target(offset=70), [70, 50]),
         (Target(shift_by=-5), [10, 0]),
         (Target(shift_by=80), [92, 50]),
+        (Target(current=True), [12, 3]),
+        (Target(planned={ONE: 5, TWO: 40}), [10, 40]),
     ],
 )
 def test_offsets_stay_within_the_logs(target: Target, expected: list[int]) -> None:
@@ -44,6 +46,11 @@ def test_only_a_stored_offset_can_be_shifted() -> None:
     brokers: Any = Brokers()
     with pytest.raises(CommandFailed, match="t-1 cannot be shifted"):
         new_offsets(brokers, [ONE, TWO], {ONE: 12}, Target(shift_by=1))
+
+
+def test_a_group_that_is_nowhere_is_reset_to_the_end() -> None:
+    brokers: Any = Brokers()
+    assert new_offsets(brokers, [ONE, TWO], {ONE: 12}, Target(current=True)) == {ONE: 12, TWO: 50}
 
 
 def test_topics_with_or_without_partitions() -> None:

@@ -7,13 +7,15 @@ from kafka_zk.cli.main import run
 NOWHERE = ("--zookeeper", "127.0.0.1:1")
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\n"])
+@pytest.mark.parametrize("name", [".", "..", "a/b", "a\n"])
 @pytest.mark.parametrize(
     "command",
     [
-        ("groups", "describe"),
-        ("groups", "delete"),
-        ("groups", "reset-offsets", "--all-topics", "--to-latest"),
+        ("groups", "describe", "--type", "zookeeper"),
+        ("groups", "delete", "--type", "zookeeper"),
+        ("groups", "delete-offsets", "--type", "zookeeper", "--topic", "t"),
+        ("groups", "reset-offsets", "--type", "zookeeper", "--all-topics", "--to-latest"),
+        ("groups", "migrate", "--to", "broker"),
         ("groups", "export"),
         ("watch",),
     ],
@@ -24,6 +26,12 @@ def test_what_cannot_be_a_group_in_zookeeper_is_a_usage_error(
 ) -> None:
     assert run([*command, *NOWHERE, "--group", name]) == 2
     assert f"{name!r} cannot be the name of a group in ZooKeeper" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["broker", "zookeeper"])
+def test_every_group_has_a_name(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["groups", "describe", *NOWHERE, "--type", kind, "--group", ""]) == 2
+    assert "a group must have a name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "my group"])

@@ -3,14 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_zk.cli.groups import COLUMNS, MEMBER_COLUMNS
 from kafka_zk.cli.table import SHORTEST, fitted, plain, shortened
 
-GROUP_COLUMNS = ("group", "topic", "partition", "current-offset", "log-end-offset", "lag", "owner", "store")
 OWNER = "readers_mac.local-1763815123456-1a2b3c4d-0"
-
-
-def group_rows(count: int) -> list[list[str]]:
-    return [["readers", "greetings", str(n), "14", "20", "6", OWNER, "zookeeper"] for n in range(count)]
+MEMBER = "a-service-with-a-name-0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 
 
 def test_what_fits_is_one_line_of_headers() -> None:
@@ -19,15 +16,26 @@ def test_what_fits_is_one_line_of_headers() -> None:
 
 
 def test_a_group_fits_80_columns_and_keeps_every_word_whole() -> None:
-    rows = [[*row[:6], f"{row[6]}{n}", row[7]] for n, row in enumerate(group_rows(2))]
-    layout = fitted(GROUP_COLUMNS, rows, 80)
-    assert layout.above == ["GROUP readers", "TOPIC greetings", "STORE zookeeper"]
+    rows = [["readers", "zookeeper", "greetings", str(n), "14", "20", "6", f"{OWNER}{n}"] for n in range(2)]
+    layout = fitted(COLUMNS, rows, 80)
+    assert layout.above == ["GROUP readers", "TYPE zookeeper", "TOPIC greetings"]
     assert layout.header == [
         "           CURRENT-  LOG-END-",
         "PARTITION  OFFSET    OFFSET    LAG  OWNER",
     ]
     assert layout.rows[1] == f"1          14        20        6    {shortened(OWNER + '1', 43)}"
     assert layout.left_out == []
+
+
+def test_members_at_a_broker_fit_80_columns_with_host_and_client_id() -> None:
+    hosts = ["192.168.100.101", "192.168.100.102"]
+    rows = [
+        ["readers", "broker", "greetings", str(n), "14", "20", "6", f"{n}{MEMBER}", host, f"a-service-with-a-name-{n}"]
+        for n, host in enumerate(hosts)
+    ]
+    layout = fitted((*COLUMNS, *MEMBER_COLUMNS), rows, 80)
+    assert layout.left_out == []
+    assert max(map(len, [*layout.header, *layout.rows])) <= 80
 
 
 def test_columns_that_find_no_room_are_named() -> None:

@@ -1,0 +1,21 @@
+"""Durations as Kafka's tools take them: ISO 8601, ``P1DT2H30M``, ``PT0.5S``."""
+
+import re
+
+import click
+
+_DURATION = re.compile(
+    r"P(?:(?P<days>[0-9]{1,6})D)?"
+    r"(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,6})H)?(?:(?P<minutes>[0-9]{1,6})M)?(?:(?P<seconds>[0-9]{1,9}(?:\.[0-9]{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
+_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds. Raises: UsageError."""
+    matched = _DURATION.fullmatch(text)
+    given = {unit: value for unit, value in matched.groupdict().items() if value is not None} if matched else {}
+    if not given:
+        raise click.UsageError(f"{text!r} is no duration like P1D, PT2H30M or PT0.5S")
+    return round(sum(float(value) * _MS[unit] for unit, value in given.items()))

@@ -1,0 +1,95 @@
+"""Groups whose members coordinate through ZooKeeper, as the command line shows and changes them."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kafka_zk.cli.group_kinds import GroupKind, GroupOverview, Offsets, PartitionOfGroup
+from kafka_zk.registry import group_topics
+from kafka_zk.registry import groups as group_registry
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.registry.consumers import ConsumerRegistry
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry, StoredOffset
+from kafka_zk.registry.owners import OwnerRegistry
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
+from kafka_zk.storage.types import TopicPartition
+
+
+def registered_brokers(client: RegistryClient) -> str:
+    """The addresses of the live brokers, as bootstrap servers; empty if there are none. Raises: RegistryError."""
+    live = run_blocking(BrokerRegistry(client).live())
+    return ",".join(f"{info.host}:{info.port}" for info, _ in live.values() if info.host is not None)
+
+
+class GroupsInZookeeper:
+    """``Groups`` of one ZooKeeper."""
+
+    kind = GroupKind.ZOOKEEPER
+
+    def __init__(self, client: RegistryClient) -> None:
+        self._client = client
+
+    def names(self) -> Collection[str]:
+        return run_blocking(group_registry.groups(self._client))
+
+    def overviews(self) -> dict[str, GroupOverview]:
+        counts = run_blocking(group_registry.groups(self._client))
+        return {name: GroupOverview("Live" if count else "Empty", count) for name, count in counts.items()}
+
+    def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
+        """All partitions of the topics that a group owns or has offsets of."""
+        return {group: self._describe(group) for group in groups}
+
+    def _describe(self, group: str) -> list[PartitionOfGroup]:
+        offsets = self.offsets(group)
+        owners = run_blocking(OwnerRegistry(self._client, group).owners())
+        tps = sorted({*offsets, *owners, *self._partitions({tp.topic for tp in (*offsets, *owners)})})
+        rows = [PartitionOfGroup(tp, offsets.get(tp), owners.get(tp)) for tp in tps]
+        busy = {consumer_of(owner) for owner in owners.values()}
+        members = run_blocking(ConsumerRegistry(self._client, group).members())
+        return rows + [PartitionOfGroup(None, None, member) for member in members if member not in busy]
+
+    def offsets(self, group: str) -> dict[TopicPartition, int]:
+        return {tp: each.offset for tp, each in self.stored(group).items() if each.offset != NO_OFFSET}
+
+    def stored(self, group: str) -> dict[TopicPartition, StoredOffset]:
+        """The offset znodes, also those that hold no offset, with their versions."""
+        registry = OffsetRegistry(self._client, group)
+        return run_blocking(registry.fetch(run_blocking(registry.partitions())))
+
+    def refuse_live(self, group: str) -> None:
+        """Raises: GroupNotEmpty."""
+        if run_blocking(group_registry.groups(self._client)).get(group):
+            run_blocking(group_registry.check_empty(self._client, group))
+
+    def store(self, group: str, offsets: Offsets) -> None:
+        self.refuse_live(group)
+        run_blocking(OffsetRegistry(self._client, group).store(offsets))
+
+    def store_unchanged(self, group: str, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
+        """As OffsetRegistry.store_unchanged. Raises: GroupNotEmpty."""
+        self.refuse_live(group)
+        return run_blocking(OffsetRegistry(self._client, group).store_unchanged(writes))
+
+    def outdated(self, group: str, tps: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those whose offset is that of an earlier topic of the same name."""
+        return run_blocking(group_topics.outdated(self._client, group, tps))
+
+    def delete(self, group: str) -> None:
+        run_blocking(group_registry.delete_group(self._client, group))
+
+    def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
+        """With the last offset of a topic goes all else that is kept of it."""
+        stored = self.offsets(group)
+        for topic in sorted({tp.topic for tp in tps}):
+            part = [tp for tp in tps if tp.topic == topic]
+            if {tp for tp in stored if tp.topic == topic} <= set(part):
+                run_blocking(group_registry.delete_group_topic(self._client, group, topic))
+            else:
+                run_blocking(group_registry.delete_group_offsets(self._client, group, part))
+
+    def _partitions(self, topics: Collection[str]) -> list[TopicPartition]:
+        """All partitions of those of the topics that exist."""
+        assignments = run_blocking(TopicRegistry(self._client).assignments(topics))
+        return [TopicPartition(name, number) for name, each in assignments.items() for number in each.partitions]

@@ -1,0 +1,44 @@
+"""Offsets as text that Kafka's kafka-consumer-groups reads (--from-file) and writes (--export).
+
+    TOPIC,PARTITION,OFFSET                 of the one group that is meant
+    GROUP,TOPIC,PARTITION,OFFSET
+
+Source: CsvUtils.java, ConsumerGroupCommand.parseResetPlan@3.9.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+
+from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.storage.types import TopicPartition
+
+
+def lines(offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
+    """One group's lines, without line ends."""
+    for (topic, partition), offset in offsets.items():
+        out = io.StringIO()
+        csv.writer(out, lineterminator="").writerow((topic, partition, offset))
+        yield out.getvalue()
+
+
+def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
+    """The offsets of ``group``; lines of other groups and empty ones are passed over.
+
+    Raises: CommandFailed naming the line, or if there is none of the group.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    for number, line in enumerate(text, 1):
+        if not line.strip():
+            continue
+        fields = next(csv.reader([line.strip()]))
+        named, *rest = fields if len(fields) == 4 else (group, *fields)
+        if len(rest) != 3 or not rest[0] or not all(text.isascii() and text.isdigit() for text in rest[1:]):
+            raise CommandFailed(
+                f"line {number} is not of the form [GROUP,]TOPIC,PARTITION,OFFSET: {line.strip()}"
+            )
+        if named == group:
+            offsets[TopicPartition(rest[0], int(rest[1]))] = int(rest[2])
+    if not offsets:
+        raise CommandFailed(f"the file has no offsets of group {group}")
+    return offsets

@@ -1,0 +1,20 @@
+"""Durations in the form that Kafka's tools take."""
+
+import click
+import pytest
+
+from kafka_zk.cli.durations import parse_duration_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_ms"),
+    [("P1D", 86_400_000), ("PT2H30M", 9_000_000), ("P1DT1S", 86_401_000), ("pt0.5s", 500), ("P0DT0H0M0S", 0)],
+)
+def test_days_and_times(text: str, expected_ms: int) -> None:
+    assert parse_duration_ms(text) == expected_ms
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "P1H", "PT1D", "P-1D", "P1.5D", "PT1M1H", "P1Y"])
+def test_anything_else_is_a_usage_error(text: str) -> None:
+    with pytest.raises(click.UsageError, match="is no duration"):
+        parse_duration_ms(text)
