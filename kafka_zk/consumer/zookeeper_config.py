@@ -13,6 +13,7 @@ from typing import Any, Self
 from kafka_zk.client.config import CheckedConfig, option
 from kafka_zk.client.errors import ConfigError
 from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.consumer.deserializers import deserializer_of
 from kafka_zk.rebalance.config import DEFAULT_RETRIES, GroupConfig
 from kafka_zk.rebalance.group_strategy import STRATEGIES, keeps_places
 from kafka_zk.registry import connect_string
@@ -21,7 +22,7 @@ from kafka_zk.registry.security import NO_SECURITY, Security
 from kafka_zk.registry.znodes.consumers import group_id_fault
 from kafka_zk.security.zookeeper import KEYS as SECURITY_KEYS
 from kafka_zk.security.zookeeper import zookeeper_security
-from kafka_zk.serialization.serdes import Deserializer, serde_named
+from kafka_zk.serialization.serdes import Deserializer
 
 _RESETS = {
     "smallest": "earliest",
@@ -123,7 +124,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
                 " cooperative in partition.assignment.strategy, too"
             )
         for name in ("key_deserializer", "value_deserializer"):
-            object.__setattr__(self, name, _deserializer(name, getattr(self, name)))
+            object.__setattr__(self, name, deserializer_of(name, getattr(self, name)))
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
@@ -194,9 +195,3 @@ def _strategies(given: str | tuple[str, ...]) -> tuple[str, ...]:
             known = ", ".join((*STRATEGIES, *_STRATEGY_ALIASES))
             raise ConfigError(f"partition.assignment.strategy: {name!r} is not one of {known}")
     return tuple(dict.fromkeys(wanted))
-
-
-def _deserializer(name: str, given: str | Deserializer | None) -> Deserializer | None:
-    if not isinstance(given, str):
-        return given
-    return None if given == "bytes" else serde_named(name.replace("_", "."), given).deserializer

@@ -16,25 +16,25 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
 from kafka_zk.client.waiting import Reactor, run
+from kafka_zk.consumer.group_commits import GroupCommits
+from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.consumer.membership import Membership
 from kafka_zk.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
+from kafka_zk.consumer.topics_subscribed import parse_subscription
 from kafka_zk.consumer.user_side import ReactorUser, UserSide, UserThread
-from kafka_zk.consumer.zookeeper_commits import GroupCommits
 from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
-from kafka_zk.consumer.zookeeper_delivery import GroupDelivery
 from kafka_zk.network.client import connect
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.rebalance.topic_filter import normalized, topic_filter
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.session import fires_within
-from kafka_zk.registry.znodes.consumers import BLACK_LIST, MOST_STREAMS, STATIC, WHITE_LIST, ConsumerRegistration
+from kafka_zk.registry.znodes.consumers import MOST_STREAMS, STATIC, ConsumerRegistration
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 from kafka_zk.system.randomness import SYSTEM_RANDOM
@@ -116,16 +116,9 @@ class ZookeeperConsumer:
         """
         if self._registration is not None:
             raise KafkaError("a member's subscription does not change: make another consumer")
-        names = sorted({topics} if isinstance(topics, str) else set(topics))
-        if sum((bool(names), white_list is not None, black_list is not None)) != 1:
-            raise ValueError("subscribe to topics, to a white_list or to a black_list")
+        names, pattern = parse_subscription(topics, white_list, black_list)
         if not 1 <= streams <= MOST_STREAMS:
             raise ValueError(f"a consumer has 1 to {MOST_STREAMS} streams, not {streams}")
-        pattern = STATIC if names else WHITE_LIST if white_list is not None else BLACK_LIST
-        if pattern != STATIC:
-            regex = normalized(white_list or black_list or "")
-            topic_filter(pattern, regex)  # raises for what is none
-            names = [regex]
         static = self.config.group_instance_id is not None
         self._registration = ConsumerRegistration(
             dict.fromkeys(names, streams),
