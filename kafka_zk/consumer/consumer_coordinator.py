@@ -14,8 +14,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.client.cluster import Cluster
-from kafka_zk.client.coordinator import COORDINATOR_GONE, Committer, Coordinator
 from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.client.group_coordinator import COORDINATOR_GONE, Committer, GroupCoordinator
 from kafka_zk.client.waiting import Reactor, run, sleep
 from kafka_zk.consumer.consumer_config import ConsumerConfig
 from kafka_zk.consumer.group_delivery import GroupDelivery
@@ -39,7 +39,7 @@ from kafka_zk.consumer.starts_looked_up import StartsLookedUp
 from kafka_zk.consumer.topics_subscribed import TopicsSubscribed
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.consumer_protocol import PROTOCOL_TYPE
+from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.session import fires_within
 from kafka_zk.storage.types import TopicPartition
@@ -85,7 +85,7 @@ class ConsumerCoordinator:
         self._delivery = delivery
         self._topics = topics
         self._now_ms_of = now_ms
-        self._coordinator = Coordinator(reactor, config, cluster, config.group_id)
+        self._coordinator = GroupCoordinator(reactor, config, cluster, config.group_id)
         self._member = GroupMember(config.member)
         self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
         self._committing = DeferredLock()
@@ -272,7 +272,7 @@ class ConsumerCoordinator:
             rebalance_timeout_ms=self._config.max_poll_interval_ms,
             member_id=effect.member_id,
             group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocols=[protocol(name=name, metadata=metadata) for name, metadata in effect.protocols],
             reason=effect.reason or None,
         )
@@ -288,7 +288,7 @@ class ConsumerCoordinator:
             generation_id=effect.generation_id,
             member_id=effect.member_id,
             group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=effect.protocol_name,
             assignments=[assignment(member_id=name, assignment=given) for name, given in effect.assignments.items()],
         )

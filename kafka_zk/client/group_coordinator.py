@@ -1,7 +1,7 @@
 """A group's coordinator as its clients see it: where it is, and the offsets that it keeps.
 
 On the reactor's thread. Source: AbstractCoordinator.java, OffsetFetcher and commit handlers of ConsumerCoordinator@3.9.
-Tests: tests/kafka_zk/client/test_coordinator.py.
+Tests: tests/kafka_zk/client/test_group_coordinator.py.
 """
 
 from collections.abc import Collection, Mapping
@@ -44,7 +44,7 @@ class Committer(NamedTuple):
 _NOBODY = Committer()
 
 
-class Coordinator:
+class GroupCoordinator:
     """Of one group. Every method looks for the coordinator first, where it is not known."""
 
     def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, group_id: str) -> None:
