@@ -88,7 +88,7 @@ class GroupCoordinator:
         try:
             connection = await self._cluster.connection_to(host, port, _PURPOSE)
             version = version_between(connection, api_key, lowest, highest)
-            timeout_s = None if timeout_ms is None else timeout_ms / 1000
+            timeout_s = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
             return await connection.request(api_key, message, version=version, timeout_s=timeout_s)
         except (KafkaError, ApiError) as error:
             code = error.code or ErrorCode.NETWORK_EXCEPTION

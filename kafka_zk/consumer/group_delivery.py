@@ -215,6 +215,16 @@ class GroupDelivery:
         """What is owned and handed out, sorted."""
         return sorted(tp for tp, claim in self._claims.items() if not claim.stopping)
 
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        """What is owned, be it on its way out."""
+        return frozenset(self._claims)
+
+    def is_committed(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether this is what is committed of an owned partition, as far as is known here."""
+        claim = self._claims.get(tp)
+        return claim is not None and claim.committed == offset
+
     def handed_out(self) -> dict[TopicPartition, int]:
         """Per owned partition the offset behind what was handed out; those without a position are left out."""
         waiting = self._merged(stream.handout.waiting_offsets() for stream in self.streams)
