@@ -4,7 +4,8 @@ Pure. Every method takes an event and the time, and returns effects; ``tick`` ac
 when that is. A request that was lost is answered with NETWORK_EXCEPTION.
 
 A member owns partitions under a *lease*, which is renewed by every answer of the coordinator: it ends a session timeout
-after the request was sent, so not later than the coordinator gives the member up. A Java consumer has no such thing;
+after the request was sent, and a rebalance timeout after the last one that met no rebalance, so not later than the
+coordinator gives the member up. A Java consumer has no such thing;
 with it no two of our members hand out records of a partition at the same time.
 
 Source: AbstractCoordinator.java, ConsumerCoordinator.java@3.9; KIP-345, KIP-394, KIP-429, KIP-814.
@@ -129,6 +130,7 @@ class GroupMember:
         self._heartbeat_due_ms = 0
         self._retry_ms = 0
         self._lease_until_ms: int | None = None
+        self._calm_ms = 0
         self._joined: JoinAnswer | None = None
         self._counts: Mapping[str, int] | None = None
         self._effects: list[Effect] = []
@@ -260,7 +262,7 @@ class GroupMember:
         if not self._is_awaited(number, SendSync):
             return []
         if code is ErrorCode.NONE:
-            self._renew_lease(self._sent_ms)
+            self._renew_lease(self._sent_ms, is_calm=True)
             self._take_assignment(assignment, now_ms)
         else:
             self._sync_refused(code, now_ms)
@@ -274,7 +276,7 @@ class GroupMember:
         if sent.member_id != self.member_id or sent.generation_id != self.generation_id:
             return self._go_on(now_ms)
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self._renew_lease(sent_ms)
+            self._renew_lease(sent_ms, is_calm=code is ErrorCode.NONE)
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             if self.state is _STABLE:
                 self._rejoin("the group rebalances")
@@ -284,7 +286,7 @@ class GroupMember:
 
     def commit_refused(self, member_id: str, generation_id: int, code: ErrorCode, now_ms: int) -> list[Effect]:
         """A commit that was made under these was refused."""
-        if (member_id, generation_id) != (self.member_id, self.generation_id):
+        if self.state is _LEFT or (member_id, generation_id) != (self.member_id, self.generation_id):
             return []
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             if self.state is _STABLE:
@@ -362,7 +364,10 @@ class GroupMember:
         self._enter(_STABLE)
         self._owned_generation = self.generation_id
         self._heartbeat_due_ms = now_ms + (self._config.heartbeat_interval_ms if self.may_act(now_ms) else 0)
-        gone, new = self.owned - assigned, assigned - self.owned
+        fitting = frozenset(tp for tp in assigned if tp.topic in self._joined_topics)
+        if fitting != assigned:  # a static member came back with another subscription, and nobody assigned anew
+            self._rejoin("the assignment does not fit the subscription")
+        gone, new = self.owned - fitting, fitting - self.owned
         if gone:
             self._rejoin("partitions were given back")
             self._stop(gone)
@@ -453,8 +458,11 @@ class GroupMember:
         self.owned = _NOTHING
         self._stops = {}
 
-    def _renew_lease(self, sent_ms: int) -> None:
-        until_ms = sent_ms + min(self._config.session_timeout_ms, self._config.rebalance_timeout_ms)
+    def _renew_lease(self, sent_ms: int, *, is_calm: bool) -> None:
+        """``is_calm``: no rebalance was under way. Who does not join one within its timeout is out, heartbeats or not."""
+        if is_calm:
+            self._calm_ms = sent_ms
+        until_ms = min(sent_ms + self._config.session_timeout_ms, self._calm_ms + self._config.rebalance_timeout_ms)
         self._lease_until_ms = max(until_ms, self._lease_until_ms or until_ms)
 
     def _beat(self, now_ms: int) -> None:

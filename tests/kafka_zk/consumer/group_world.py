@@ -66,6 +66,7 @@ class Consumer:
     frozen_until_ms: int = 0
     busy_until_ms: int = 0
     last_arrival_ms: int = 0
+    last_answer_ms: int = 0
     delivering: dict[TopicPartition, int] = field(default_factory=dict)
     """The next record to hand out of each partition that is started and not stopped."""
     stops: dict[int, dict[TopicPartition, int]] = field(default_factory=dict)
@@ -281,7 +282,9 @@ class World:
 
         def reply(result: Any) -> None:
             if not lost:
-                answer(result)
+                back_ms = self.random.choice((300, 2_000, 5_000)) if self.random.random() < self.delay else 0
+                consumer.last_answer_ms = max(consumer.last_answer_ms, self.ms + back_ms)
+                self.later(consumer.last_answer_ms - self.ms, lambda: answer(result))
 
         def arrive() -> None:
             if self.coordinator_until_ms > self.ms or self.epoch != epoch:
