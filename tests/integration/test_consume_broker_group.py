@@ -11,7 +11,7 @@ from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.testing.plugin import MakeTopic
 from tests.integration import processes
 from tests.integration.groups import write
-from tests.integration.processes import TIMEOUT_S, kafka_zk, start, wait_for
+from tests.integration.processes import TIMEOUT_S, kafka_zk, start
 
 pytestmark = pytest.mark.integration
 
@@ -71,8 +71,9 @@ def test_whitelist_reads_all_topics_that_match_and_notices_new_ones(
     write(kafka_zk_cluster, make_topic(f"{prefix}-a"), 1, 2)
     with ExitStack() as cleanup:
         process = start(
-            "consume", "--group", group, "--whitelist", f"{prefix}-.*", "--bootstrap-server", kafka_zk_cluster.bootstrap,
-            "--from-beginning", "--consumer-property", "metadata.max.age.ms=200",
+            "consume", "--group", group, "--whitelist", f"{prefix}-.*", "--from-beginning",
+            "--bootstrap-server", kafka_zk_cluster.bootstrap,
+            "--consumer-property", "metadata.max.age.ms=200",
         )  # fmt: skip
         cleanup.callback(process.wait)
         cleanup.callback(process.kill)

@@ -73,7 +73,7 @@ def _partitions(member: Member) -> set[int]:
 def test_a_group_moves_its_offsets_to_the_broker(
     group: MixedGroup, in_kafka: Callable[[], Offsets], kind: str
 ) -> None:
-    """First in ZooKeeper, then on both sides, then at the broker only: each member begins where the last one stopped."""
+    """First in ZooKeeper, then on both sides, then at the broker only: each begins where the last one stopped."""
     _, first = _one_reads(group, kind, _IN_ZOOKEEPER)
     assert (group.offsets(), in_kafka()) == (first, {})
     begun, second = _one_reads(group, kind, _IN_BOTH)

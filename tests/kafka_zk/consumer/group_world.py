@@ -65,6 +65,8 @@ class Consumer:
     failed: ErrorCode | None = None
     frozen_until_ms: int = 0
     busy_until_ms: int = 0
+    coordinator: int = 0
+    """The epoch of the coordinator that it has found last."""
     last_arrival_ms: int = 0
     last_answer_ms: int = 0
     delivering: dict[TopicPartition, int] = field(default_factory=dict)
@@ -237,6 +239,7 @@ class World:
             if self.coordinator_until_ms > self.ms or self.random.random() < self.lose:
                 self.later(100, found)
             else:
+                consumer.coordinator = self.epoch
                 self.apply(consumer, consumer.member.coordinator_found(self.ms))
 
         self.later(50, found)
@@ -278,7 +281,7 @@ class World:
         reaches = not lost or self.random.random() < 0.5
         delay_ms = self.random.choice((300, 2_000, 5_000)) if self.random.random() < self.delay else 0
         consumer.last_arrival_ms = max(consumer.last_arrival_ms, self.ms + delay_ms)
-        epoch = self.epoch
+        epoch = consumer.coordinator
 
         def reply(result: Any) -> None:
             if not lost:
