@@ -96,7 +96,11 @@ class Ours:
             pass
 
 
-MEMBERS = [pytest.param(Ours, id="kafka-zk"), pytest.param(Librdkafka, id="librdkafka"), pytest.param(KafkaPython, id="kafka-python")]
+MEMBERS = [
+    pytest.param(Ours, id="kafka-zk"),
+    pytest.param(Librdkafka, id="librdkafka"),
+    pytest.param(KafkaPython, id="kafka-python"),
+]
 
 
 def produce(cluster: EmbeddedCluster, topic: str, *values: bytes) -> None:
