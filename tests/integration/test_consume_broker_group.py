@@ -29,12 +29,12 @@ def members(cluster: EmbeddedCluster, group: str) -> list[str]:
 
 
 def test_a_member_resumes_where_the_former_one_stopped(
-    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
+    group_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
 ) -> None:
     """--max-messages counts exactly what is committed; with a limit of time it ends by itself."""
-    topic = make_topic()
-    write(kafka_zk_cluster, topic, 1, 10)
-    where = ("--bootstrap-server", kafka_zk_cluster.bootstrap)
+    topic = make_topic(cluster=group_cluster)
+    write(group_cluster, topic, 1, 10)
+    where = ("--bootstrap-server", group_cluster.bootstrap)
     shown = [
         kafka_zk("consume", "--group", group, "--topic", topic, *where, "--from-beginning", *limit)
         for limit in (("--max-messages", "3"), ("--max-messages", "4"), ("--timeout-ms", "10000"))
@@ -44,11 +44,11 @@ def test_a_member_resumes_where_the_former_one_stopped(
 
 
 def test_ctrl_c_leaves_the_group_at_once_and_commits(
-    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
+    group_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
 ) -> None:
-    topic = make_topic(partitions=2)
-    write(kafka_zk_cluster, topic, 2, 5)
-    arguments = ("--group", group, "--topic", topic, "--bootstrap-server", kafka_zk_cluster.bootstrap)
+    topic = make_topic(cluster=group_cluster, partitions=2)
+    write(group_cluster, topic, 2, 5)
+    arguments = ("--group", group, "--topic", topic, "--bootstrap-server", group_cluster.bootstrap)
     with ExitStack() as cleanup:
         process = start("consume", *arguments, "--from-beginning", "--name", "anna")
         cleanup.callback(process.wait)
@@ -56,47 +56,47 @@ def test_ctrl_c_leaves_the_group_at_once_and_commits(
         assert process.stdout
         lines = sorted(process.stdout.readline() for _ in range(10))
         assert lines == sorted([f"{number}\n" for number in range(5)] * 2)
-        assert members(kafka_zk_cluster, group) == ["anna"]
+        assert members(group_cluster, group) == ["anna"]
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT_S) == 130
-    assert members(kafka_zk_cluster, group) == []
+    assert members(group_cluster, group) == []
     again = kafka_zk("consume", *arguments, "--from-beginning", "--timeout-ms", "4000")
     assert (again.returncode, again.stdout) == (0, "")
 
 
 def test_whitelist_reads_all_topics_that_match_and_notices_new_ones(
-    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
+    group_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str
 ) -> None:
     prefix = f"wl{uuid.uuid4().hex[:8]}"
-    write(kafka_zk_cluster, make_topic(f"{prefix}-a"), 1, 2)
+    write(group_cluster, make_topic(f"{prefix}-a", cluster=group_cluster), 1, 2)
     with ExitStack() as cleanup:
         process = start(
             "consume", "--group", group, "--whitelist", f"{prefix}-.*", "--from-beginning",
-            "--bootstrap-server", kafka_zk_cluster.bootstrap,
+            "--bootstrap-server", group_cluster.bootstrap,
             "--consumer-property", "metadata.max.age.ms=200",
         )  # fmt: skip
         cleanup.callback(process.wait)
         cleanup.callback(process.kill)
         assert process.stdout and [process.stdout.readline() for _ in range(2)] == ["0\n", "1\n"]
-        write(kafka_zk_cluster, make_topic(f"{prefix}-b"), 1, 2)
+        write(group_cluster, make_topic(f"{prefix}-b", cluster=group_cluster), 1, 2)
         assert [process.stdout.readline() for _ in range(2)] == ["0\n", "1\n"]
 
 
 def test_the_variables_name_servers_and_do_not_choose(
-    kafka_zk_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str, monkeypatch: pytest.MonkeyPatch
+    group_cluster: EmbeddedCluster, make_topic: MakeTopic, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With both, the group is one of ZooKeeper, as it always was; --type or --bootstrap-server say otherwise."""
-    topic = make_topic()
-    write(kafka_zk_cluster, topic, 1, 3)
+    topic = make_topic(cluster=group_cluster)
+    write(group_cluster, topic, 1, 3)
     variables = {
-        "KAFKA_ZK_BOOTSTRAP": kafka_zk_cluster.bootstrap, "KAFKA_ZK_ZOOKEEPER": kafka_zk_cluster.zookeeper_connect
+        "KAFKA_ZK_BOOTSTRAP": group_cluster.bootstrap, "KAFKA_ZK_ZOOKEEPER": group_cluster.zookeeper_connect
     }  # fmt: skip
     monkeypatch.setattr(processes, "ENVIRON", {**processes.ENVIRON, **variables})
     read = ("consume", "--group", group, "--topic", topic, "--from-beginning", "--max-messages", "3")
     for chosen in ((), ("--type", "broker")):
         done = kafka_zk(*read, *chosen)
         assert (done.returncode, done.stdout.split()) == (0, ["0", "1", "2"]), done.stderr
-    admin = AdminClient({"bootstrap.servers": kafka_zk_cluster.bootstrap, "log_level": 3})
+    admin = AdminClient({"bootstrap.servers": group_cluster.bootstrap, "log_level": 3})
     assert group in {each.group_id for each in admin.list_consumer_groups().result(TIMEOUT_S).valid}
     asked = kafka_zk(*read, "--type", "zookeeper", "--timeout-ms", "3000")
     assert (asked.returncode, asked.stdout) == (0, ""), "the first one was a group of ZooKeeper, and has committed"
