@@ -2,8 +2,7 @@
 
 All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
 generation in which its partitions are owned, so no offset goes back by itself.
-Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/consumer/test_consumer_coordinator.py,
-tests/integration/test_consumer.py.
+Source: ConsumerCoordinator.java@3.9. Tests: tests/integration/test_consumer.py, test_mixed_broker_group.py.
 """
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
@@ -93,6 +92,7 @@ class ConsumerCoordinator:
         self._asked_count = 0
         self._asked_ms = 0
         self._timer: Any = None
+        self._looking: Any = None
         self._left = False
 
     # --- for the consumer ---
@@ -134,8 +134,9 @@ class ConsumerCoordinator:
         left = {tp: offset for tp, offset in offsets.items() if offset is not None}
         if left and not await fires_within(self._reactor, run(self._commit_and_tell(left)), _LEAVE_PATIENCE_S):
             _log.warn("the last offsets were not committed: the group's coordinator did not answer")
-        if self._timer is not None and self._timer.active():
-            self._timer.cancel()
+        for timer in (self._timer, self._looking):
+            if timer is not None and timer.active():
+                timer.cancel()
         for effect in self._member.leave("the consumer was closed"):
             if isinstance(effect, SendLeave):
                 await fires_within(self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S)
@@ -150,18 +151,23 @@ class ConsumerCoordinator:
         """Look at the clock and at the user."""
         if self._left:
             return
+        try:
+            self._look_at_the_user()
+            self._apply(self._member.tick(self._now_ms()))
+        finally:
+            due_ms = self._member.next_due_ms()
+            wait_s = _TURN_S if due_ms is None else min(_TURN_S, max(0, due_ms - self._now_ms()) / 1000)
+            self._timer = self._reactor.callLater(wait_s, self._turn)
+
+    def _look_at_the_user(self) -> None:
         now_ms = self._now_ms()
         asked_count = sum(stream.handout.asked_count for stream in self._delivery.streams)
         if asked_count != self._asked_count or any(stream.waiting_count for stream in self._delivery.streams):
             self._asked_count, self._asked_ms = asked_count, now_ms
             self._apply(self._member.come_back(now_ms))
-        elif now_ms - self._asked_ms > self._config.max_poll_interval_ms:
+        elif now_ms - self._asked_ms > self._config.max_poll_interval_ms and self._member.is_there:
             _log.warn("nobody asked for records for max.poll.interval.ms: this consumer leaves its group until then")
             self._apply(self._member.give_up("max.poll.interval.ms is over"))
-        self._apply(self._member.tick(now_ms))
-        due_ms = self._member.next_due_ms()
-        wait_s = _TURN_S if due_ms is None else min(_TURN_S, max(0, due_ms - now_ms) / 1000)
-        self._timer = self._reactor.callLater(wait_s, self._turn)
 
     # --- effects ---
 
@@ -259,8 +265,10 @@ class ConsumerCoordinator:
 
     def _look_for_missing(self, counts: Mapping[str, int]) -> None:
         """A topic may be created any time: the group's leader asks for those that are not there again and again."""
-        if not all(counts.values()) and not self._left:
-            self._reactor.callLater(self._config.retry_backoff_max_ms / 1000, self._cluster.request_update)
+        if all(counts.values()) or self._left or (self._looking is not None and self._looking.active()):
+            return
+        delay_s = self._config.retry_backoff_max_ms / 1000
+        self._looking = self._reactor.callLater(delay_s, self._cluster.request_update)
 
     # --- requests ---
 

@@ -142,6 +142,11 @@ class GroupMember:
         return self._lease_until_ms is not None and now_ms < self._lease_until_ms
 
     @property
+    def is_there(self) -> bool:
+        """Whether this member belongs to its group, or tries to."""
+        return self.state not in (_AWAY, _LEFT)
+
+    @property
     def is_leader(self) -> bool:
         """Whether this member made the assignment of its generation."""
         return self._counts is not None and self.state is _STABLE
@@ -183,7 +188,7 @@ class GroupMember:
 
     def give_up(self, reason: str) -> list[Effect]:
         """The user does not come back for more (max.poll.interval.ms): leave until they do."""
-        if self.state in (_LEFT, _AWAY):
+        if not self.is_there:
             return []
         if self.member_id and self._config.group_instance_id is None:
             self._effects.append(SendLeave(self.member_id, reason))
@@ -459,7 +464,7 @@ class GroupMember:
         self._stops = {}
 
     def _renew_lease(self, sent_ms: int, *, is_calm: bool) -> None:
-        """``is_calm``: no rebalance was under way. Who does not join one within its timeout is out, heartbeats or not."""
+        """``is_calm``: no rebalance was under way. Who does not join one in time is out, heartbeats or not."""
         if is_calm:
             self._calm_ms = sent_ms
         until_ms = min(sent_ms + self._config.session_timeout_ms, self._calm_ms + self._config.rebalance_timeout_ms)
