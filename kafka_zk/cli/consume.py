@@ -145,7 +145,7 @@ def _in_group_of_broker(
     from kafka_zk.cli.consume_broker_group import BrokerGroupOptions, consume_in_broker_group
 
     if trace is not None:
-        raise click.UsageError("--trace is for groups of ZooKeeper: a broker's group is traced by its coordinator")
+        raise click.UsageError("--trace is for groups of ZooKeeper")
     properties = dict(consumer_properties)
     if name is not None:
         if "client.id" in properties or "client_id" in properties:
