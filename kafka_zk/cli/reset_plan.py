@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.integers import NATURAL_INT32, NATURAL_INT64, decimal_integer
 
 
 def lines(offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
@@ -33,12 +34,14 @@ def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
             continue
         fields = next(csv.reader([line.strip()]))
         named, *rest = fields if len(fields) == 4 else (group, *fields)
-        if len(rest) != 3 or not rest[0] or not all(text.isascii() and text.isdigit() for text in rest[1:]):
+        partition = decimal_integer(rest[1], NATURAL_INT32) if len(rest) == 3 else None
+        offset = decimal_integer(rest[2], NATURAL_INT64) if len(rest) == 3 else None
+        if partition is None or offset is None or not rest[0]:
             raise CommandFailed(
                 f"line {number} is not of the form [GROUP,]TOPIC,PARTITION,OFFSET: {line.strip()}"
             )
         if named == group:
-            offsets[TopicPartition(rest[0], int(rest[1]))] = int(rest[2])
+            offsets[TopicPartition(rest[0], partition)] = offset
     if not offsets:
         raise CommandFailed(f"the file has no offsets of group {group}")
     return offsets

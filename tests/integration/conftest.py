@@ -1,10 +1,14 @@
 """Fresh environments as a fixture: one for each set of requirements; the wheel is built once for all workers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.testing.backend import Backend
+from kafka_zk.testing.zookeeper import Chroot
 from tests.fresh_environment import MakeEnvironment, build_wheel, fresh_environment
 
 
@@ -23,3 +27,14 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory, request: pytest.F
         return made[wanted]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def group_cluster(
+    kafka_zk_backend: Backend, zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedCluster]:
+    """A broker whose groups do not wait for their first members; leave it as it was."""
+    chroot = Chroot(zookeeper_server, "/group-cluster")
+    keys = {"group.initial.rebalance.delay.ms": "0"}
+    with kafka_zk_backend.cluster(tmp_path_factory.mktemp("cluster"), 1, chroot.connect_string, keys) as cluster:
+        yield cluster

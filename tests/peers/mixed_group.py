@@ -58,6 +58,7 @@ class Member:
             "rebalance.max.retries": 20,
             "rebalance.backoff.ms": 500,
             "partition.assignment.strategy": group.ours if kind == OURS else "range",
+            **group.config,
         }
         arguments = [group.topic, str(group.folder), *(f"{key}={value}" for key, value in config.items())]
         if kind == OURS:
@@ -128,6 +129,7 @@ class MixedGroup:
     ) -> None:
         """``ours``: the strategies that our members list."""
         self.target = target
+        self.config: dict[str, str] = {}  # what members that join from now on are configured with, beside the usual
         self.ours = ours
         self.name = name
         self.topic = topic

@@ -1,0 +1,95 @@
+"""The judges of the schedules can fail: each safeguard is taken out of the source here, and some seed must show it."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+
+import pytest
+
+from kafka_zk.consumer import assignors as assignors_module
+from kafka_zk.consumer import group_member as member_module
+from tests.kafka_zk.consumer import group_world
+from tests.kafka_zk.consumer.test_group_schedules import storm
+
+SEEDS = 150
+
+SAFEGUARDS = {
+    "nothing is handed out without a lease": (
+        "return self._lease_until_ms is not None and now_ms < self._lease_until_ms",
+        "return True",
+    ),
+    "the lease counts from when the request was sent": (
+        "self._renew_lease(sent_ms, is_calm=code is ErrorCode.NONE)",
+        "self._renew_lease(now_ms, is_calm=code is ErrorCode.NONE)",
+    ),
+    "who does not join a rebalance in time has no lease": (
+        "until_ms = min(sent_ms + self._config.session_timeout_ms, self._calm_ms + self._config.rebalance_timeout_ms)",
+        "until_ms = sent_ms + self._config.session_timeout_ms",
+    ),
+    "an eager member gives everything back before it joins": (
+        "if self._is_cooperative or not self.owned:",
+        "if True:",
+    ),
+    "what moves goes to nobody before it was given back": (
+        "if owned.get(tp, member_id) == member_id",
+        "if True",
+    ),
+    "who gave partitions back joins again": (
+        'self._rejoin("partitions were given back")',
+        "pass",
+    ),
+    "who is asked to rebalance joins again": (
+        'if self.state is _STABLE:\n                self._rejoin("the group rebalances")\n'
+        "        elif code is not ErrorCode.NONE:",
+        "pass\n        elif code is not ErrorCode.NONE:",
+    ),
+    "an unknown member forgets its id": (
+        "self.member_id, self.generation_id = UNKNOWN_MEMBER_ID, NO_GENERATION\n        self._owned_generation",
+        "self._owned_generation",
+    ),
+    "a coordinator that is gone is looked for": (
+        "if code in _COORDINATOR_GONE:\n            self._lose_coordinator()\n\n",
+        "pass\n\n",
+    ),
+    "new partitions are assigned": (
+        "if any(counts.get(topic, 0) != count for topic, count in known.items()):",
+        "if False:",
+    ),
+    "who has lost its membership has lost its partitions": (
+        "        self._lose_all()\n        self.member_id, self.generation_id",
+        "        self.member_id, self.generation_id",
+    ),
+}
+
+
+def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
+    """Let the schedules run on the source without it."""
+    text, replacement = SAFEGUARDS[safeguard]
+    sources = {module: inspect.getsource(module) for module in (assignors_module, member_module)}
+    assert sum(source.count(text) for source in sources.values()) == 1, f"the source has no single {text!r}"
+    changed = {module: _compiled(module, source.replace(text, replacement)) for module, source in sources.items()}
+    member = changed[member_module]
+    vars(member)["ASSIGNORS"] = changed[assignors_module].ASSIGNORS
+    patch.setattr(group_world, "GroupMember", member.GroupMember)
+
+
+def _compiled(module: ModuleType, source: str) -> ModuleType:
+    changed = ModuleType(module.__name__)
+    exec(compile(source, f"<{module.__name__} changed>", "exec"), changed.__dict__)
+    return changed
+
+
+def is_found(seed: int) -> bool:
+    world = group_world.World(seed, lose=0.05, fail_store=0.05, delay=0.1)
+    try:
+        storm(world)
+    except (AssertionError, KeyError):
+        return True
+    return bool(world.broken) or bool(world.at_rest())
+
+
+@pytest.mark.parametrize("safeguard", SAFEGUARDS)
+def test_a_missing_safeguard_is_found(safeguard: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    without(safeguard, monkeypatch)
+    assert any(is_found(seed) for seed in range(SEEDS))
