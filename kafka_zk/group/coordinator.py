@@ -19,6 +19,7 @@ from kafka_zk.group.live_group import Tell, now_of
 from kafka_zk.group.members import Member
 from kafka_zk.group.metadata_manager import GroupMetadataManager
 from kafka_zk.group.offset_manager import OffsetManager
+from kafka_zk.group.records import is_storable
 from kafka_zk.group.requests import (
     UNKNOWN_MEMBER_ID,
     GenerationBegan,
@@ -33,7 +34,6 @@ from kafka_zk.group.requests import (
 from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.primitives import MAX_STRING_BYTES
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition
 from kafka_zk.system.clock import Clock
@@ -44,8 +44,7 @@ _log = Logger()
 CLASSIC = "classic"
 """The type of all groups here, as ListGroups names it: their members assign the partitions themselves."""
 
-
-_LONGEST_NAME = MAX_STRING_BYTES - len("-00000000-0000-0000-0000-000000000000")
+_ANY_UUID = "-00000000-0000-0000-0000-000000000000"
 
 
 class MemberIdentity(NamedTuple):
@@ -267,9 +266,9 @@ class GroupCoordinator:
 
 
 def _is_storable(request: JoinGroup) -> bool:
-    """Whether a record can hold the member's id: a UUID is added to one of these."""
-    names = (request.client_id, request.group_instance_id or "")
-    return all(len(name) <= _LONGEST_NAME // 4 or len(name.encode()) <= _LONGEST_NAME for name in names)
+    """Whether a record can hold the member, whose id is one of these names with a UUID, and its protocol."""
+    names = [request.client_id + _ANY_UUID, (request.group_instance_id or "") + _ANY_UUID, request.protocol_type]
+    return all(map(is_storable, (*names, *(name for name, _ in request.protocols))))
 
 
 def _description(group: Group) -> GroupDescription:

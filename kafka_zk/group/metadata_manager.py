@@ -4,7 +4,6 @@ Source: GroupMetadataManager.scala, GroupCoordinator.onElection, onResignation@3
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from uuid import UUID
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
@@ -17,6 +16,7 @@ from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, Replies, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
 from kafka_zk.group.partitions import OFFSETS_TOPIC, partition_for
+from kafka_zk.group.records import is_storable
 from kafka_zk.group.requests import Effect, StoreGroup
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_slices
@@ -27,8 +27,6 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
 
 _log = Logger()
-
-_partition_for = lru_cache(maxsize=10_000)(partition_for)
 
 
 class GroupMetadataManager:
@@ -55,7 +53,7 @@ class GroupMetadataManager:
 
     def partition_for(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that the group belongs to."""
-        return _partition_for(group_id, self._partition_count())
+        return partition_for(group_id, self._partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
         """Why this broker cannot answer for a group now, or NONE. Some APIs know a group with an empty id."""
@@ -63,6 +61,8 @@ class GroupMetadataManager:
             return ErrorCode.INVALID_GROUP_ID
         if group_id in self.groups:
             return ErrorCode.NONE
+        if not is_storable(group_id):
+            return ErrorCode.INVALID_GROUP_ID
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = self.partition_for(group_id)

@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -272,3 +273,18 @@ def test_our_batches_are_appended_as_they_are(tmp_path: Path, properties: dict[s
     world.lead(properties=properties)
     world.stable_member()
     assert len(world.records()) == 1
+
+
+NOT_UTF8 = "\ufffd" * 20_000
+"""As many bytes that are no UTF-8 become this, which is three times as long when it is written."""
+
+
+def test_a_group_id_that_no_record_can_hold_is_invalid(world: World) -> None:
+    """Or its leader would wait for ever: the group cannot be stored."""
+    assert world.join(group=NOT_UTF8).error is ErrorCode.INVALID_GROUP_ID
+    assert world.coordinator.describe(NOT_UTF8).error is ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.parametrize("fields", [{"protocol_type": NOT_UTF8}, {"protocols": ((NOT_UTF8, b""),)}])
+def test_a_protocol_that_no_record_can_hold_is_refused(world: World, fields: dict[str, Any]) -> None:
+    assert world.join(**fields).error is ErrorCode.INVALID_REQUEST
