@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
 
 from kafka_zk.group.appends import OffsetsBatch
 from kafka_zk.group.config import CoordinatorConfig
@@ -56,13 +57,13 @@ class OffsetManager:
             return dict.fromkeys(offsets, error)
         done: ClientWait[Codes] = ClientWait()
 
-        def finished(codes: Codes) -> None:
+        def finished(result: Codes | Failure) -> None:
             if not done.called:
-                done.callback(codes)
+                done.callback(result)  # a Failure, too, fires it
+            elif isinstance(result, Failure):
+                _log.failure("a commit failed", result, level=LogLevel.error)
 
-        ensureDeferred(self._store(group_id, committer, offsets)).addCallback(finished).addErrback(
-            lambda failure: _log.failure("a commit failed", failure, level=LogLevel.error)
-        )
+        ensureDeferred(self._store(group_id, committer, offsets)).addBoth(finished)
         return await done
 
     def _committing(self, group_id: str, committer: Committer) -> tuple[LiveGroup | None, ErrorCode]:

@@ -104,6 +104,17 @@ def test_a_commit_that_fails_leaves_the_offset_as_it_was(
     assert fetch(world, require_stable=True) == {T0: 1}
 
 
+def test_a_bug_under_a_commit_ends_the_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is closed; without an end it would be kept for ever."""
+
+    def fail(*arguments: Any) -> Any:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(world.coordinator._manager.appends, "store_offsets", fail)
+    failure = done(world.coordinator.offsets.commit("g", Committer(), {T0: committed(1)}))
+    assert failure.check(AssertionError)
+
+
 def test_too_many_offsets_for_one_batch(world: World) -> None:
     many = {TopicPartition("t" * 200, number): committed(1) for number in range(5_000)}
     assert set(commit(world, many).values()) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
