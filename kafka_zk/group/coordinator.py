@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import Tell, now_of
-from kafka_zk.group.members import Member
+from kafka_zk.group.members import MEMBER_BYTES, Member, protocols_bytes
 from kafka_zk.group.metadata_manager import GroupMetadataManager
 from kafka_zk.group.offset_manager import OffsetManager
 from kafka_zk.group.records import is_storable
@@ -135,6 +135,8 @@ class GroupCoordinator:
             error = ErrorCode.INVALID_SESSION_TIMEOUT
         if error is ErrorCode.NONE and not _is_storable(request):
             error = ErrorCode.INVALID_REQUEST
+        if error is ErrorCode.NONE and not self._has_room(group_id, request):
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         is_new = request.member_id == UNKNOWN_MEMBER_ID
         if error is ErrorCode.NONE and not is_new and group_id not in self._manager.groups:
             error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -158,6 +160,10 @@ class GroupCoordinator:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if live is None or error is not ErrorCode.NONE:
             return SyncResult(error)
+        if request.assignments and request.member_id == live.group.members.leader:
+            size_bytes = sum(map(len, request.assignments.values())) - live.group.members.assignments_bytes
+            if not self._manager.memory.has_room(size_bytes):
+                return SyncResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
         result: SyncResult = await waiting
@@ -193,6 +199,14 @@ class GroupCoordinator:
         error, effects = live.group.leave(*member, now_of(self._clock))
         live.carry_out(effects)
         return error
+
+    def _has_room(self, group_id: str, request: JoinGroup) -> bool:
+        """Whether the member may hold as much as it brings. Who holds it already may join again."""
+        size_bytes = protocols_bytes(request.protocols)
+        live = self._manager.groups.get(group_id)
+        member = None if live is None else live.group.members.get(request.member_id)
+        size_bytes += MEMBER_BYTES if member is None else -protocols_bytes(member.protocols)
+        return self._manager.memory.has_room(size_bytes)
 
     def _allows(self, session_timeout_ms: int) -> bool:
         config = self._config

@@ -274,7 +274,7 @@ class Group:
             self._static_member_returns(request, instance_id, reply, now)
         elif instance_id is None and request.requires_known_member_id:
             until_ms = now.monotonic_ms + request.session_timeout_ms
-            self.members.pending[request.new_member_id] = until_ms
+            self.members.give_id(request.new_member_id, until_ms)
             self._wake_at(until_ms)
             self._refuse_join(reply, request.new_member_id, ErrorCode.MEMBER_ID_REQUIRED)
         else:
@@ -497,7 +497,7 @@ class Group:
 
     def _propagate(self, assignments: Mapping[str, bytes], error: ErrorCode, now: Now) -> None:
         for member in self.members:
-            member.assignment = assignments.get(member.member_id, b"")
+            self.members.assign(member, assignments.get(member.member_id, b""))
             if member.syncing is None:
                 continue
             reply, member.syncing = member.syncing, None

@@ -15,9 +15,11 @@ from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, Replies, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
+from kafka_zk.group.memory import MembersMemory, held_bytes
 from kafka_zk.group.partitions import OFFSETS_TOPIC, partition_for
 from kafka_zk.group.records import is_storable
 from kafka_zk.group.requests import Effect, StoreGroup
+from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol.errors import ErrorCode
@@ -37,6 +39,7 @@ class GroupMetadataManager:
     ) -> None:
         self.groups: dict[str, LiveGroup] = {}
         self.replies = Replies()
+        self.memory = MembersMemory(config.members_max_bytes)
         self.appends = Appends(replicas, clock, config.commit_timeout_ms)
         self._config = config
         self._clock = clock
@@ -175,7 +178,16 @@ class GroupMetadataManager:
     # -- storing ------------------------------------------------------------------------------------------------------
 
     def _live(self, group: Group, partition: int) -> LiveGroup:
-        return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell)
+        return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell, self._changed)
+
+    def _changed(self, live: LiveGroup) -> None:
+        """Count what it holds; a group that nobody has come to is no more."""
+        group = live.group
+        size_bytes = held_bytes(group)
+        self.memory.changed(size_bytes - live.counted_bytes)
+        live.counted_bytes = size_bytes
+        if _is_blank(group) and self.groups.get(group.group_id) is live:
+            self.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _store(self, live: LiveGroup, effect: StoreGroup) -> None:
         ensureDeferred(self._store_and_tell(live, effect)).addErrback(_log_bug)
@@ -189,6 +201,13 @@ class GroupMetadataManager:
                 group=group.group_id, generation=effect.value.generation_id, error=error.name,
             )  # fmt: skip
         live.carry_out(group.stored(effect.then, error, now_of(self._clock)))
+
+
+def _is_blank(group: Group) -> bool:
+    """Whether it is as if it had never been asked for."""
+    members = group.members
+    is_new = group.state is GroupState.EMPTY and not group.generation_id
+    return is_new and not (members.pending or len(members) or group.offsets)
 
 
 def _tell_of_load(partition: int, loaded: LoadedPartition, group_count: int) -> None:

@@ -52,7 +52,7 @@ class OffsetManager:
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         """Store offsets; a code for each. They are stored although the client goes. Raises: ClientGone."""
-        _, error = self._committing(group_id, committer)
+        error = self._refusal(group_id, committer)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
         done: ClientWait[Codes] = ClientWait()
@@ -66,27 +66,29 @@ class OffsetManager:
         ensureDeferred(self._store(group_id, committer, offsets)).addBoth(finished)
         return await done
 
-    def _committing(self, group_id: str, committer: Committer) -> tuple[LiveGroup | None, ErrorCode]:
-        """The group, if the client may commit for it now."""
+    def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
+        """Why the client may not commit for the group now, or NONE."""
         error = self._manager.refusal(group_id, may_be_empty=True)
-        if error is ErrorCode.NONE and group_id not in self._manager.groups and committer.generation_id >= 0:
-            error = ErrorCode.ILLEGAL_GENERATION
         if error is not ErrorCode.NONE:
-            return None, error
-        live = self._manager.get_or_create(group_id)
-        return live, live.group.commit_refusal(*committer)
+            return error
+        live = self._manager.groups.get(group_id)
+        if live is not None:
+            return live.group.commit_refusal(*committer)
+        return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
 
     async def _store(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         turns = Turns(self._clock, goes_on=True)
         batch = await self._batch(turns, group_id, offsets)
-        live, error = self._committing(group_id, committer)  # again: that took its time
-        if live is None or error is not ErrorCode.NONE:
+        error = self._refusal(group_id, committer)  # again: that took its time
+        if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
+        codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if not batch.offsets:
+            return codes
+        live = self._manager.get_or_create(group_id)
         live.group.hear_of(committer.member_id, now_of(self._clock))
         live.wake_in_time()
-        codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        if batch.offsets:
-            codes.update(dict.fromkeys(batch.offsets, await self._write(turns, live, batch)))
+        codes.update(dict.fromkeys(batch.offsets, await self._write(turns, live, batch)))
         return codes
 
     async def _batch(self, turns: Turns, group_id: str, offsets: Offsets) -> OffsetsBatch:

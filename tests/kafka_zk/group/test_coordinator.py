@@ -10,6 +10,7 @@ import pytest
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.coordinator import MemberIdentity
 from kafka_zk.group.group import GroupConfig
+from kafka_zk.group.memory import held_bytes
 from kafka_zk.group.records import (
     GroupKey,
     GroupMetadataValue,
@@ -288,3 +289,65 @@ def test_a_group_id_that_no_record_can_hold_is_invalid(world: World) -> None:
 @pytest.mark.parametrize("fields", [{"protocol_type": NOT_UTF8}, {"protocols": ((NOT_UTF8, b""),)}])
 def test_a_protocol_that_no_record_can_hold_is_refused(world: World, fields: dict[str, Any]) -> None:
     assert world.join(**fields).error is ErrorCode.INVALID_REQUEST
+
+
+def test_what_members_hold_has_a_bound(tmp_path: Path) -> None:
+    """New members are told to come again; those who are there go on, and the room of those who leave is free."""
+    world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))
+    world.lead()
+    metadata = (("range", bytes(20_000)),)
+    joined = [world.join(group=f"g{number}", protocols=metadata) for number in range(6)]
+    assert [each.error for each in joined] == [ErrorCode.NONE] * 4 + [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert world.join(joined[0].member_id, "g0", protocols=metadata).error is ErrorCode.NONE
+    larger = world.join(joined[1].member_id, "g1", protocols=(("range", bytes(50_000)),))
+    assert larger.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for number in range(4):
+        world.coordinator.leave(f"g{number}", [MemberIdentity(joined[number].member_id)])
+    assert world.coordinator._manager.memory.used_bytes == 0
+    assert world.join(group="g4", protocols=metadata).error is ErrorCode.NONE
+
+
+def test_ids_that_nobody_joins_with_have_a_bound(tmp_path: Path) -> None:
+    """And when they expire nothing is left of their groups."""
+    world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))
+    world.lead()
+    codes = [
+        world.join(group=f"g{number}", requires_known_member_id=True, protocols=(("range", b""),)).error
+        for number in range(100)
+    ]
+    assert set(codes) == {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    world.clock.advance(SESSION_MS / 1000)
+    assert world.coordinator._manager.groups == {}
+    assert world.coordinator._manager.memory.used_bytes == 0
+    assert world.clock.getDelayedCalls() == []
+
+
+def test_a_join_that_is_refused_leaves_no_group(world: World) -> None:
+    assert world.join(protocols=()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.coordinator._manager.groups == {}
+
+
+def test_assignments_have_a_bound_too(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))
+    world.lead()
+    joined = world.join()
+    assert world.sync(joined, {joined.member_id: bytes(200_000)}).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.sync(joined, {joined.member_id: bytes(50_000)}).error is ErrorCode.NONE
+    assert 50_000 < world.coordinator._manager.memory.used_bytes < 100_000
+
+
+def test_memory_is_counted_as_members_come_and_go(world: World) -> None:
+    """Whatever they did: what is counted is what they hold."""
+    manager = world.coordinator._manager
+    static = world.join(group_instance_id="i", protocols=(("range", bytes(500)),))
+    world.sync(static, {static.member_id: bytes(300)})
+    back = world.join(group_instance_id="i", protocols=(("range", bytes(700)), ("sticky", bytes(50))))
+    assert back.error is ErrorCode.NONE
+    pending = world.join(requires_known_member_id=True)
+    manager.groups["g"].carry_out(())
+    assert manager.memory.used_bytes == held_bytes(manager.groups["g"].group) > 4000
+    world.coordinator.leave("g", [MemberIdentity(pending.member_id), MemberIdentity(back.member_id)])
+    assert manager.memory.used_bytes == 0
+    world.stable_member()
+    world.lead(leader=1, epoch=1)
+    assert manager.memory.used_bytes == 0
