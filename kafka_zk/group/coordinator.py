@@ -166,6 +166,7 @@ class GroupCoordinator:
                 return SyncResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
+        del request  # whoever does not lead may have sent assignments, too
         result: SyncResult = await waiting
         return result
 
