@@ -234,7 +234,8 @@ def test_whoever_asks_for_its_metadata_has_the_offsets_topic_created(harness: Ma
         answer = broker.ask(ApiKey.METADATA, 9, request(topics=wanted, allow_auto_topic_creation=may_create))
         expected = ErrorCode.LEADER_NOT_AVAILABLE if may_create and created else UNKNOWN
         assert answer.topics[0].error_code == expected
-    assert [properties["cleanup.policy"] for _, _, properties in broker.topics.created.values()] == ["compact"] * created
+    properties = [each for _, _, each in broker.topics.created.values()]
+    assert [each["cleanup.policy"] for each in properties] == ["compact"] * created
 
 
 def test_there_is_no_coordinator_of_transactions_and_share_groups(broker: Harness) -> None:
