@@ -33,6 +33,7 @@ from kafka_zk.group.requests import (
 )
 from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition
@@ -219,7 +220,7 @@ class GroupCoordinator:
 
     # -- administration -----------------------------------------------------------------------------------------------
 
-    def list_groups(
+    async def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:
         """All groups of this broker, or those in one of the states and of one of the types (in any case).
@@ -233,9 +234,9 @@ class GroupCoordinator:
         if types and CLASSIC not in {each.lower() for each in types}:
             return error, []
         return error, [
-            GroupOverview(group_id, live.group.protocol_type or "", live.group.state.value)
-            for group_id, live in self._manager.groups.items()
-            if not wanted_states or live.group.state.value.lower() in wanted_states
+            GroupOverview(group.group_id, group.protocol_type or "", group.state.value)
+            async for group in in_turns(self._clock, [live.group for live in self._manager.groups.values()])
+            if group.state is not GroupState.DEAD and (not wanted_states or group.state.value.lower() in wanted_states)
         ]
 
     def describe(self, group_id: str) -> GroupDescription:
@@ -248,17 +249,17 @@ class GroupCoordinator:
             return GroupDescription(ErrorCode.NONE, GroupState.DEAD.value)
         return _description(live.group)
 
-    def delete(self, group_id: str) -> ErrorCode:
+    async def delete(self, group_id: str) -> ErrorCode:
         """Remove a group without members, and what it has committed."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         if error is not ErrorCode.NONE:
             return error
         live = self._manager.groups.get(group_id)
-        if live is None:
+        if live is None or live.group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if live.group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        self.offsets.remove(live, list(live.group.offsets))
+        await self.offsets.remove_group(live)
         return ErrorCode.NONE
 
     def _happened(self, group_id: str, event: GroupEvent) -> None:

@@ -38,6 +38,7 @@ class LoadedPartition:
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
         self.offsets: dict[str, dict[TopicPartition, Committed]] = {}
+        self.group_count = 0
         self.record_count = 0
         self.skipped_count = 0
         self.first_skipped = ""
@@ -71,6 +72,7 @@ class LoadedPartition:
             offset = following
             yield
         yield from self._decode_steps()
+        self.group_count = len(self.groups.keys() | self.offsets.keys())
 
     def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
         """A batch that cannot be taken apart is skipped from there on."""

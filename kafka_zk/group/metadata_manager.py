@@ -123,37 +123,38 @@ class GroupMetadataManager:
     def close(self) -> None:
         """The broker stops: nobody waits any longer."""
         self._is_active = False
-        for partition in (*self._owned, *self._loading):
-            self._unload(partition)
+        self._owned.clear()
+        self._loading.clear()
+        for live in list(self.groups.values()):
+            self.forget(live, ErrorCode.NOT_COORDINATOR)
 
     async def _load(self, partition: int, loaded: LoadedPartition) -> None:
         """One partition after the other, in slices of the reactor."""
-        groups: list[tuple[LiveGroup, list[Effect]]] = []
         async with self._loads:
             try:
-                await in_slices(self._clock, self._load_steps(partition, loaded, groups))
+                await in_slices(self._clock, self._load_steps(partition, loaded))
             except APPEND_ERRORS as error:
                 _log.error("{topic}-{p} cannot be read: {error}", topic=OFFSETS_TOPIC, p=partition, error=error)
         if self._loading.get(partition) is not loaded:
             return  # not this broker's any more
         del self._loading[partition]
         self._owned.add(partition)
-        _tell_of_load(partition, loaded, len(groups))
-        for live, effects in groups:
-            self.groups[live.group.group_id] = live
-            live.carry_out(effects)
+        _tell_of_load(partition, loaded)
 
-    def _load_steps(
-        self, partition: int, loaded: LoadedPartition, groups: list[tuple[LiveGroup, list[Effect]]]
-    ) -> Iterator[None]:
+    def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
+        """Each group is there as soon as it is complete."""
         tp = TopicPartition(OFFSETS_TOPIC, partition)
         for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
             if self._loading.get(partition) is not loaded:
                 return
             yield
         for group_id in dict.fromkeys((*loaded.groups, *loaded.offsets)):
-            groups.append(self._loaded_group(partition, group_id, loaded))
+            live, effects = self._loaded_group(partition, group_id, loaded)
+            self.groups[group_id] = live
+            live.carry_out(effects)
             yield
+            if self._loading.get(partition) is not loaded:
+                return
 
     def _loaded_group(
         self, partition: int, group_id: str, loaded: LoadedPartition
@@ -172,8 +173,10 @@ class GroupMetadataManager:
     def _unload(self, partition: int) -> None:
         self._loading.pop(partition, None)
         self._owned.discard(partition)
-        for live in [live for live in self.groups.values() if live.partition == partition]:
-            self.forget(live, ErrorCode.NOT_COORDINATOR)
+        given_away = [live for live in self.groups.values() if live.partition == partition]
+        for live in given_away:
+            del self.groups[live.group.group_id]
+        ensureDeferred(in_slices(self._clock, _closing_steps(given_away))).addErrback(_log_bug)
 
     # -- storing ------------------------------------------------------------------------------------------------------
 
@@ -203,6 +206,12 @@ class GroupMetadataManager:
         live.carry_out(group.stored(effect.then, error, now_of(self._clock)))
 
 
+def _closing_steps(given_away: list[LiveGroup]) -> Iterator[None]:
+    for live in given_away:
+        live.close(ErrorCode.NOT_COORDINATOR)
+        yield
+
+
 def _is_blank(group: Group) -> bool:
     """Whether it is as if it had never been asked for."""
     members = group.members
@@ -210,7 +219,7 @@ def _is_blank(group: Group) -> bool:
     return is_new and not (members.pending or len(members) or group.offsets)
 
 
-def _tell_of_load(partition: int, loaded: LoadedPartition, group_count: int) -> None:
+def _tell_of_load(partition: int, loaded: LoadedPartition) -> None:
     if loaded.skipped_count:
         _log.error(
             "{topic}-{p}: {count} records were skipped, the first {first}",
@@ -219,7 +228,7 @@ def _tell_of_load(partition: int, loaded: LoadedPartition, group_count: int) -> 
     if loaded.record_count:
         _log.info(
             "loaded {groups} groups from {topic}-{p}, {count} records",
-            groups=group_count, topic=OFFSETS_TOPIC, p=partition, count=loaded.record_count,
+            groups=loaded.group_count, topic=OFFSETS_TOPIC, p=partition, count=loaded.record_count,
         )  # fmt: skip
 
 

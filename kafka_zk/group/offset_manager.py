@@ -5,9 +5,9 @@ GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExp
 Tests: tests/kafka_zk/group/test_offset_manager.py.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
@@ -29,8 +29,9 @@ from kafka_zk.system.clock import Clock
 
 _log = Logger()
 
-_MANY = 500  # offsets
+_MANY = 100  # offsets
 
+T = TypeVar("T")
 Codes = dict[TopicPartition, ErrorCode]
 
 
@@ -105,7 +106,7 @@ class OffsetManager:
         offsets = live.group.offsets
         offsets.begin(batch.offsets)
         written = await self._manager.appends.store_offsets(live.partition, batch)
-        for part in _parts(batch.offsets):
+        for part in map(dict, _parts(batch.offsets.items())):
             if turns.is_over:
                 await turns.next()
             if written.error is ErrorCode.NONE:
@@ -126,7 +127,7 @@ class OffsetManager:
         if error is not ErrorCode.NONE:
             return error, {}
         live = self._manager.groups.get(group_id)
-        if live is None:
+        if live is None or live.group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND, {}
         group = live.group
         if group.state is not GroupState.EMPTY and not group.is_consumer_group:
@@ -146,8 +147,10 @@ class OffsetManager:
     def _deletion_steps(self, gone: frozenset[TopicPartition]) -> Iterator[None]:
         for live in list(self._manager.groups.values()):
             found = live.group.offsets.among(gone)
-            if found and self._manager.groups.get(live.group.group_id) is live:
-                self.remove(live, found)
+            for part in _parts(found):
+                if self._manager.groups.get(live.group.group_id) is live:
+                    self.remove(live, part)
+                yield
             yield
 
     async def remove_expired(self) -> None:
@@ -157,9 +160,27 @@ class OffsetManager:
     def _expiry_steps(self) -> Iterator[None]:
         wall_ms = self._clock.wall_ms()
         for live in list(self._manager.groups.values()):
-            if self._manager.groups.get(live.group.group_id) is live:
-                self.remove(live, _expired(live.group, wall_ms, self._config.retention_ms))
+            for part in _parts(live.group.offsets.tps) if live.group.offsets else [[]]:
+                if self._manager.groups.get(live.group.group_id) is live:
+                    self.remove(live, _expired(live.group, part, wall_ms, self._config.retention_ms))
+                yield
+
+    async def remove_group(self, live: LiveGroup) -> None:
+        """Forget an empty group and what it has committed. Until all its tombstones are written it is Dead: a commit
+        in between would be lost with them."""
+        live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await in_slices(self._clock, self._removal_steps(live))
+
+    def _removal_steps(self, live: LiveGroup) -> Iterator[None]:
+        group = live.group
+        for part in _parts(group.offsets.tps):
+            if self._manager.groups.get(group.group_id) is not live:
+                return  # this broker no longer has it
+            self._bury(live, group.offsets.remove(part), with_group=False)
             yield
+        if self._manager.groups.get(group.group_id) is live:
+            self._bury(live, [], with_group=group.generation_id > 0)
+            self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def remove(self, live: LiveGroup, tps: Collection[TopicPartition]) -> None:
         """Forget committed offsets; a group without members and offsets is removed with them."""
@@ -169,9 +190,11 @@ class OffsetManager:
         if is_gone:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         # A group that never had a generation only keeps offsets and has no record of its own.
-        with_group = is_gone and group.generation_id > 0
-        if removed or with_group:
-            ensureDeferred(self._write_tombstones(live, removed, with_group)).addErrback(
+        self._bury(live, removed, with_group=is_gone and group.generation_id > 0)
+
+    def _bury(self, live: LiveGroup, tps: list[TopicPartition], *, with_group: bool) -> None:
+        if tps or with_group:
+            ensureDeferred(self._write_tombstones(live, tps, with_group)).addErrback(
                 lambda failure: _log.failure("tombstones cannot be written", failure, level=LogLevel.error)
             )
 
@@ -188,9 +211,9 @@ class OffsetManager:
             )
 
 
-def _parts(offsets: Offsets) -> Iterator[Offsets]:
-    entries = iter(offsets.items())
-    while part := dict(islice(entries, _MANY)):
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while part := list(islice(remaining, _MANY)):
         yield part
 
 
@@ -199,7 +222,7 @@ def _reads(group: Group, topic: str) -> bool:
     return group.subscribed_topics is None or topic in group.subscribed_topics
 
 
-def _expired(group: Group, wall_ms: int, retention_ms: int) -> list[TopicPartition]:
+def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
     """KIP-211: while a group is empty all its offsets age together; a stable one's age unless it reads their topic."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
@@ -211,5 +234,5 @@ def _expired(group: Group, wall_ms: int, retention_ms: int) -> list[TopicPartiti
         else:
             return []
     return group.offsets.expired(
-        wall_ms, retention_ms, unused_since_ms=unused_since_ms, subscribed=subscribed
+        tps, wall_ms, retention_ms, unused_since_ms=unused_since_ms, subscribed=subscribed
     )
