@@ -42,6 +42,7 @@ from kafka_zk.protocol.errors import ErrorCode
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A member that has never seen a generation may wait so long for its first one."""
 
+_LAST_GENERATION = 2**31 - 1
 _EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
 
 
@@ -129,10 +130,10 @@ class Group:
     def sync(self, request: SyncGroup, reply: Reply, now: Now) -> list[Effect]:
         """A member asks for its assignment; the leader brings all of them."""
         refusal = self._refusal(request.member_id, request.group_instance_id, request.generation_id)
-        if refusal is ErrorCode.NONE and self.state is _PREPARING:
-            refusal = ErrorCode.REBALANCE_IN_PROGRESS
-        elif refusal is ErrorCode.NONE and not self._agrees(request):
+        if refusal is ErrorCode.NONE and not self._agrees(request):
             refusal = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        elif refusal is ErrorCode.NONE and self.state is _PREPARING:
+            refusal = ErrorCode.REBALANCE_IN_PROGRESS
         if refusal is not ErrorCode.NONE:
             self._effects.append(AnswerSync(reply, SyncResult(refusal)))
             return self._take_effects()
@@ -444,7 +445,7 @@ class Group:
             return
         self._join = None
         self._end_of_syncs()
-        self.generation_id += 1
+        self.generation_id = self.generation_id % _LAST_GENERATION + 1
         self.protocol_name = self.members.choose_protocol() if len(self.members) else None
         self.subscribed_topics = self._subscribed_topics()
         self._enter(_COMPLETING if len(self.members) else _EMPTY, now)

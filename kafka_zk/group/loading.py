@@ -51,11 +51,16 @@ class LoadedPartition:
     ) -> Iterator[None]:
         """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
 
-        Only the last record of a key is decoded. Raises: ApiError, StorageError, OSError.
+        Only the last record of a key is decoded. Where the log is damaged what comes before counts: without it members
+        would be unknown, and consumers would not find what they have committed. Raises: ApiError, OSError.
         """
         offset = replicas.partition(tp).leader_log().log_start_offset
         while True:
-            _, found = replicas.read(tp, offset, buffer_bytes, FetchIsolation.LOG_END)
+            try:
+                _, found = replicas.read(tp, offset, buffer_bytes, FetchIsolation.LOG_END)
+            except StorageError as error:
+                self._skip(offset, f"{error}; nothing can be read from there on")
+                break
             if found.slice is None:
                 break
             try:
@@ -64,10 +69,15 @@ class LoadedPartition:
                 replicas.read_failed(tp, found.slice, error)
                 raise
             following = offset
-            for position, header in iter_batches(data):
-                yield from self._take_batch(data, position, header)
-                following = header.next_offset
+            try:
+                for position, header in iter_batches(data):
+                    yield from self._take_batch(data, position, header)
+                    following = header.next_offset
+            except StorageError as error:
+                self._skip(following, f"{error}; nothing can be read from there on")
+                break
             if following == offset:
+                self._skip(offset, "a batch that does not end; nothing can be read from there on")
                 break
             offset = following
             yield

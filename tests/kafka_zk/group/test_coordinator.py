@@ -1,6 +1,7 @@
 """The driver of groups: what it loads, writes and answers, and when it wakes a group."""
 
 import logging
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from kafka_zk.group.records import (
     encode_group_key,
     encode_group_value,
 )
+from kafka_zk.group.subscription import MAX_TOPICS, subscribed_topics
 from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
 from tests.kafka_zk.group.coordinated import NO_DELAY, SESSION_MS, World, done, now
 
@@ -351,3 +353,41 @@ def test_memory_is_counted_as_members_come_and_go(world: World) -> None:
     world.stable_member()
     world.lead(leader=1, epoch=1)
     assert manager.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize(("position", "damage"), [(16, b"\x09"), (8, b"\x7f\xff\xff\xff"), (8, b"\0\0\0\1")])
+def test_what_comes_before_damage_in_the_log_is_loaded_all_the_same(
+    world: World, caplog: pytest.LogCaptureFixture, position: int, damage: bytes
+) -> None:
+    """Without it members would be unknown, and consumers would begin where auto.offset.reset says."""
+    joined = world.stable_member()
+    size = world.log.size_bytes
+    world.write((encode_group_key("later"), None))
+    world.stop()
+    [segment] = (world.folder / "__consumer_offsets-0").glob("*.log")
+    with segment.open("r+b") as file:
+        file.seek(size + position)
+        file.write(damage)
+    world.start()
+    with caplog.at_level(logging.ERROR, "kafka_zk.group.metadata_manager"):
+        world.lead(epoch=1)
+    assert len(caplog.messages) == 1 and "at offset 1: " in caplog.messages[0]
+    assert world.heartbeat(joined) is ErrorCode.NONE
+
+
+def test_the_largest_generation_is_followed_by_the_first(world: World) -> None:
+    """A record may hold it; one more would be none that can be written."""
+    value = GroupMetadataValue("consumer", 2**31 - 1, None, None, -1, ())
+    world.write((encode_group_key("g"), encode_group_value(value)))
+    world.stop()
+    world.start()
+    world.lead(epoch=1)
+    joined = world.stable_member()
+    assert joined.generation_id == 1
+
+
+def test_topics_of_a_member_are_read_up_to_a_bound() -> None:
+    """Millions of names in one subscription would hold up everybody, again in every generation."""
+    names = struct.pack(">hi", 1, MAX_TOPICS + 1) + b"\0\0" * (MAX_TOPICS + 1)
+    assert subscribed_topics([names]) is None
+    assert subscribed_topics([struct.pack(">hi", 1, 2) + b"\0\1a\0\1b"] * 3) == {"a", "b"}
