@@ -15,6 +15,7 @@ from kafka_zk.group.members import Member, Members
 from kafka_zk.group.offsets import GroupOffsets
 from kafka_zk.group.records import GroupMetadataValue
 from kafka_zk.group.requests import (
+    LAST_GENERATION,
     UNKNOWN_MEMBER_ID,
     AnswerJoin,
     AnswerSync,
@@ -42,9 +43,7 @@ from kafka_zk.protocol.errors import ErrorCode
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A member that has never seen a generation may wait so long for its first one."""
 
-_LAST_GENERATION = 2**31 - 1
 _EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
-
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
@@ -445,7 +444,7 @@ class Group:
             return
         self._join = None
         self._end_of_syncs()
-        self.generation_id = self.generation_id % _LAST_GENERATION + 1
+        self.generation_id = self.generation_id % LAST_GENERATION + 1
         self.protocol_name = self.members.choose_protocol() if len(self.members) else None
         self.subscribed_topics = self._subscribed_topics()
         self._enter(_COMPLETING if len(self.members) else _EMPTY, now)
@@ -584,7 +583,8 @@ class Group:
         )  # fmt: skip
 
     def _wake_at(self, deadline_ms: int) -> None:
-        self.earliest_deadline_ms = min(deadline_ms, self.earliest_deadline_ms or deadline_ms)
+        if self.earliest_deadline_ms is None or deadline_ms < self.earliest_deadline_ms:
+            self.earliest_deadline_ms = deadline_ms
 
     def _deadlines(self) -> list[int]:
         deadlines = [member.deadline_ms for member in self.members if member.deadline_ms is not None]
