@@ -44,6 +44,7 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _OFFSET_AND_EPOCH = struct.Struct(">hqi")  # version, offset, leader epoch
+_OFFSET_WITHOUT_METADATA = struct.Struct(">hqihq")
 _OFFSET_WITHOUT_EPOCH = struct.Struct(">hq")
 
 
@@ -110,10 +111,25 @@ def is_storable(text: str) -> bool:
     return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
 
 
+class OffsetKeys:
+    """Keys of what one group has committed, for partition after partition of its topics."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group = _INT16.pack(_OFFSET_KEY_VERSION) + string(group_id, False)
+        self._topic: str | None = None
+        self._front = b""
+
+    def encode(self, tp: TopicPartition) -> bytes:
+        """The key of a committed offset."""
+        topic, partition = tp
+        if topic != self._topic:
+            self._topic, self._front = topic, self._group + string(topic, False)
+        return self._front + _INT32.pack(partition)
+
+
 def encode_offset_key(group_id: str, tp: TopicPartition) -> bytes:
     """The key of a committed offset."""
-    topic, partition = tp
-    return _INT16.pack(_OFFSET_KEY_VERSION) + string(group_id, False) + string(topic, False) + _INT32.pack(partition)
+    return OffsetKeys(group_id).encode(tp)
 
 
 def encode_group_key(group_id: str) -> bytes:
@@ -139,6 +155,9 @@ def decode_key(key: Buffer) -> Key:
 
 def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
     """The value of a committed offset."""
+    offset, leader_epoch, metadata_text, commit_timestamp_ms, expire_timestamp_ms = committed
+    if not metadata_text and expire_timestamp_ms == NO_EXPIRY:  # as most clients commit
+        return _OFFSET_WITHOUT_METADATA.pack(_OFFSET_VALUE_VERSION, offset, leader_epoch, 0, commit_timestamp_ms)
     metadata = string(committed.metadata, False)
     timestamp = _INT64.pack(committed.commit_timestamp_ms)
     if committed.expire_timestamp_ms != NO_EXPIRY:
