@@ -22,7 +22,7 @@ from kafka_zk.group.offsets import GroupOffsets, Offsets
 from kafka_zk.group.records import NO_TIMESTAMP
 from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
 from kafka_zk.group.states import GroupState
-from kafka_zk.network.slices import ClientWait, Turns, in_slices
+from kafka_zk.network.slices import AT_ONCE, ClientWait, Turns, in_slices
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
@@ -95,8 +95,8 @@ class OffsetManager:
     async def _batch(self, turns: Turns, group_id: str, offsets: Offsets) -> OffsetsBatch:
         """Without those whose metadata are too long."""
         batch = OffsetsBatch(group_id, self._clock.wall_ms())
-        for tp, offset in offsets.items():
-            if turns.is_over:
+        for number, (tp, offset) in enumerate(offsets.items()):
+            if not number % AT_ONCE and turns.is_over:
                 await turns.next()
             if len(offset.metadata) <= self._config.metadata_max_bytes:
                 batch.add(tp, offset)

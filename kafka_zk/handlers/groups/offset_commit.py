@@ -4,14 +4,14 @@ ones store with the group's coordinator.
 Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoordinatorAdapter.commitOffsets@3.9.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka_zk.group.offset_manager import Committer
 from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
+from kafka_zk.network.slices import AT_ONCE, Turns
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.offset_commit import encode_response, row_encoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -33,14 +33,18 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     group_error = _group_error(services, context, header.api_version, request.group_id)
     codes: Codes = {}
     wanted: dict[TopicPartition, Any] = {}
+    asked: list[tuple[str, list[TopicPartition]]] = []
     for named in request.topics:
         name = named.name
         error = group_error or _topic_error(services, context, name)
         known = services.metadata.topics.get(name, {})
+        tps: list[TopicPartition] = []
+        asked.append((name, tps))
         for partition in named.partitions:
-            if turns.is_over:
-                await turns.next()
             tp = TopicPartition(name, partition.partition_index)
+            tps.append(tp)
+            if not len(tps) % AT_ONCE and turns.is_over:
+                await turns.next()
             if error is ErrorCode.NONE and tp.partition in known:
                 codes[tp] = ErrorCode.NONE
                 wanted[tp] = partition
@@ -52,8 +56,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         committer = Committer(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
         offsets = await _offsets(services, turns, header.api_version, request, wanted)
         codes.update(await services.coordinator.offsets.commit(request.group_id, committer, offsets))
-    topics = await _topics(turns, row_encoder(header.api_version), request, codes)
-    return encode_response(header.api_version, topics)
+    return encode_response(header.api_version, await _topics(turns, row_encoder(header.api_version), asked, codes))
 
 
 async def _offsets(
@@ -63,9 +66,9 @@ async def _offsets(
     now_ms = services.clock.wall_ms()
     keeps_ms = request.retention_time_ms
     expires_ms = NO_EXPIRY if keeps_ms == _DEFAULT_RETENTION else min(now_ms + keeps_ms, _LATEST_MS)
-    offsets = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     for tp, committed in wanted.items():
-        if turns.is_over:
+        if not len(offsets) % AT_ONCE and turns.is_over:
             await turns.next()
         at_ms = committed.commit_timestamp if version == _TIMESTAMP_IN else _DEFAULT_TIMESTAMP
         offsets[tp] = OffsetAndMetadata(
@@ -98,18 +101,16 @@ async def _store_in_zookeeper(
 
 
 async def _topics(
-    turns: Turns, row: Callable[[int, int], bytes], request: Any, codes: Codes
+    turns: Turns, row: Callable[[int, int], bytes], asked: Sequence[tuple[str, Sequence[TopicPartition]]], codes: Codes
 ) -> list[tuple[str, list[bytes]]]:
     topics = []
-    for named in request.topics:
-        name = named.name
-        results = []
-        for each in named.partitions:
-            if turns.is_over:
+    for name, tps in asked:
+        rows: list[bytes] = []
+        for tp in tps:
+            rows.append(row(tp.partition, codes[tp]))
+            if not len(rows) % AT_ONCE and turns.is_over:
                 await turns.next()
-            number = each.partition_index
-            results.append(row(number, codes[TopicPartition(name, number)]))
-        topics.append((name, results))
+        topics.append((name, rows))
     return topics
 
 
