@@ -12,6 +12,7 @@ from kafka_zk.group.records import (
     GroupKey,
     GroupMetadataValue,
     OffsetKey,
+    OffsetKeys,
     decode_group_value,
     decode_key,
     decode_offset_value,
@@ -25,6 +26,7 @@ from kafka_zk.storage.types import FetchIsolation, TopicPartition
 _RECORDS_A_STEP = 200
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 _COMMIT = 1
+_INT32 = struct.Struct(">i")
 
 _Last = dict[bytes, tuple[int, bytes]]  # key -> where its batch begins, value
 
@@ -44,6 +46,9 @@ class LoadedPartition:
         self.first_skipped = ""
         self._first_skipped_offset = -1
         self._last: _Last = {}
+        self._front: bytes | None = None  # of the key that was decoded last, with its topic and its group's offsets
+        self._topic = ""
+        self._of_group: dict[TopicPartition, Committed] = {}
         self._pending: dict[int, dict[bytes, tuple[int, bytes]]] = {}  # by producer id: transactions without an end
 
     def load_steps(
@@ -130,10 +135,16 @@ class LoadedPartition:
             yield
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
+        if raw_key[:-4] == self._front:  # most keys differ from the one before in the partition only
+            tp = TopicPartition(self._topic, _INT32.unpack_from(raw_key, len(raw_key) - 4)[0])
+            self._of_group[tp] = Committed(base_offset, decode_offset_value(value))
+            return
         key = decode_key(raw_key)
         if isinstance(key, OffsetKey):
             committed = Committed(base_offset, decode_offset_value(value))
-            self.offsets.setdefault(key.group_id, {})[key.tp] = committed
+            self._of_group = self.offsets.setdefault(key.group_id, {})
+            self._of_group[key.tp] = committed
+            self._front, self._topic = OffsetKeys.front_of(raw_key, key), key.tp.topic
         elif isinstance(key, GroupKey):
             self.groups[key.group_id] = _consistent(decode_group_value(value))
         else:

@@ -127,6 +127,14 @@ class OffsetKeys:
         return self._front + _INT32.pack(partition)
 
 
+    @classmethod
+    def front_of(cls, raw_key: bytes, key: OffsetKey) -> bytes | None:
+        """What all keys of the same group and topic begin with; the partition's four bytes follow. None for a key that
+        would not be written so."""
+        keys = cls(key.group_id)
+        return keys._front if keys.encode(key.tp) == raw_key else None
+
+
 def encode_offset_key(group_id: str, tp: TopicPartition) -> bytes:
     """The key of a committed offset."""
     return OffsetKeys(group_id).encode(tp)
@@ -170,6 +178,10 @@ def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
 def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
     """A committed offset. Raises: ProtocolError if it is malformed or of an unknown version."""
     try:
+        if len(value) == _OFFSET_WITHOUT_METADATA.size:  # as it is written above, or cut
+            version, offset, leader_epoch, size, commit_timestamp_ms = _OFFSET_WITHOUT_METADATA.unpack(value)
+            if version == _OFFSET_VALUE_VERSION and not size:
+                return OffsetAndMetadata(offset, leader_epoch, "", commit_timestamp_ms)
         (version,) = _INT16.unpack_from(value, 0)
         _check_version(version)
         (offset,) = _INT64.unpack_from(value, 2)
