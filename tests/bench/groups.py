@@ -29,7 +29,6 @@ Samples = dict[str, dict[str, list[float]]]
 """By figure, then by target, in the order of the rounds."""
 
 PARTS = ("joins", "commits", "heartbeats", "loads")
-_QUICK = 0.02
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,16 +36,16 @@ _QUICK = 0.02
 @click.option("--part", "parts", type=click.Choice(PARTS), multiple=True, help="Only this part.")
 @click.option("--target", "names", type=click.Choice(targets.NAMES), multiple=True, help="Only this broker.")
 @click.option("--pin", "cores", metavar="LIST", default="0,1", show_default=True, help="Cores of the brokers.")
-@click.option("--quick", is_flag=True, help="Do a little of everything: does it work?")
+@click.option("--scale", type=click.FloatRange(0.01, 1), default=1.0, show_default=True, help="How much of everything.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write all numbers here.")
 def main(
-    rounds: int, parts: Sequence[str], names: Sequence[str], cores: str, quick: bool, json_path: Path | None
+    rounds: int, parts: Sequence[str], names: Sequence[str], cores: str, scale: float, json_path: Path | None
 ) -> None:
     """Compare what joins, commits, heartbeats and the load of committed offsets cost both brokers."""
     console = Console(width=max(Console().width, 120))
     folder = jars.REPOSITORY_ROOT / "target" / "bench" / f"groups-{time.time_ns()}"
     bench = Bench(
-        folder, names or targets.NAMES, parts or PARTS, rounds, cores, _QUICK if quick else 1.0,
+        folder, names or targets.NAMES, parts or PARTS, rounds, cores, scale,
         lambda text: console.print(text, style="dim", highlight=False),
     )  # fmt: skip
     try:
@@ -56,9 +55,9 @@ def main(
         raise click.ClickException(str(failure)) from failure
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    console.print(table(samples, rounds))
+    console.print(table(samples, rounds, scale))
     if json_path:
-        report.write_json(json_path, _facts(cores, rounds) | {"samples": samples})
+        report.write_json(json_path, _facts(cores, rounds) | {"scale": scale} | {"samples": samples})
         console.print(f"all numbers: {json_path}")
 
 
@@ -143,9 +142,12 @@ class Bench:
                 self._samples[key][name].append(value)
 
 
-def table(samples: Mapping[str, Mapping[str, Sequence[float]]], rounds: int) -> Table:
+def table(samples: Mapping[str, Mapping[str, Sequence[float]]], rounds: int, scale: float) -> Table:
     """Medians of each broker, and the median and range of the pairs' ratios."""
-    made = Table(title=f"groups: medians of {rounds}; ratio ours / Kafka: median (range) of pairs")
+    title = f"groups: medians of {rounds}; ratio ours / Kafka: median (range) of pairs"
+    if scale < 1:
+        title += f"; {scale:g} of all members, groups, commits and records"
+    made = Table(title=title)
     for column in ("figure", "Kafka", "ours", "ratio", "wanted"):
         made.add_column(column, justify="left" if column == "figure" else "right")
     for key, figure in FIGURES.items():
