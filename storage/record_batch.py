@@ -403,6 +403,12 @@ def encode_record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:
     """One record, its own length in front."""
+    if key is not None and value is not None and not headers:  # nearly all are so, and parts one by one cost as much
+        body = b"".join((
+            b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta),
+            encode_varint(len(key)), key, encode_varint(len(value)), value, b"\0",
+        ))  # fmt: skip
+        return encode_varint(len(body)) + body
     parts = [b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta)]
     if key is None:
         parts.append(b"\1")

@@ -13,9 +13,9 @@ from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import (
     GroupMetadataValue,
     OffsetAndMetadata,
+    OffsetKeys,
     encode_group_key,
     encode_group_value,
-    encode_offset_key,
     encode_offset_value,
 )
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -55,13 +55,12 @@ class OffsetsBatch:
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         self.records = RecordBatchBuilder()
-        self._group_id = group_id
+        self._keys = OffsetKeys(group_id)
         self._now_ms = now_ms
 
     def add(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
         """One more."""
-        key = encode_offset_key(self._group_id, tp)
-        self.records.append(self._now_ms, key, encode_offset_value(offset))
+        self.records.append(self._now_ms, self._keys.encode(tp), encode_offset_value(offset))
         self.offsets[tp] = offset
 
 
@@ -98,7 +97,8 @@ class Appends:
         self, partition: int, group_id: str, offsets: Iterable[TopicPartition], *, with_group: bool
     ) -> ErrorCode:
         """Write tombstones for offsets, and for the group itself. What is lost of them is removed another time."""
-        keys = [encode_offset_key(group_id, tp) for tp in offsets]
+        encode = OffsetKeys(group_id).encode
+        keys = [encode(tp) for tp in offsets]
         if with_group:
             keys.append(encode_group_key(group_id))
         # All begin now: a tombstone after the next commit would remove that.

@@ -8,7 +8,10 @@ from kafka_zk.group.group import GroupConfig
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """The keys ``group.*`` and ``offsets.*``; ``partition_count`` counts only until the offsets topic exists."""
+    """The keys ``group.*`` and ``offsets.*``; ``partition_count`` counts only until the offsets topic exists.
+
+    ``members_max_bytes``, no key: what the members of all groups may hold; with requests a broker stays below 300 MB.
+    """
 
     group: GroupConfig = field(default_factory=GroupConfig)
     min_session_timeout_ms: int = 6_000
@@ -19,6 +22,7 @@ class CoordinatorConfig:
     load_buffer_bytes: int = 5_242_880
     commit_timeout_ms: int = 5_000
     retention_ms: int = 7 * 24 * 3_600_000
+    members_max_bytes: int = 48 * 1024 * 1024
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "CoordinatorConfig":

@@ -16,9 +16,10 @@ from twisted.logger import Logger
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import Tell, now_of
-from kafka_zk.group.members import Member
+from kafka_zk.group.members import MEMBER_BYTES, Member, protocols_bytes
 from kafka_zk.group.metadata_manager import GroupMetadataManager
 from kafka_zk.group.offset_manager import OffsetManager
+from kafka_zk.group.records import is_storable
 from kafka_zk.group.requests import (
     UNKNOWN_MEMBER_ID,
     GenerationBegan,
@@ -32,8 +33,8 @@ from kafka_zk.group.requests import (
 )
 from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.primitives import MAX_STRING_BYTES
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition
 from kafka_zk.system.clock import Clock
@@ -44,8 +45,7 @@ _log = Logger()
 CLASSIC = "classic"
 """The type of all groups here, as ListGroups names it: their members assign the partitions themselves."""
 
-
-_LONGEST_NAME = MAX_STRING_BYTES - len("-00000000-0000-0000-0000-000000000000")
+_ANY_UUID = "-00000000-0000-0000-0000-000000000000"
 
 
 class MemberIdentity(NamedTuple):
@@ -136,6 +136,8 @@ class GroupCoordinator:
             error = ErrorCode.INVALID_SESSION_TIMEOUT
         if error is ErrorCode.NONE and not _is_storable(request):
             error = ErrorCode.INVALID_REQUEST
+        if error is ErrorCode.NONE and not self._has_room(group_id, request):
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         is_new = request.member_id == UNKNOWN_MEMBER_ID
         if error is ErrorCode.NONE and not is_new and group_id not in self._manager.groups:
             error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -159,8 +161,13 @@ class GroupCoordinator:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if live is None or error is not ErrorCode.NONE:
             return SyncResult(error)
+        if request.assignments and request.member_id == live.group.members.leader:
+            size_bytes = sum(map(len, request.assignments.values())) - live.group.members.assignments_bytes
+            if not self._manager.memory.has_room(size_bytes):
+                return SyncResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
+        del request  # whoever does not lead may have sent assignments, too
         result: SyncResult = await waiting
         return result
 
@@ -195,6 +202,14 @@ class GroupCoordinator:
         live.carry_out(effects)
         return error
 
+    def _has_room(self, group_id: str, request: JoinGroup) -> bool:
+        """Whether the member may hold as much as it brings. Who holds it already may join again."""
+        size_bytes = protocols_bytes(request.protocols)
+        live = self._manager.groups.get(group_id)
+        member = None if live is None else live.group.members.get(request.member_id)
+        size_bytes += MEMBER_BYTES if member is None else -protocols_bytes(member.protocols)
+        return self._manager.memory.has_room(size_bytes)
+
     def _allows(self, session_timeout_ms: int) -> bool:
         config = self._config
         return config.min_session_timeout_ms <= session_timeout_ms <= config.max_session_timeout_ms
@@ -205,7 +220,7 @@ class GroupCoordinator:
 
     # -- administration -----------------------------------------------------------------------------------------------
 
-    def list_groups(
+    async def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:
         """All groups of this broker, or those in one of the states and of one of the types (in any case).
@@ -219,9 +234,9 @@ class GroupCoordinator:
         if types and CLASSIC not in {each.lower() for each in types}:
             return error, []
         return error, [
-            GroupOverview(group_id, live.group.protocol_type or "", live.group.state.value)
-            for group_id, live in self._manager.groups.items()
-            if not wanted_states or live.group.state.value.lower() in wanted_states
+            GroupOverview(group.group_id, group.protocol_type or "", group.state.value)
+            async for group in in_turns(self._clock, [live.group for live in self._manager.groups.values()])
+            if group.state is not GroupState.DEAD and (not wanted_states or group.state.value.lower() in wanted_states)
         ]
 
     def describe(self, group_id: str) -> GroupDescription:
@@ -234,17 +249,17 @@ class GroupCoordinator:
             return GroupDescription(ErrorCode.NONE, GroupState.DEAD.value)
         return _description(live.group)
 
-    def delete(self, group_id: str) -> ErrorCode:
+    async def delete(self, group_id: str) -> ErrorCode:
         """Remove a group without members, and what it has committed."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         if error is not ErrorCode.NONE:
             return error
         live = self._manager.groups.get(group_id)
-        if live is None:
+        if live is None or live.group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if live.group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        self.offsets.remove(live, list(live.group.offsets))
+        await self.offsets.remove_group(live)
         return ErrorCode.NONE
 
     def _happened(self, group_id: str, event: GroupEvent) -> None:
@@ -267,9 +282,9 @@ class GroupCoordinator:
 
 
 def _is_storable(request: JoinGroup) -> bool:
-    """Whether a record can hold the member's id: a UUID is added to one of these."""
-    names = (request.client_id, request.group_instance_id or "")
-    return all(len(name) <= _LONGEST_NAME // 4 or len(name.encode()) <= _LONGEST_NAME for name in names)
+    """Whether a record can hold the member, whose id is one of these names with a UUID, and its protocol."""
+    names = [request.client_id + _ANY_UUID, (request.group_instance_id or "") + _ANY_UUID, request.protocol_type]
+    return all(map(is_storable, (*names, *(name for name, _ in request.protocols))))
 
 
 def _description(group: Group) -> GroupDescription:

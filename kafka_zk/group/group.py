@@ -15,6 +15,7 @@ from kafka_zk.group.members import Member, Members
 from kafka_zk.group.offsets import GroupOffsets
 from kafka_zk.group.records import GroupMetadataValue
 from kafka_zk.group.requests import (
+    LAST_GENERATION,
     UNKNOWN_MEMBER_ID,
     AnswerJoin,
     AnswerSync,
@@ -43,7 +44,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A member that has never seen a generation may wait so long for its first one."""
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
-
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
@@ -129,10 +129,10 @@ class Group:
     def sync(self, request: SyncGroup, reply: Reply, now: Now) -> list[Effect]:
         """A member asks for its assignment; the leader brings all of them."""
         refusal = self._refusal(request.member_id, request.group_instance_id, request.generation_id)
-        if refusal is ErrorCode.NONE and self.state is _PREPARING:
-            refusal = ErrorCode.REBALANCE_IN_PROGRESS
-        elif refusal is ErrorCode.NONE and not self._agrees(request):
+        if refusal is ErrorCode.NONE and not self._agrees(request):
             refusal = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        elif refusal is ErrorCode.NONE and self.state is _PREPARING:
+            refusal = ErrorCode.REBALANCE_IN_PROGRESS
         if refusal is not ErrorCode.NONE:
             self._effects.append(AnswerSync(reply, SyncResult(refusal)))
             return self._take_effects()
@@ -274,7 +274,7 @@ class Group:
             self._static_member_returns(request, instance_id, reply, now)
         elif instance_id is None and request.requires_known_member_id:
             until_ms = now.monotonic_ms + request.session_timeout_ms
-            self.members.pending[request.new_member_id] = until_ms
+            self.members.give_id(request.new_member_id, until_ms)
             self._wake_at(until_ms)
             self._refuse_join(reply, request.new_member_id, ErrorCode.MEMBER_ID_REQUIRED)
         else:
@@ -444,7 +444,7 @@ class Group:
             return
         self._join = None
         self._end_of_syncs()
-        self.generation_id += 1
+        self.generation_id = self.generation_id % LAST_GENERATION + 1
         self.protocol_name = self.members.choose_protocol() if len(self.members) else None
         self.subscribed_topics = self._subscribed_topics()
         self._enter(_COMPLETING if len(self.members) else _EMPTY, now)
@@ -497,7 +497,7 @@ class Group:
 
     def _propagate(self, assignments: Mapping[str, bytes], error: ErrorCode, now: Now) -> None:
         for member in self.members:
-            member.assignment = assignments.get(member.member_id, b"")
+            self.members.assign(member, assignments.get(member.member_id, b""))
             if member.syncing is None:
                 continue
             reply, member.syncing = member.syncing, None
@@ -583,7 +583,8 @@ class Group:
         )  # fmt: skip
 
     def _wake_at(self, deadline_ms: int) -> None:
-        self.earliest_deadline_ms = min(deadline_ms, self.earliest_deadline_ms or deadline_ms)
+        if self.earliest_deadline_ms is None or deadline_ms < self.earliest_deadline_ms:
+            self.earliest_deadline_ms = deadline_ms
 
     def _deadlines(self) -> list[int]:
         deadlines = [member.deadline_ms for member in self.members if member.deadline_ms is not None]

@@ -31,6 +31,9 @@ Store = Callable[["LiveGroup", StoreGroup], None]
 Tell = Callable[[str, GroupEvent], None]
 """Told of a group (its id) and what happened to it."""
 
+Changed = Callable[["LiveGroup"], None]
+"""Told that a group has done something."""
+
 
 def now_of(clock: Clock) -> Now:
     """The time as groups count it."""
@@ -68,17 +71,29 @@ class Replies:
 
 
 class LiveGroup:
-    """A group of this broker; ``partition`` of ``__consumer_offsets`` holds it."""
+    """A group of this broker; ``partition`` of ``__consumer_offsets`` holds it.
+
+    ``counted_bytes``: what it holds of the bound for all members.
+    """
 
     def __init__(
-        self, group: Group, partition: int, clock: Clock, replies: Replies, store: Store, tell: Tell
+        self,
+        group: Group,
+        partition: int,
+        clock: Clock,
+        replies: Replies,
+        store: Store,
+        tell: Tell,
+        changed: Changed = lambda live: None,
     ) -> None:
         self.group = group
+        self.counted_bytes = 0
         self.partition = partition
         self._clock = clock
         self._replies = replies
         self._store = store
         self._tell = tell
+        self._changed = changed
         self._effects: deque[Effect] = deque()
         self._is_busy = False
         self._timer: Any = None
@@ -96,6 +111,7 @@ class LiveGroup:
         finally:
             self._is_busy = False
         self.wake_in_time()
+        self._changed(self)
 
     def wake_in_time(self) -> None:
         """Look at the group again when its earliest deadline may pass."""

@@ -12,6 +12,7 @@ from kafka_zk.group.records import (
     GroupKey,
     GroupMetadataValue,
     OffsetKey,
+    OffsetKeys,
     decode_group_value,
     decode_key,
     decode_offset_value,
@@ -25,6 +26,7 @@ from kafka_zk.storage.types import FetchIsolation, TopicPartition
 _RECORDS_A_STEP = 200
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 _COMMIT = 1
+_INT32 = struct.Struct(">i")
 
 _Last = dict[bytes, tuple[int, bytes]]  # key -> where its batch begins, value
 
@@ -38,11 +40,15 @@ class LoadedPartition:
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
         self.offsets: dict[str, dict[TopicPartition, Committed]] = {}
+        self.group_count = 0
         self.record_count = 0
         self.skipped_count = 0
         self.first_skipped = ""
         self._first_skipped_offset = -1
         self._last: _Last = {}
+        self._front: bytes | None = None  # of the key that was decoded last, with its topic and its group's offsets
+        self._topic = ""
+        self._of_group: dict[TopicPartition, Committed] = {}
         self._pending: dict[int, dict[bytes, tuple[int, bytes]]] = {}  # by producer id: transactions without an end
 
     def load_steps(
@@ -50,11 +56,16 @@ class LoadedPartition:
     ) -> Iterator[None]:
         """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
 
-        Only the last record of a key is decoded. Raises: ApiError, StorageError, OSError.
+        Only the last record of a key is decoded. Where the log is damaged what comes before counts: without it members
+        would be unknown, and consumers would not find what they have committed. Raises: ApiError, OSError.
         """
         offset = replicas.partition(tp).leader_log().log_start_offset
         while True:
-            _, found = replicas.read(tp, offset, buffer_bytes, FetchIsolation.LOG_END)
+            try:
+                _, found = replicas.read(tp, offset, buffer_bytes, FetchIsolation.LOG_END)
+            except StorageError as error:
+                self._skip(offset, f"{error}; nothing can be read from there on")
+                break
             if found.slice is None:
                 break
             try:
@@ -63,14 +74,20 @@ class LoadedPartition:
                 replicas.read_failed(tp, found.slice, error)
                 raise
             following = offset
-            for position, header in iter_batches(data):
-                yield from self._take_batch(data, position, header)
-                following = header.next_offset
+            try:
+                for position, header in iter_batches(data):
+                    yield from self._take_batch(data, position, header)
+                    following = header.next_offset
+            except StorageError as error:
+                self._skip(following, f"{error}; nothing can be read from there on")
+                break
             if following == offset:
+                self._skip(offset, "a batch that does not end; nothing can be read from there on")
                 break
             offset = following
             yield
         yield from self._decode_steps()
+        self.group_count = len(self.groups.keys() | self.offsets.keys())
 
     def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
         """A batch that cannot be taken apart is skipped from there on."""
@@ -118,10 +135,16 @@ class LoadedPartition:
             yield
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
+        if raw_key[:-4] == self._front:  # most keys differ from the one before in the partition only
+            tp = TopicPartition(self._topic, _INT32.unpack_from(raw_key, len(raw_key) - 4)[0])
+            self._of_group[tp] = Committed(base_offset, decode_offset_value(value))
+            return
         key = decode_key(raw_key)
         if isinstance(key, OffsetKey):
             committed = Committed(base_offset, decode_offset_value(value))
-            self.offsets.setdefault(key.group_id, {})[key.tp] = committed
+            self._of_group = self.offsets.setdefault(key.group_id, {})
+            self._of_group[key.tp] = committed
+            self._front, self._topic = OffsetKeys.front_of(raw_key, key), key.tp.topic
         elif isinstance(key, GroupKey):
             self.groups[key.group_id] = _consistent(decode_group_value(value))
         else:

@@ -3,12 +3,21 @@
 Source: MemberMetadata.scala, GroupMetadata.scala@3.9.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafka_zk.group.records import GroupMetadataValue, StoredMember
 from kafka_zk.group.requests import JoinedMember, Protocols, Reply
+
+MEMBER_BYTES = 800  # of memory, measured, without what differs between members
+_PENDING_BYTES = 200
+
+
+def protocols_bytes(protocols: Protocols) -> int:
+    """The memory that they take."""
+    return sum(2 * sys.getsizeof(name) + sys.getsizeof(metadata) for name, metadata in protocols)
 
 
 @dataclass(slots=True)
@@ -19,6 +28,7 @@ class Member:
         joining, syncing: the JoinGroup or SyncGroup that waits for its answer.
         is_new: has not seen a generation yet; unlike others it can expire while its JoinGroup waits.
         deadline_ms: when it is taken for dead unless it is heard of; None while it waits for the group.
+        size_bytes: its share of ``Members.size_bytes``.
     """
 
     member_id: str
@@ -33,6 +43,7 @@ class Member:
     syncing: Reply | None = None
     is_new: bool = False
     deadline_ms: int | None = None
+    size_bytes: int = 0
 
     def metadata(self, protocol_name: str) -> bytes:
         """What it says of itself to the assignor of that name. Raises: KeyError if it does not support that."""
@@ -63,6 +74,7 @@ class Members:
         leader: the member id of the leader, None if there are no members.
         static: the member id of each group instance id.
         pending: ids that were given to clients which have not joined with them yet, and until when they may.
+        size_bytes: the memory that all this takes.
     """
 
     def __init__(self) -> None:
@@ -72,6 +84,7 @@ class Members:
         self.static: dict[str, str] = {}
         self.pending: dict[str, int] = {}
         self.joining_count = 0
+        self.size_bytes = 0
 
     def __len__(self) -> int:
         return len(self._members)
@@ -115,14 +128,33 @@ class Members:
         self._members[member.member_id] = member
         self._supporters.update(member.protocol_names)
         self.joining_count += member.joining is not None
-        self.pending.pop(member.member_id, None)
+        self._end_pending(member.member_id)
+        self._measure(member)
+
+    def give_id(self, member_id: str, until_ms: int) -> None:
+        """A client is to join with this id until then."""
+        self.pending[member_id] = until_ms
+        self.size_bytes += _PENDING_BYTES + sys.getsizeof(member_id)
+
+    def _end_pending(self, member_id: str) -> None:
+        if self.pending.pop(member_id, None) is not None:
+            self.size_bytes -= _PENDING_BYTES + sys.getsizeof(member_id)
+
+    def _measure(self, member: Member) -> None:
+        """To be called when it has changed."""
+        names = (member.member_id, member.group_instance_id, member.client_id, member.client_host)
+        size_bytes = MEMBER_BYTES + sum(map(sys.getsizeof, names))
+        size_bytes += protocols_bytes(member.protocols) + len(member.assignment)
+        self.size_bytes += size_bytes - member.size_bytes
+        member.size_bytes = size_bytes
 
     def remove(self, member_id: str) -> Member | None:
         """Also if it is only pending, or unknown. The next leader is who came first."""
-        self.pending.pop(member_id, None)
+        self._end_pending(member_id)
         member = self._members.pop(member_id, None)
         if member is None:
             return None
+        self.size_bytes -= member.size_bytes
         self._supporters.subtract(member.protocol_names)
         self.joining_count -= member.joining is not None
         if member.group_instance_id is not None:
@@ -153,6 +185,17 @@ class Members:
         self._supporters.subtract(member.protocol_names)
         member.protocols = protocols
         self._supporters.update(member.protocol_names)
+        self._measure(member)
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """What the member is to do from now on."""
+        member.assignment = assignment
+        self._measure(member)
+
+    @property
+    def assignments_bytes(self) -> int:
+        """How much all assignments are together."""
+        return sum(len(member.assignment) for member in self._members.values())
 
     def support(self, protocols: Protocols) -> bool:
         """Whether all members support one of these."""

@@ -4,7 +4,6 @@ Source: GroupMetadataManager.scala, GroupCoordinator.onElection, onResignation@3
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from uuid import UUID
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
@@ -16,8 +15,11 @@ from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, Replies, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
+from kafka_zk.group.memory import MembersMemory, held_bytes
 from kafka_zk.group.partitions import OFFSETS_TOPIC, partition_for
+from kafka_zk.group.records import is_storable
 from kafka_zk.group.requests import Effect, StoreGroup
+from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol.errors import ErrorCode
@@ -28,8 +30,6 @@ from kafka_zk.system.clock import Clock
 
 _log = Logger()
 
-_partition_for = lru_cache(maxsize=10_000)(partition_for)
-
 
 class GroupMetadataManager:
     """Groups by id. A group is here only while this broker has loaded its partition."""
@@ -39,6 +39,7 @@ class GroupMetadataManager:
     ) -> None:
         self.groups: dict[str, LiveGroup] = {}
         self.replies = Replies()
+        self.memory = MembersMemory(config.members_max_bytes)
         self.appends = Appends(replicas, clock, config.commit_timeout_ms)
         self._config = config
         self._clock = clock
@@ -55,7 +56,7 @@ class GroupMetadataManager:
 
     def partition_for(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that the group belongs to."""
-        return _partition_for(group_id, self._partition_count())
+        return partition_for(group_id, self._partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
         """Why this broker cannot answer for a group now, or NONE. Some APIs know a group with an empty id."""
@@ -63,6 +64,8 @@ class GroupMetadataManager:
             return ErrorCode.INVALID_GROUP_ID
         if group_id in self.groups:
             return ErrorCode.NONE
+        if not is_storable(group_id):
+            return ErrorCode.INVALID_GROUP_ID
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         partition = self.partition_for(group_id)
@@ -120,37 +123,38 @@ class GroupMetadataManager:
     def close(self) -> None:
         """The broker stops: nobody waits any longer."""
         self._is_active = False
-        for partition in (*self._owned, *self._loading):
-            self._unload(partition)
+        self._owned.clear()
+        self._loading.clear()
+        for live in list(self.groups.values()):
+            self.forget(live, ErrorCode.NOT_COORDINATOR)
 
     async def _load(self, partition: int, loaded: LoadedPartition) -> None:
         """One partition after the other, in slices of the reactor."""
-        groups: list[tuple[LiveGroup, list[Effect]]] = []
         async with self._loads:
             try:
-                await in_slices(self._clock, self._load_steps(partition, loaded, groups))
+                await in_slices(self._clock, self._load_steps(partition, loaded))
             except APPEND_ERRORS as error:
                 _log.error("{topic}-{p} cannot be read: {error}", topic=OFFSETS_TOPIC, p=partition, error=error)
         if self._loading.get(partition) is not loaded:
             return  # not this broker's any more
         del self._loading[partition]
         self._owned.add(partition)
-        _tell_of_load(partition, loaded, len(groups))
-        for live, effects in groups:
-            self.groups[live.group.group_id] = live
-            live.carry_out(effects)
+        _tell_of_load(partition, loaded)
 
-    def _load_steps(
-        self, partition: int, loaded: LoadedPartition, groups: list[tuple[LiveGroup, list[Effect]]]
-    ) -> Iterator[None]:
+    def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
+        """Each group is there as soon as it is complete."""
         tp = TopicPartition(OFFSETS_TOPIC, partition)
         for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
             if self._loading.get(partition) is not loaded:
                 return
             yield
         for group_id in dict.fromkeys((*loaded.groups, *loaded.offsets)):
-            groups.append(self._loaded_group(partition, group_id, loaded))
+            live, effects = self._loaded_group(partition, group_id, loaded)
+            self.groups[group_id] = live
+            live.carry_out(effects)
             yield
+            if self._loading.get(partition) is not loaded:
+                return
 
     def _loaded_group(
         self, partition: int, group_id: str, loaded: LoadedPartition
@@ -169,13 +173,24 @@ class GroupMetadataManager:
     def _unload(self, partition: int) -> None:
         self._loading.pop(partition, None)
         self._owned.discard(partition)
-        for live in [live for live in self.groups.values() if live.partition == partition]:
-            self.forget(live, ErrorCode.NOT_COORDINATOR)
+        given_away = [live for live in self.groups.values() if live.partition == partition]
+        for live in given_away:
+            del self.groups[live.group.group_id]
+        ensureDeferred(in_slices(self._clock, _closing_steps(given_away))).addErrback(_log_bug)
 
     # -- storing ------------------------------------------------------------------------------------------------------
 
     def _live(self, group: Group, partition: int) -> LiveGroup:
-        return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell)
+        return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell, self._changed)
+
+    def _changed(self, live: LiveGroup) -> None:
+        """Count what it holds; a group that nobody has come to is no more."""
+        group = live.group
+        size_bytes = held_bytes(group)
+        self.memory.changed(size_bytes - live.counted_bytes)
+        live.counted_bytes = size_bytes
+        if _is_blank(group) and self.groups.get(group.group_id) is live:
+            self.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _store(self, live: LiveGroup, effect: StoreGroup) -> None:
         ensureDeferred(self._store_and_tell(live, effect)).addErrback(_log_bug)
@@ -191,7 +206,20 @@ class GroupMetadataManager:
         live.carry_out(group.stored(effect.then, error, now_of(self._clock)))
 
 
-def _tell_of_load(partition: int, loaded: LoadedPartition, group_count: int) -> None:
+def _closing_steps(given_away: list[LiveGroup]) -> Iterator[None]:
+    for live in given_away:
+        live.close(ErrorCode.NOT_COORDINATOR)
+        yield
+
+
+def _is_blank(group: Group) -> bool:
+    """Whether it is as if it had never been asked for."""
+    members = group.members
+    is_new = group.state is GroupState.EMPTY and not group.generation_id
+    return is_new and not (members.pending or len(members) or group.offsets)
+
+
+def _tell_of_load(partition: int, loaded: LoadedPartition) -> None:
     if loaded.skipped_count:
         _log.error(
             "{topic}-{p}: {count} records were skipped, the first {first}",
@@ -200,7 +228,7 @@ def _tell_of_load(partition: int, loaded: LoadedPartition, group_count: int) -> 
     if loaded.record_count:
         _log.info(
             "loaded {groups} groups from {topic}-{p}, {count} records",
-            groups=group_count, topic=OFFSETS_TOPIC, p=partition, count=loaded.record_count,
+            groups=loaded.group_count, topic=OFFSETS_TOPIC, p=partition, count=loaded.record_count,
         )  # fmt: skip
 
 

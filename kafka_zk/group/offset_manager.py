@@ -5,12 +5,13 @@ GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExp
 Tests: tests/kafka_zk/group/test_offset_manager.py.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
 
 from kafka_zk.group.appends import OffsetsBatch
 from kafka_zk.group.config import CoordinatorConfig
@@ -21,15 +22,16 @@ from kafka_zk.group.offsets import GroupOffsets, Offsets
 from kafka_zk.group.records import NO_TIMESTAMP
 from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
 from kafka_zk.group.states import GroupState
-from kafka_zk.network.slices import ClientWait, Turns, in_slices
+from kafka_zk.network.slices import AT_ONCE, ClientWait, Turns, in_slices
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
 
 _log = Logger()
 
-_MANY = 500  # offsets
+_MANY = 100  # offsets
 
+T = TypeVar("T")
 Codes = dict[TopicPartition, ErrorCode]
 
 
@@ -51,48 +53,50 @@ class OffsetManager:
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         """Store offsets; a code for each. They are stored although the client goes. Raises: ClientGone."""
-        _, error = self._committing(group_id, committer)
+        error = self._refusal(group_id, committer)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
         done: ClientWait[Codes] = ClientWait()
 
-        def finished(codes: Codes) -> None:
+        def finished(result: Codes | Failure) -> None:
             if not done.called:
-                done.callback(codes)
+                done.callback(result)  # a Failure, too, fires it
+            elif isinstance(result, Failure):
+                _log.failure("a commit failed", result, level=LogLevel.error)
 
-        ensureDeferred(self._store(group_id, committer, offsets)).addCallback(finished).addErrback(
-            lambda failure: _log.failure("a commit failed", failure, level=LogLevel.error)
-        )
+        ensureDeferred(self._store(group_id, committer, offsets)).addBoth(finished)
         return await done
 
-    def _committing(self, group_id: str, committer: Committer) -> tuple[LiveGroup | None, ErrorCode]:
-        """The group, if the client may commit for it now."""
+    def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
+        """Why the client may not commit for the group now, or NONE."""
         error = self._manager.refusal(group_id, may_be_empty=True)
-        if error is ErrorCode.NONE and group_id not in self._manager.groups and committer.generation_id >= 0:
-            error = ErrorCode.ILLEGAL_GENERATION
         if error is not ErrorCode.NONE:
-            return None, error
-        live = self._manager.get_or_create(group_id)
-        return live, live.group.commit_refusal(*committer)
+            return error
+        live = self._manager.groups.get(group_id)
+        if live is not None:
+            return live.group.commit_refusal(*committer)
+        return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
 
     async def _store(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         turns = Turns(self._clock, goes_on=True)
         batch = await self._batch(turns, group_id, offsets)
-        live, error = self._committing(group_id, committer)  # again: that took its time
-        if live is None or error is not ErrorCode.NONE:
+        error = self._refusal(group_id, committer)  # again: that took its time
+        if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
+        codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if not batch.offsets:
+            return codes
+        live = self._manager.get_or_create(group_id)
         live.group.hear_of(committer.member_id, now_of(self._clock))
         live.wake_in_time()
-        codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        if batch.offsets:
-            codes.update(dict.fromkeys(batch.offsets, await self._write(turns, live, batch)))
+        codes.update(dict.fromkeys(batch.offsets, await self._write(turns, live, batch)))
         return codes
 
     async def _batch(self, turns: Turns, group_id: str, offsets: Offsets) -> OffsetsBatch:
         """Without those whose metadata are too long."""
         batch = OffsetsBatch(group_id, self._clock.wall_ms())
-        for tp, offset in offsets.items():
-            if turns.is_over:
+        for number, (tp, offset) in enumerate(offsets.items()):
+            if not number % AT_ONCE and turns.is_over:
                 await turns.next()
             if len(offset.metadata) <= self._config.metadata_max_bytes:
                 batch.add(tp, offset)
@@ -102,7 +106,7 @@ class OffsetManager:
         offsets = live.group.offsets
         offsets.begin(batch.offsets)
         written = await self._manager.appends.store_offsets(live.partition, batch)
-        for part in _parts(batch.offsets):
+        for part in map(dict, _parts(batch.offsets.items())):
             if turns.is_over:
                 await turns.next()
             if written.error is ErrorCode.NONE:
@@ -123,7 +127,7 @@ class OffsetManager:
         if error is not ErrorCode.NONE:
             return error, {}
         live = self._manager.groups.get(group_id)
-        if live is None:
+        if live is None or live.group.state is GroupState.DEAD:
             return ErrorCode.GROUP_ID_NOT_FOUND, {}
         group = live.group
         if group.state is not GroupState.EMPTY and not group.is_consumer_group:
@@ -143,8 +147,10 @@ class OffsetManager:
     def _deletion_steps(self, gone: frozenset[TopicPartition]) -> Iterator[None]:
         for live in list(self._manager.groups.values()):
             found = live.group.offsets.among(gone)
-            if found and self._manager.groups.get(live.group.group_id) is live:
-                self.remove(live, found)
+            for part in _parts(found):
+                if self._manager.groups.get(live.group.group_id) is live:
+                    self.remove(live, part)
+                yield
             yield
 
     async def remove_expired(self) -> None:
@@ -154,9 +160,27 @@ class OffsetManager:
     def _expiry_steps(self) -> Iterator[None]:
         wall_ms = self._clock.wall_ms()
         for live in list(self._manager.groups.values()):
-            if self._manager.groups.get(live.group.group_id) is live:
-                self.remove(live, _expired(live.group, wall_ms, self._config.retention_ms))
+            for part in _parts(live.group.offsets.tps) if live.group.offsets else [[]]:
+                if self._manager.groups.get(live.group.group_id) is live:
+                    self.remove(live, _expired(live.group, part, wall_ms, self._config.retention_ms))
+                yield
+
+    async def remove_group(self, live: LiveGroup) -> None:
+        """Forget an empty group and what it has committed. Until all its tombstones are written it is Dead: a commit
+        in between would be lost with them."""
+        live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await in_slices(self._clock, self._removal_steps(live))
+
+    def _removal_steps(self, live: LiveGroup) -> Iterator[None]:
+        group = live.group
+        for part in _parts(group.offsets.tps):
+            if self._manager.groups.get(group.group_id) is not live:
+                return  # this broker no longer has it
+            self._bury(live, group.offsets.remove(part), with_group=False)
             yield
+        if self._manager.groups.get(group.group_id) is live:
+            self._bury(live, [], with_group=group.generation_id > 0)
+            self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def remove(self, live: LiveGroup, tps: Collection[TopicPartition]) -> None:
         """Forget committed offsets; a group without members and offsets is removed with them."""
@@ -166,9 +190,11 @@ class OffsetManager:
         if is_gone:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         # A group that never had a generation only keeps offsets and has no record of its own.
-        with_group = is_gone and group.generation_id > 0
-        if removed or with_group:
-            ensureDeferred(self._write_tombstones(live, removed, with_group)).addErrback(
+        self._bury(live, removed, with_group=is_gone and group.generation_id > 0)
+
+    def _bury(self, live: LiveGroup, tps: list[TopicPartition], *, with_group: bool) -> None:
+        if tps or with_group:
+            ensureDeferred(self._write_tombstones(live, tps, with_group)).addErrback(
                 lambda failure: _log.failure("tombstones cannot be written", failure, level=LogLevel.error)
             )
 
@@ -185,9 +211,9 @@ class OffsetManager:
             )
 
 
-def _parts(offsets: Offsets) -> Iterator[Offsets]:
-    entries = iter(offsets.items())
-    while part := dict(islice(entries, _MANY)):
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while part := list(islice(remaining, _MANY)):
         yield part
 
 
@@ -196,7 +222,7 @@ def _reads(group: Group, topic: str) -> bool:
     return group.subscribed_topics is None or topic in group.subscribed_topics
 
 
-def _expired(group: Group, wall_ms: int, retention_ms: int) -> list[TopicPartition]:
+def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
     """KIP-211: while a group is empty all its offsets age together; a stable one's age unless it reads their topic."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
@@ -208,5 +234,5 @@ def _expired(group: Group, wall_ms: int, retention_ms: int) -> list[TopicPartiti
         else:
             return []
     return group.offsets.expired(
-        wall_ms, retention_ms, unused_since_ms=unused_since_ms, subscribed=subscribed
+        tps, wall_ms, retention_ms, unused_since_ms=unused_since_ms, subscribed=subscribed
     )

@@ -73,18 +73,29 @@ class GroupOffsets:
                 del self._pending[tp]
 
     def remove(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget what is committed and pending for them; returns those for which something was committed."""
+        """Forget what is committed and pending for them; returns those for which something was."""
         removed = []
         for tp in tps:
-            self._pending.pop(tp, None)
-            if self._committed.pop(tp, None) is not None:
+            was_pending = self._pending.pop(tp, None) is not None
+            if self._committed.pop(tp, None) is not None or was_pending:
                 removed.append(tp)
         return removed
 
+    @property
+    def tps(self) -> list[TopicPartition]:
+        """All partitions for which something is committed or being written."""
+        return list(dict.fromkeys((*self._committed, *self._pending)))
+
     def expired(
-        self, wall_ms: int, retention_ms: int, *, unused_since_ms: int | None, subscribed: Collection[str] = ()
+        self,
+        tps: Iterable[TopicPartition],
+        wall_ms: int,
+        retention_ms: int,
+        *,
+        unused_since_ms: int | None,
+        subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """What is older than it may get; it is not removed here.
+        """Those of them whose offset is older than it may get; it is not removed here.
 
         Args:
             retention_ms: offsets.retention.minutes.
@@ -92,8 +103,9 @@ class GroupOffsets:
             subscribed: topics whose offsets are in use.
         """
         expired = []
-        for tp, (_, offset) in self._committed.items():
-            if tp.topic in subscribed or tp in self._pending:
+        for tp in tps:
+            offset = self.get(tp)
+            if offset is None or tp.topic in subscribed or tp in self._pending:
                 continue
             if offset.expire_timestamp_ms != NO_EXPIRY:  # as clients before 2.1 ask for
                 is_over = wall_ms >= offset.expire_timestamp_ms

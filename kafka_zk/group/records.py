@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import (
     MALFORMED,
+    MAX_STRING_BYTES,
     Buffer,
     length,
     read_count,
@@ -43,6 +44,7 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _OFFSET_AND_EPOCH = struct.Struct(">hqi")  # version, offset, leader epoch
+_OFFSET_WITHOUT_METADATA = struct.Struct(">hqihq")
 _OFFSET_WITHOUT_EPOCH = struct.Struct(">hq")
 
 
@@ -104,10 +106,38 @@ class GroupMetadataValue:
     members: tuple[StoredMember, ...]
 
 
+def is_storable(text: str) -> bool:
+    """Whether a record can hold the string: one that was not UTF-8 is longer here than it came."""
+    return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
+
+
+class OffsetKeys:
+    """Keys of what one group has committed, for partition after partition of its topics."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group = _INT16.pack(_OFFSET_KEY_VERSION) + string(group_id, False)
+        self._topic: str | None = None
+        self._front = b""
+
+    def encode(self, tp: TopicPartition) -> bytes:
+        """The key of a committed offset."""
+        topic, partition = tp
+        if topic != self._topic:
+            self._topic, self._front = topic, self._group + string(topic, False)
+        return self._front + _INT32.pack(partition)
+
+
+    @classmethod
+    def front_of(cls, raw_key: bytes, key: OffsetKey) -> bytes | None:
+        """What all keys of the same group and topic begin with; the partition's four bytes follow. None for a key that
+        would not be written so."""
+        keys = cls(key.group_id)
+        return keys._front if keys.encode(key.tp) == raw_key else None
+
+
 def encode_offset_key(group_id: str, tp: TopicPartition) -> bytes:
     """The key of a committed offset."""
-    topic, partition = tp
-    return _INT16.pack(_OFFSET_KEY_VERSION) + string(group_id, False) + string(topic, False) + _INT32.pack(partition)
+    return OffsetKeys(group_id).encode(tp)
 
 
 def encode_group_key(group_id: str) -> bytes:
@@ -133,6 +163,9 @@ def decode_key(key: Buffer) -> Key:
 
 def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
     """The value of a committed offset."""
+    offset, leader_epoch, metadata_text, commit_timestamp_ms, expire_timestamp_ms = committed
+    if not metadata_text and expire_timestamp_ms == NO_EXPIRY:  # as most clients commit
+        return _OFFSET_WITHOUT_METADATA.pack(_OFFSET_VALUE_VERSION, offset, leader_epoch, 0, commit_timestamp_ms)
     metadata = string(committed.metadata, False)
     timestamp = _INT64.pack(committed.commit_timestamp_ms)
     if committed.expire_timestamp_ms != NO_EXPIRY:
@@ -145,6 +178,10 @@ def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
 def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
     """A committed offset. Raises: ProtocolError if it is malformed or of an unknown version."""
     try:
+        if len(value) == _OFFSET_WITHOUT_METADATA.size:  # as it is written above, or cut
+            version, offset, leader_epoch, size, commit_timestamp_ms = _OFFSET_WITHOUT_METADATA.unpack(value)
+            if version == _OFFSET_VALUE_VERSION and not size:
+                return OffsetAndMetadata(offset, leader_epoch, "", commit_timestamp_ms)
         (version,) = _INT16.unpack_from(value, 0)
         _check_version(version)
         (offset,) = _INT64.unpack_from(value, 2)

@@ -14,6 +14,7 @@ Reply = NewType("Reply", int)
 
 UNKNOWN_MEMBER_ID = ""
 NO_GENERATION = -1
+LAST_GENERATION = 2**31 - 1
 
 Protocols = tuple[tuple[str, bytes], ...]
 """The assignors that a member supports, the one it likes best first, each with the member's metadata for it."""

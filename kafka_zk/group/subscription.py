@@ -13,12 +13,20 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 _VERSION_BYTES = struct.calcsize(">h")
 
 
+MAX_TOPICS = 100_000
+"""That all members name together, the same ones counted again."""
+
+
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all these members; None if one of them cannot be understood."""
+    """The topics of all these members; None if one of them cannot be understood, or they are more than MAX_TOPICS."""
     topics: set[str] = set()
+    left = MAX_TOPICS
     try:
         for subscription in metadata:
             count, position = read_count(subscription, _VERSION_BYTES, False)
+            left -= count
+            if left < 0:
+                return None
             for _ in range(count):
                 topic, position = read_name(subscription, position, False)
                 topics.add(topic)

@@ -108,7 +108,10 @@ class Dispatcher:
         else:
             steps = codec.decode_request_in_steps(header.api_key, header.api_version, body)
             request = await coded_in_turns(self._services.clock, context, steps)
-        response = await MESSAGE_HANDLERS[header.api_key](self._services, context, header, request)
+            del steps
+        handling = MESSAGE_HANDLERS[header.api_key](self._services, context, header, request)
+        del body, request  # or a handler that waits could not let go of them
+        response = await handling
         if isinstance(response, bytes):
             return [response_header(header.api_key, header.api_version, header.correlation_id), response]
         if codec.is_large_response(header.api_key, header.api_version, response):

@@ -344,6 +344,10 @@ class BrokerConnection(TwistedProtocol):
             self._refuse(error)
             return
         self._busy = True
+        memory = self._memory
+        if memory.size_bytes:  # nothing but this frame, the one that is being collected, and answers in the queue
+            queued_bytes = self._writer.queued_memory_bytes if self._writer.queued_size_bytes else 0
+            memory.frame_bytes = max(0, memory.size_bytes - self._decoder.counted_bytes - queued_bytes)
         self._step(coroutine, header)
 
     async def _shake_hands(self, handshake: Handshake, header: RequestHeader, body: memoryview) -> Response:

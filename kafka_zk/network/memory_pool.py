@@ -193,14 +193,15 @@ class Reservation(Deferred[None]):
 class MemoryAccount:
     """What one connection holds. Implements ``protocol.memory.Memory``."""
 
-    __slots__ = ("_asks", "_pool", "of_broker", "overdraft_bytes", "reserved_bytes", "size_bytes")
+    __slots__ = ("_asks", "_pool", "frame_bytes", "of_broker", "overdraft_bytes", "reserved_bytes", "size_bytes")
 
     def __init__(self, pool: MemoryPool, of_broker: bool) -> None:
         self._pool = pool
         self._asks: list[_Ask] = []
         self.of_broker = of_broker
         self.size_bytes = 0
-        self.reserved_bytes = 0  # for the request that is being answered
+        self.frame_bytes = 0  # of the request that is being answered
+        self.reserved_bytes = 0  # for it
         self.overdraft_bytes = 0  # a part of size_bytes
 
     def take(self, size_bytes: int) -> None:
@@ -252,10 +253,17 @@ class MemoryAccount:
         self._end_overdraft_if_empty()
         self._pool._serve()
 
+    def release(self) -> None:
+        """The request that is being answered only waits from now on, and holds nothing."""
+        size_bytes = self.frame_bytes + self.reserved_bytes
+        self.frame_bytes = 0
+        if size_bytes:
+            self.give_back(size_bytes)
+
     def settle(self, left_bytes: int = 0) -> None:
         """The request is answered: give back the overdraft and all but ``left_bytes``, which belong to the next one."""
         pool = self._pool
-        self.reserved_bytes = 0
+        self.reserved_bytes = self.frame_bytes = 0
         self._remove(self.size_bytes - left_bytes)
         if self.overdraft_bytes:  # what is left counts as everybody's
             pool.overdraft_bytes -= self.overdraft_bytes

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 SLICE_S = 0.003
 TURN_COST = 64 * 1024
+AT_ONCE = 32
+"""So many small things, of some microseconds each, are done before it is looked whether the turn is over."""
 
 
 def after(clock: Timers, seconds: float) -> Deferred[None]:

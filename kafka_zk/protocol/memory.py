@@ -21,6 +21,9 @@ class Memory(Protocol):
     def give_back(self, size_bytes: int) -> None:
         """Memory that was taken is free again. What is not given back goes with the answer to the request."""
 
+    def release(self) -> None:
+        """The request only waits from now on: its frame is let go of, and what it took is free."""
+
     def reserve(self, size_bytes: int) -> Awaitable[None]:
         """Wait until there is room, and take it.
 
@@ -38,6 +41,9 @@ class _Unlimited:
         return True
 
     def give_back(self, size_bytes: int) -> None:
+        """Nothing."""
+
+    def release(self) -> None:
         """Nothing."""
 
     async def reserve(self, size_bytes: int) -> None:

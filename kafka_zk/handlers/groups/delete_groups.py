@@ -21,7 +21,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     results = []
     async for group_id in in_turns(services.clock, dict.fromkeys(request.groups_names)):
         if services.authorizer.authorize(context, Operation.DELETE, group(group_id)):
-            code = services.coordinator.delete(group_id)
+            code = await services.coordinator.delete(group_id)
         else:
             code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         results.append(Response.DeletableGroupResult(group_id=group_id, error_code=code))

@@ -33,7 +33,10 @@ async def join(services: Services, context: RequestContext, header: RequestHeade
     if not _may_read(services, context, request.group_id):
         result = JoinResult(ErrorCode.GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID)
     else:
-        result = await services.coordinator.join(request.group_id, _join_request(context, header, request))
+        joining = services.coordinator.join(request.group_id, _join_request(context, header, request))
+        del request  # it may wait for minutes
+        context.memory.release()
+        result = await joining
     no_protocol = None if version >= _NULL_PROTOCOL_SINCE else ""
     return _Join(
         throttle_time_ms=0,
@@ -80,13 +83,10 @@ async def sync(services: Services, context: RequestContext, header: RequestHeade
     elif not _may_read(services, context, request.group_id):
         result = SyncResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     else:
-        result = await services.coordinator.sync(
-            request.group_id,
-            SyncGroup(
-                request.member_id, request.generation_id, request.group_instance_id, request.protocol_type,
-                request.protocol_name, {each.member_id: bytes(each.assignment) for each in request.assignments},
-            ),
-        )  # fmt: skip
+        syncing = services.coordinator.sync(request.group_id, _sync_request(request))
+        del request  # as above
+        context.memory.release()
+        result = await syncing
     return _Sync(
         throttle_time_ms=0,
         error_code=result.error,
@@ -94,6 +94,13 @@ async def sync(services: Services, context: RequestContext, header: RequestHeade
         protocol_name=result.protocol_name,
         assignment=result.assignment,
     )
+
+
+def _sync_request(request: Any) -> SyncGroup:
+    return SyncGroup(
+        request.member_id, request.generation_id, request.group_instance_id, request.protocol_type,
+        request.protocol_name, {each.member_id: bytes(each.assignment) for each in request.assignments},
+    )  # fmt: skip
 
 
 async def heartbeat(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:

@@ -20,7 +20,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     """Those that the client may describe."""
     authorize = services.authorizer.authorize
     sees_all = authorize(context, Operation.DESCRIBE, CLUSTER)
-    error, groups = services.coordinator.list_groups(request.states_filter or (), request.types_filter or ())
+    error, groups = await services.coordinator.list_groups(request.states_filter or (), request.types_filter or ())
     listed = [
         Response.ListedGroup(
             group_id=each.group_id, protocol_type=each.protocol_type, group_state=each.state, group_type=CLASSIC

@@ -4,72 +4,78 @@ ones store with the group's coordinator.
 Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoordinatorAdapter.commitOffsets@3.9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka_zk.group.offset_manager import Committer
 from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import Turns
-from kafka_zk.protocol import codec
-from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.network.slices import AT_ONCE, Turns
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.offset_commit import encode_response, row_encoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.registry.znodes.consumers import is_znode_name
 from kafka_zk.security.authorizer import Operation, group, topic
 from kafka_zk.storage.types import TopicPartition
 
-Response = codec.response(ApiKey.OFFSET_COMMIT)
-Topic = Response.OffsetCommitResponseTopic
-Partition = Topic.OffsetCommitResponsePartition
-
 _DEFAULT_RETENTION = -1
 _DEFAULT_TIMESTAMP = -1
 _LATEST_MS = 2**63 - 1
+_TIMESTAMP_IN = 1
 
 Codes = dict[TopicPartition, ErrorCode]
 
 
-async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> bytes:
     """An error code for each partition."""
     turns = Turns(services.clock)
     group_error = _group_error(services, context, header.api_version, request.group_id)
     codes: Codes = {}
     wanted: dict[TopicPartition, Any] = {}
+    asked: list[tuple[str, list[TopicPartition]]] = []
     for named in request.topics:
+        name = named.name
+        error = group_error or _topic_error(services, context, name)
+        known = services.metadata.topics.get(name, {})
+        tps: list[TopicPartition] = []
+        asked.append((name, tps))
         for partition in named.partitions:
-            if turns.is_over:
+            tp = TopicPartition(name, partition.partition_index)
+            tps.append(tp)
+            if not len(tps) % AT_ONCE and turns.is_over:
                 await turns.next()
-            tp = TopicPartition(named.name, partition.partition_index)
-            codes[tp] = group_error or _partition_error(services, context, tp)
-            if codes[tp] is ErrorCode.NONE:
+            if error is ErrorCode.NONE and tp.partition in known:
+                codes[tp] = ErrorCode.NONE
                 wanted[tp] = partition
+            else:
+                codes[tp] = error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if header.api_version == 0:
         codes.update(await _store_in_zookeeper(services, turns, request.group_id, wanted))
     elif wanted:
         committer = Committer(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
-        offsets = await _offsets(services, turns, request, wanted)
+        offsets = await _offsets(services, turns, header.api_version, request, wanted)
         codes.update(await services.coordinator.offsets.commit(request.group_id, committer, offsets))
-    return Response(throttle_time_ms=0, topics=await _topics(turns, request, codes))
+    return encode_response(header.api_version, await _topics(turns, row_encoder(header.api_version), asked, codes))
 
 
 async def _offsets(
-    services: Services, turns: Turns, request: Any, wanted: Mapping[TopicPartition, Any]
+    services: Services, turns: Turns, version: int, request: Any, wanted: Mapping[TopicPartition, Any]
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """As they are stored. Version 1 brings a time for each, versions 2 to 4 how long all are to be kept."""
     now_ms = services.clock.wall_ms()
     keeps_ms = request.retention_time_ms
     expires_ms = NO_EXPIRY if keeps_ms == _DEFAULT_RETENTION else min(now_ms + keeps_ms, _LATEST_MS)
-    offsets = {}
+    offsets: dict[TopicPartition, OffsetAndMetadata] = {}
     for tp, committed in wanted.items():
-        if turns.is_over:
+        if not len(offsets) % AT_ONCE and turns.is_over:
             await turns.next()
+        at_ms = committed.commit_timestamp if version == _TIMESTAMP_IN else _DEFAULT_TIMESTAMP
         offsets[tp] = OffsetAndMetadata(
             committed.committed_offset,
             committed.committed_leader_epoch,
             committed.committed_metadata or "",
-            now_ms if committed.commit_timestamp == _DEFAULT_TIMESTAMP else committed.commit_timestamp,
+            now_ms if at_ms == _DEFAULT_TIMESTAMP else at_ms,
             expires_ms,
         )
     return offsets
@@ -94,16 +100,17 @@ async def _store_in_zookeeper(
     return codes
 
 
-async def _topics(turns: Turns, request: Any, codes: Codes) -> list[Any]:
+async def _topics(
+    turns: Turns, row: Callable[[int, int], bytes], asked: Sequence[tuple[str, Sequence[TopicPartition]]], codes: Codes
+) -> list[tuple[str, list[bytes]]]:
     topics = []
-    for named in request.topics:
-        results = []
-        for partition in named.partitions:
-            if turns.is_over:
+    for name, tps in asked:
+        rows: list[bytes] = []
+        for tp in tps:
+            rows.append(row(tp.partition, codes[tp]))
+            if not len(rows) % AT_ONCE and turns.is_over:
                 await turns.next()
-            code = codes[TopicPartition(named.name, partition.partition_index)]
-            results.append(Partition(partition_index=partition.partition_index, error_code=code))
-        topics.append(Topic(name=named.name, partitions=results))
+        topics.append((name, rows))
     return topics
 
 
@@ -115,12 +122,9 @@ def _group_error(services: Services, context: RequestContext, version: int, grou
     return ErrorCode.NONE
 
 
-def _partition_error(services: Services, context: RequestContext, tp: TopicPartition) -> ErrorCode:
-    if not services.authorizer.authorize(context, Operation.READ, topic(tp.topic)):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if services.metadata.partition(*tp) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
+def _topic_error(services: Services, context: RequestContext, name: str) -> ErrorCode:
+    allowed = services.authorizer.authorize(context, Operation.READ, topic(name))
+    return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _too_large(services: Services, metadata: str | None) -> bool:

@@ -6,6 +6,7 @@ Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetada
 import uuid
 from typing import Any
 
+from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata import topic_creation
@@ -99,7 +100,12 @@ async def _wanted_topic(
 async def _create_unknown(services: Services, name: str, may_create: bool) -> None:
     """Create the topic with the broker's defaults; the answer tells the client to ask again."""
     topic_names.check_name(name)
-    if not (may_create and services.config.auto_create_topics_enable) or name in INTERNAL_TOPICS:
+    if not (may_create and services.config.auto_create_topics_enable):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if name == OFFSETS_TOPIC:
+        services.offsets_topic.create()
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+    if name in INTERNAL_TOPICS:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not services.metadata.brokers:  # no controller has spoken to this broker yet
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)

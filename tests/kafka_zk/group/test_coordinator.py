@@ -1,14 +1,17 @@
 """The driver of groups: what it loads, writes and answers, and when it wakes a group."""
 
 import logging
+import struct
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.coordinator import MemberIdentity
 from kafka_zk.group.group import GroupConfig
+from kafka_zk.group.memory import held_bytes
 from kafka_zk.group.records import (
     GroupKey,
     GroupMetadataValue,
@@ -18,8 +21,9 @@ from kafka_zk.group.records import (
     encode_group_key,
     encode_group_value,
 )
+from kafka_zk.group.subscription import MAX_TOPICS, subscribed_topics
 from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
-from tests.kafka_zk.group.coordinated import NO_DELAY, SESSION_MS, World, now
+from tests.kafka_zk.group.coordinated import NO_DELAY, SESSION_MS, World, done, now
 
 
 @pytest.fixture
@@ -142,7 +146,7 @@ def test_while_a_partition_is_loaded_clients_are_told_to_wait(world: World) -> N
     assert world.sync(joined).error is ErrorCode.REBALANCE_IN_PROGRESS
     assert world.join().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert world.coordinator.describe("g").error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert world.coordinator.list_groups() == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+    assert done(world.coordinator.list_groups()) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
     now(lock).release()
     world.turns()
     assert world.coordinator.describe("g").state == "Stable"
@@ -225,13 +229,13 @@ def test_an_assignment_that_cannot_be_stored_is_nobodys(
 def test_groups_are_listed_by_state_and_type(world: World) -> None:
     world.stable_member("g")
     world.join(group="h")
-    _, groups = world.coordinator.list_groups()
+    _, groups = done(world.coordinator.list_groups())
     assert [tuple(group) for group in groups] == [
         ("g", "consumer", "Stable"), ("h", "consumer", "CompletingRebalance"),
     ]  # fmt: skip
-    assert [group.group_id for group in world.coordinator.list_groups(["STABLE"])[1]] == ["g"]
-    assert len(world.coordinator.list_groups(types=["Classic"])[1]) == 2
-    assert world.coordinator.list_groups(types=["consumer"])[1] == []
+    assert [group.group_id for group in done(world.coordinator.list_groups(["STABLE"]))[1]] == ["g"]
+    assert len(done(world.coordinator.list_groups(types=["Classic"]))[1]) == 2
+    assert done(world.coordinator.list_groups(types=["consumer"]))[1] == []
 
 
 def test_a_group_is_described_with_its_members_only_while_it_is_stable(world: World) -> None:
@@ -247,15 +251,15 @@ def test_a_group_is_described_with_its_members_only_while_it_is_stable(world: Wo
 
 def test_only_groups_without_members_are_deleted(world: World) -> None:
     joined = world.stable_member()
-    assert world.coordinator.delete("g") is ErrorCode.NON_EMPTY_GROUP
+    assert done(world.coordinator.delete("g")) is ErrorCode.NON_EMPTY_GROUP
     assert world.coordinator.leave("g", [MemberIdentity(joined.member_id)]).members[0][1] is ErrorCode.NONE
-    assert world.coordinator.delete("g") is ErrorCode.NONE
-    assert world.coordinator.delete("g") is ErrorCode.GROUP_ID_NOT_FOUND
+    assert done(world.coordinator.delete("g")) is ErrorCode.NONE
+    assert done(world.coordinator.delete("g")) is ErrorCode.GROUP_ID_NOT_FOUND
     assert (world.records()[-1].key, world.records()[-1].value) == (encode_group_key("g"), None)
     world.stop()
     world.start()
     world.lead(epoch=1)
-    assert world.coordinator.list_groups() == (ErrorCode.NONE, [])
+    assert done(world.coordinator.list_groups())[1] == []
 
 
 def test_a_full_group_takes_nobody(tmp_path: Path) -> None:
@@ -272,3 +276,118 @@ def test_our_batches_are_appended_as_they_are(tmp_path: Path, properties: dict[s
     world.lead(properties=properties)
     world.stable_member()
     assert len(world.records()) == 1
+
+
+NOT_UTF8 = "\ufffd" * 20_000
+"""As many bytes that are no UTF-8 become this, which is three times as long when it is written."""
+
+
+def test_a_group_id_that_no_record_can_hold_is_invalid(world: World) -> None:
+    """Or its leader would wait for ever: the group cannot be stored."""
+    assert world.join(group=NOT_UTF8).error is ErrorCode.INVALID_GROUP_ID
+    assert world.coordinator.describe(NOT_UTF8).error is ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.parametrize("fields", [{"protocol_type": NOT_UTF8}, {"protocols": ((NOT_UTF8, b""),)}])
+def test_a_protocol_that_no_record_can_hold_is_refused(world: World, fields: dict[str, Any]) -> None:
+    assert world.join(**fields).error is ErrorCode.INVALID_REQUEST
+
+
+def test_what_members_hold_has_a_bound(tmp_path: Path) -> None:
+    """New members are told to come again; those who are there go on, and the room of those who leave is free."""
+    world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))
+    world.lead()
+    metadata = (("range", bytes(20_000)),)
+    joined = [world.join(group=f"g{number}", protocols=metadata) for number in range(6)]
+    assert [each.error for each in joined] == [ErrorCode.NONE] * 4 + [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    assert world.join(joined[0].member_id, "g0", protocols=metadata).error is ErrorCode.NONE
+    larger = world.join(joined[1].member_id, "g1", protocols=(("range", bytes(50_000)),))
+    assert larger.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    for number in range(4):
+        world.coordinator.leave(f"g{number}", [MemberIdentity(joined[number].member_id)])
+    assert world.coordinator._manager.memory.used_bytes == 0
+    assert world.join(group="g4", protocols=metadata).error is ErrorCode.NONE
+
+
+def test_ids_that_nobody_joins_with_have_a_bound(tmp_path: Path) -> None:
+    """And when they expire nothing is left of their groups."""
+    world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))
+    world.lead()
+    codes = [
+        world.join(group=f"g{number}", requires_known_member_id=True, protocols=(("range", b""),)).error
+        for number in range(100)
+    ]
+    assert set(codes) == {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    world.clock.advance(SESSION_MS / 1000)
+    assert world.coordinator._manager.groups == {}
+    assert world.coordinator._manager.memory.used_bytes == 0
+    assert world.clock.getDelayedCalls() == []
+
+
+def test_a_join_that_is_refused_leaves_no_group(world: World) -> None:
+    assert world.join(protocols=()).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert world.coordinator._manager.groups == {}
+
+
+def test_assignments_have_a_bound_too(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))
+    world.lead()
+    joined = world.join()
+    assert world.sync(joined, {joined.member_id: bytes(200_000)}).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.sync(joined, {joined.member_id: bytes(50_000)}).error is ErrorCode.NONE
+    assert 50_000 < world.coordinator._manager.memory.used_bytes < 100_000
+
+
+def test_memory_is_counted_as_members_come_and_go(world: World) -> None:
+    """Whatever they did: what is counted is what they hold."""
+    manager = world.coordinator._manager
+    static = world.join(group_instance_id="i", protocols=(("range", bytes(500)),))
+    world.sync(static, {static.member_id: bytes(300)})
+    back = world.join(group_instance_id="i", protocols=(("range", bytes(700)), ("sticky", bytes(50))))
+    assert back.error is ErrorCode.NONE
+    pending = world.join(requires_known_member_id=True)
+    manager.groups["g"].carry_out(())
+    assert manager.memory.used_bytes == held_bytes(manager.groups["g"].group) > 4000
+    world.coordinator.leave("g", [MemberIdentity(pending.member_id), MemberIdentity(back.member_id)])
+    assert manager.memory.used_bytes == 0
+    world.stable_member()
+    world.lead(leader=1, epoch=1)
+    assert manager.memory.used_bytes == 0
+
+
+@pytest.mark.parametrize(("position", "damage"), [(16, b"\x09"), (8, b"\x7f\xff\xff\xff"), (8, b"\0\0\0\1")])
+def test_what_comes_before_damage_in_the_log_is_loaded_all_the_same(
+    world: World, caplog: pytest.LogCaptureFixture, position: int, damage: bytes
+) -> None:
+    """Without it members would be unknown, and consumers would begin where auto.offset.reset says."""
+    joined = world.stable_member()
+    size = world.log.size_bytes
+    world.write((encode_group_key("later"), None))
+    world.stop()
+    [segment] = (world.folder / "__consumer_offsets-0").glob("*.log")
+    with segment.open("r+b") as file:
+        file.seek(size + position)
+        file.write(damage)
+    world.start()
+    with caplog.at_level(logging.ERROR, "kafka_zk.group.metadata_manager"):
+        world.lead(epoch=1)
+    assert len(caplog.messages) == 1 and "at offset 1: " in caplog.messages[0]
+    assert world.heartbeat(joined) is ErrorCode.NONE
+
+
+def test_the_largest_generation_is_followed_by_the_first(world: World) -> None:
+    """A record may hold it; one more would be none that can be written."""
+    value = GroupMetadataValue("consumer", 2**31 - 1, None, None, -1, ())
+    world.write((encode_group_key("g"), encode_group_value(value)))
+    world.stop()
+    world.start()
+    world.lead(epoch=1)
+    joined = world.stable_member()
+    assert joined.generation_id == 1
+
+
+def test_topics_of_a_member_are_read_up_to_a_bound() -> None:
+    """Millions of names in one subscription would hold up everybody, again in every generation."""
+    names = struct.pack(">hi", 1, MAX_TOPICS + 1) + b"\0\0" * (MAX_TOPICS + 1)
+    assert subscribed_topics([names]) is None
+    assert subscribed_topics([struct.pack(">hi", 1, 2) + b"\0\1a\0\1b"] * 3) == frozenset("ab")

@@ -180,6 +180,15 @@ def test_a_sync_that_names_another_protocol_is_refused(table: Table) -> None:
     assert table.syncs[sync].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
+def test_a_sync_with_another_protocol_is_refused_while_members_are_awaited_too(table: Table) -> None:
+    """Kafka looks at what is asked before it looks at the state."""
+    table.stable("a")
+    table.join(new="b")
+    assert table.group.state is GroupState.PREPARING_REBALANCE
+    wrong = table.sync("a", 1, protocol_name="other")
+    assert table.syncs[wrong].error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
 def test_an_assignment_that_cannot_be_stored_starts_over(table: Table) -> None:
     table.join(new="a")
     sync = table.sync("a", 1, {"a": b"x"})

@@ -104,6 +104,17 @@ def test_a_commit_that_fails_leaves_the_offset_as_it_was(
     assert fetch(world, require_stable=True) == {T0: 1}
 
 
+def test_a_bug_under_a_commit_ends_the_request(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is closed; without an end it would be kept for ever."""
+
+    def fail(*arguments: Any) -> Any:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(world.coordinator._manager.appends, "store_offsets", fail)
+    failure = done(world.coordinator.offsets.commit("g", Committer(), {T0: committed(1)}))
+    assert failure.check(AssertionError)
+
+
 def test_too_many_offsets_for_one_batch(world: World) -> None:
     many = {TopicPartition("t" * 200, number): committed(1) for number in range(5_000)}
     assert set(commit(world, many).values()) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
@@ -183,9 +194,9 @@ def test_an_empty_group_without_offsets_is_forgotten(world: World) -> None:
     joined = world.stable_member()
     world.coordinator.leave("g", [MemberIdentity(joined.member_id)])
     done(world.coordinator.offsets.remove_expired())
-    assert world.coordinator.list_groups()[1] == []
+    assert done(world.coordinator.list_groups())[1] == []
     restart(world)
-    assert world.coordinator.list_groups()[1] == []
+    assert done(world.coordinator.list_groups())[1] == []
 
 
 def test_offsets_of_transactions_count_when_they_are_committed(world: World) -> None:
@@ -218,3 +229,22 @@ def test_many_records_are_loaded_with_the_last_of_each(world: World) -> None:
     restart(world)
     assert set(fetch(world).values()) == {49} and len(fetch(world)) == 100
     assert world.replicas.partition(P0).leader_log().log_end_offset == 5000
+
+
+def test_keys_that_resemble_each_other_are_told_apart_when_they_are_loaded(world: World) -> None:
+    """Most keys differ from the one before in the partition only, and are read the short way."""
+    at = [("g", "t", 0), ("g", "t", 1), ("g", "u", 1), ("h", "t", 1), ("gt", "t", 2), ("g", "t", -1), ("g", "t", 2)]
+    records: list[tuple[bytes, bytes | None]] = [
+        (encode_offset_key(group, TopicPartition(topic, partition)), encode_offset_value(committed(number)))
+        for number, (group, topic, partition) in enumerate(at)
+    ]
+    records.insert(1, (encode_offset_key("g", TopicPartition("t", 7)) + b"more", encode_offset_value(committed(70))))
+    records.insert(3, (encode_offset_key("g", TopicPartition("t", 8)), encode_offset_value(committed(80, "text"))))
+    world.write(*records)
+    restart(world)
+    for number, (group, topic, partition) in enumerate(at):
+        tp = TopicPartition(topic, partition)
+        assert fetch(world, tp, group=group) == {tp: number}
+    assert fetch(world, TopicPartition("t", 7), TopicPartition("t", 8)) == {
+        TopicPartition("t", 7): 70, TopicPartition("t", 8): 80,
+    }  # fmt: skip

@@ -222,6 +222,22 @@ def test_who_asks_first_has_the_offsets_topic_created(broker: Harness, caplog: p
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
+@pytest.mark.parametrize("created", [True, False])
+def test_whoever_asks_for_its_metadata_has_the_offsets_topic_created(harness: Make, created: bool) -> None:
+    """With its own configuration, if topics may be created so; as Kafka 3.9."""
+    broker = harness(auto_create_topics_enable=str(created).lower())
+    broker.lead("t")
+    request = codec.request(ApiKey.METADATA)
+    wanted = [request.MetadataRequestTopic(name="__consumer_offsets", topic_id=None)]
+    for may_create in (False, True):
+        assert not broker.topics.created
+        answer = broker.ask(ApiKey.METADATA, 9, request(topics=wanted, allow_auto_topic_creation=may_create))
+        expected = ErrorCode.LEADER_NOT_AVAILABLE if may_create and created else UNKNOWN
+        assert answer.topics[0].error_code == expected
+    properties = [each for _, _, each in broker.topics.created.values()]
+    assert [each["cleanup.policy"] for each in properties] == ["compact"] * created
+
+
 def test_there_is_no_coordinator_of_transactions_and_share_groups(broker: Harness) -> None:
     assert find(broker, 3, 1)[0] == NOT_AVAILABLE
     assert [find(broker, version, 2)[0] for version in (5, 6)] == [ErrorCode.INVALID_REQUEST, NOT_AVAILABLE]
