@@ -98,6 +98,11 @@ class Writer:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    @property
+    def count(self) -> int:
+        """How many records are acknowledged until now."""
+        return len(self._acknowledged)
+
     def stop(self) -> set[Position]:
         """Everything that was written; all of it is acknowledged."""
         self._stopped.set()

@@ -1,0 +1,55 @@
+// A member of a group by kafkajs. It writes down what it is assigned, handed and has committed; it leaves at the end of
+// its input.
+//
+//   node member.js BOOTSTRAP GROUP TOPIC NAME LOG ASSIGNOR SESSION_TIMEOUT_MS     (kafkajs has one assignor)
+"use strict";
+
+const fs = require("fs");
+const { Kafka } = require("kafkajs");
+
+const [bootstrap, groupId, topic, clientId, path, , sessionTimeoutMs] = process.argv.slice(2);
+const file = fs.openSync(path, "a");
+
+function write(event, fields) {
+  fs.writeSync(file, JSON.stringify({ event, at_ms: Date.now(), ...fields }) + "\n");
+}
+
+async function main() {
+  const kafka = new Kafka({ clientId, brokers: [bootstrap], retry: { retries: 1000, maxRetryTime: 500 } });
+  const consumer = kafka.consumer({
+    groupId,
+    sessionTimeout: Number(sessionTimeoutMs),
+    heartbeatInterval: Number(sessionTimeoutMs) / 6,
+    rebalanceTimeout: 20_000,
+    maxWaitTimeInMs: 200,
+  });
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    write("assigned", { member: payload.memberId, partitions: payload.memberAssignment[topic] || [] });
+  });
+  consumer.on(consumer.events.REBALANCING, () => write("revoked", {}));
+  await consumer.connect();
+  await consumer.subscribe({ topics: [topic], fromBeginning: true });
+  await consumer.run({
+    autoCommit: false,
+    eachBatch: async ({ batch, resolveOffset, heartbeat }) => {
+      const offsets = batch.messages.map((message) => Number(message.offset));
+      write("handed", { partition: batch.partition, offsets });
+      const next = String(Number(batch.lastOffset()) + 1);
+      await consumer.commitOffsets([{ topic, partition: batch.partition, offset: next }]);
+      write("committed", { offsets: { [batch.partition]: Number(next) } });
+      resolveOffset(batch.lastOffset());
+      await heartbeat();
+    },
+  });
+  process.stdin.resume();
+  process.stdin.on("end", async () => {
+    await consumer.disconnect();
+    write("left", {});
+    process.exit(0);
+  });
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});
