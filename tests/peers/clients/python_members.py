@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
 import threading
 import time
@@ -57,11 +58,11 @@ class Journal:
     """Lines of JSON; each is in the file when this returns, also if the process is killed then."""
 
     def __init__(self, path: str) -> None:
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115: as long as the process
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def write(self, event: str, **fields: Any) -> None:
         line = json.dumps({"event": event, "at_ms": int(time.time() * 1000), **fields})
-        self._file.write(line.encode() + b"\n")
+        os.write(self._file, line.encode() + b"\n")
 
     def handed(self, offsets: Mapping[int, list[int]]) -> None:
         """By partition."""
@@ -222,7 +223,8 @@ async def _aio(options: Options, journal: Journal, leaving: threading.Event) -> 
         offsets = _next_offsets(handed)
         if offsets and rebalances == listener.rebalances:
             try:
-                await consumer.commit({aiokafka.TopicPartition(options.topic, each): at for each, at in offsets.items()})
+                tps = {aiokafka.TopicPartition(options.topic, each): at for each, at in offsets.items()}
+                await consumer.commit(tps)
                 journal.write("committed", offsets=offsets)
             except (aiokafka.errors.KafkaError, aiokafka.errors.IllegalStateError) as error:
                 _log.warning("commit: %s", error)

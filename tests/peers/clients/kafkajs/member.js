@@ -31,11 +31,12 @@ async function main() {
   await consumer.subscribe({ topics: [topic], fromBeginning: true });
   await consumer.run({
     autoCommit: false,
-    eachBatch: async ({ batch, resolveOffset, heartbeat }) => {
+    eachBatch: async ({ batch, resolveOffset, heartbeat, commitOffsetsIfNecessary }) => {
       const offsets = batch.messages.map((message) => Number(message.offset));
       write("handed", { partition: batch.partition, offsets });
       const next = String(Number(batch.lastOffset()) + 1);
-      await consumer.commitOffsets([{ topic, partition: batch.partition, offset: next }]);
+      // The consumer's own commitOffsets would end it for good when the member is no longer known.
+      await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition: batch.partition, offset: next }] }] });
       write("committed", { offsets: { [batch.partition]: Number(next) } });
       resolveOffset(batch.lastOffset());
       await heartbeat();
