@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kazoo.client import KazooClient
 
+from kafka_zk.storage.types import TopicPartition
 from tests.peers import foreign_programs, wire_probe
 from tests.peers.clients.python_members import CLIENTS as PYTHON_CLIENTS
 from tests.peers.group_history import History, faults, read_offsets_topic
@@ -40,11 +41,11 @@ OVERRIDES = {
 }
 ACTIONS = (
     "kill", "kill", "leave", "leave", "pause", "pause", "pause beyond the session", "pause beyond the session",
-    "restart the broker", "kill the broker",
+    "commit late", "restart the broker", "kill the broker",
 )  # fmt: skip
 
 _SETTLED_S = 90
-_CONSUMED_S = 90
+CONSUMED_S = 90
 _LEFT_S = 30
 _INTERVAL_S = 0.1
 _IN_A_HURRY = 0.3
@@ -145,16 +146,16 @@ class Group:
 
 
 class GroupRounds:
-    """The campaign; `trace` has what was done, one line a round."""
+    """The campaign."""
 
     def __init__(self, target: Target, seed: int, folder: Path) -> None:
-        self.trace: list[str] = []
+        self._trace: list[str] = []
         self._target = target
         self._random = random.Random(seed)
         assignor = self._random.choice(ASSIGNORS)
         folder.mkdir()
         target.create_topic(TOPIC, partitions=PARTITIONS)
-        self._writer = Writer(target, TOPIC, PARTITIONS)
+        self._writer = Writer(target, TOPIC, PARTITIONS, may_fail=True)
         self.groups = [Group("five", FIVE, target, assignor, folder), Group("js", KAFKAJS, target, assignor, folder)]
         self.settle()
 
@@ -166,25 +167,28 @@ class GroupRounds:
 
     def run(self, rounds: int) -> None:
         """Do what the seed says. Raises: TimeoutError if a group does not settle."""
-        for number in range(rounds):
+        for _ in range(rounds):
             action = self._random.choice(ACTIONS)
             if action == "restart the broker":
-                self.trace.append(f"{number}: {action}")
+                self._trace.append(action)
                 self._target.restart()
             elif action == "kill the broker":
-                self.trace.append(f"{number}: {action}")
+                self._trace.append(action)
                 self._kill_broker()
+            elif action == "commit late":
+                self.commit_late()
             else:
-                self._act(number, action)
+                group = self._random.choices(self.groups, weights=[len(each.live) for each in self.groups])[0]
+                self.act(action, self._random.choice(group.live))
             if self._random.random() >= _IN_A_HURRY:
                 self.settle()
         self.settle()
 
-    def _act(self, number: int, action: str) -> None:
-        group = self._random.choices(self.groups, weights=[len(each.live) for each in self.groups])[0]
-        member = self._random.choice(group.live)
+    def act(self, action: str, member: Member) -> None:
+        """Do one of ACTIONS to a member. One that ended is replaced by another of its client."""
         records = self._random.randint(*_RECORDS_OF_A_PAUSE)
-        self.trace.append(f"{number}: {action} {member.name}, {records} records")
+        self._trace.append(f"{action} {member.name}, {records} records")
+        [group] = [each for each in self.groups if member in each.live]
         if action.startswith("pause"):
             member.pause()
             try:
@@ -199,6 +203,25 @@ class GroupRounds:
         member.kill() if action == "kill" else member.leave()
         self._wait_written(records)
         group.join(member.client)
+
+    def member(self, client: str) -> Member:
+        """One that lives."""
+        return next(member for group in self.groups for member in group.live if member.client == client)
+
+    def commit_late(self) -> None:
+        """As a member of the first known generation that has stood still since then, and wants to begin anew."""
+        for group in self.groups:
+            group.read_journals()
+            known = [each for each in group.history.assigned if each.generation is not None and each.partitions]
+            if known:
+                first = min(known, key=lambda assigned: assigned.generation or 0)
+                partition = self._random.choice(sorted(first.partitions))
+                self._trace.append(f"commit late as {first.member_id} of generation {first.generation}")
+                with contextlib.suppress(OSError):  # the broker may be down just now
+                    wire_probe.commit_offset(
+                        self._target.ports[0], group.name, first.generation or 0, first.member_id,
+                        TopicPartition(TOPIC, partition), 0,
+                    )  # fmt: skip
 
     def _wait_written(self, records: int) -> None:
         """A while, counted in records."""
@@ -235,7 +258,7 @@ class GroupRounds:
                 )  # fmt: skip
             except TimeoutError as late:
                 logs = "\n".join(f"--- {member.name}\n{member.log}" for member in group.live)
-                raise TimeoutError(f"{late}: {self._described(group)}, {names}\n{logs}\n{self._story()}") from late
+                raise TimeoutError(f"{late}: {self._described(group)}, {names}\n{logs}\n{self.story()}") from late
 
     def _described(self, group: Group) -> tuple[str, set[str]]:
         """The group's state and its client ids; nothing while the broker does not say."""
@@ -244,13 +267,13 @@ class GroupRounds:
         except OSError:
             return "", set()
 
-    def judge(self) -> list[str]:
-        """Write no more, let everything be read, end, and say what was wrong."""
+    def judge(self, timeout_s: float = CONSUMED_S) -> list[str]:
+        """Write no more, let everything be read within `timeout_s`, end, and say what was wrong."""
         written = self._writer.stop()
         for group in self.groups:
             group.history.written = written
         with contextlib.suppress(TimeoutError):  # then the judge says what is missing
-            wait_until(self._all_is_handed, _CONSUMED_S, "all records to be handed out", interval_s=_INTERVAL_S)
+            wait_until(self._all_is_handed, timeout_s, "all records to be handed out", interval_s=_INTERVAL_S)
         for group in self.groups:
             for member in list(group.live):
                 member.leave()
@@ -258,7 +281,7 @@ class GroupRounds:
             group.read_journals()
         read_offsets_topic(self._target.bootstrap, {each.name: each.history for each in self.groups}, TOPIC)
         found = [f"{group.name}: {fault}" for group in self.groups for fault in faults(group.history)]
-        return [*found, self._story()] if found else []
+        return [*found, self.story()] if found else []
 
     def _all_is_handed(self) -> bool:
         for group in self.groups:
@@ -273,5 +296,6 @@ class GroupRounds:
             for group in self.groups
         )
 
-    def _story(self) -> str:
-        return "what was done:\n" + "\n".join(self.trace)
+    def story(self) -> str:
+        """What was done, one line a round."""
+        return "what was done:\n" + "\n".join(self._trace)

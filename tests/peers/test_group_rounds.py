@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import foreign_programs, targets
+from tests.peers import faulty_coordinator, foreign_programs, targets
 from tests.peers.group_rounds import OVERRIDES, GroupRounds
 from tests.peers.processes import ProcessFailed
 from tests.peers.targets import Target
 
 pytestmark = pytest.mark.peers
+
+_TIME_TO_READ_S = 5
 
 StartTarget = Callable[[str], Target]
 
@@ -63,3 +65,29 @@ def test_whatever_happens_nothing_is_lost_owned_twice_or_taken_back(
     finally:
         rounds.close()
     print(rounds.summary())
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("take every commit", "goes back from"),
+        ("give all members one share", "was given"),
+        ("skip records", "records were handed to no member"),
+        ("store no commit", "is committed, but it is not stored"),
+    ],
+)
+def test_a_coordinator_that_lacks_a_safeguard_is_found(
+    fault: str, said: str, start: StartTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(faulty_coordinator.VARIABLE, fault)
+    target = start(targets.KAFKA_ZK)
+    target.restart(module=faulty_coordinator.__name__)
+    rounds = GroupRounds(target, 0, tmp_path / "members")
+    try:
+        rounds.act("pause beyond the session", rounds.member("sarama"))
+        rounds.settle()
+        rounds.commit_late()
+        found = rounds.judge(_TIME_TO_READ_S)
+    finally:
+        rounds.close()
+    assert any(said in fault for fault in found), found

@@ -89,7 +89,7 @@ def _sorted(line: str) -> str:
     if not line.startswith("{"):
         return line
     shown = json.loads(line)
-    for broker in shown["brokers"]:
+    for broker in shown.get("brokers", ()):
         for log_dir in broker["logDirs"]:
             log_dir["partitions"].sort(key=lambda partition: partition["partition"])
     return json.dumps(shown)

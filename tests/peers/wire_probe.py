@@ -10,6 +10,7 @@ import socket
 import struct
 
 from kafka_zk.protocol import codec
+from kafka_zk.storage.types import TopicPartition
 
 _READY_TIMEOUT_S = 2.0
 _ANSWER_TIMEOUT_S = 60.0
@@ -18,6 +19,7 @@ _CLIENT_ID = b"probe"
 _PRODUCE = 0
 _FETCH = 1
 _METADATA = 3
+_OFFSET_COMMIT = 8
 _DESCRIBE_GROUPS = 15
 _API_VERSIONS = 18
 _DESCRIBE_PRODUCERS = 61
@@ -131,6 +133,16 @@ def consumer_group_describe(port: int, group_ids: list[str]) -> bytes:
     request = codec.request(_CONSUMER_GROUP_DESCRIBE)(group_ids=group_ids, include_authorized_operations=True)
     body = bytes(codec.encode_body(request, _CONSUMER_GROUP_DESCRIBE, 0))
     return _ask(port, _CONSUMER_GROUP_DESCRIBE, 0, _NO_TAGS + body)[1:]
+
+
+def commit_offset(port: int, group_id: str, generation: int, member_id: str, tp: TopicPartition, offset: int) -> int:
+    """OffsetCommit v2 of one partition, to the group's coordinator: the error code. Raises: OSError."""
+    no_retention = -1
+    front = _text(group_id) + struct.pack(">i", generation) + _text(member_id) + struct.pack(">qi", no_retention, 1)
+    body = front + _text(tp.topic) + struct.pack(">iiq", 1, tp.partition, offset) + _text("")
+    answer = _ask(port, _OFFSET_COMMIT, 2, body)
+    (error,) = struct.unpack_from(">h", answer, 4 + len(_text(tp.topic)) + 4 + 4)
+    return int(error)
 
 
 def is_ready(port: int, broker_count: int = 1) -> bool:

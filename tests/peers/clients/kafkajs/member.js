@@ -14,43 +14,55 @@ function write(event, fields) {
   fs.writeSync(file, JSON.stringify({ event, at_ms: Date.now(), ...fields }) + "\n");
 }
 
-async function main() {
+let consumer;
+let leaving = false;
+
+async function join() {
   const kafka = new Kafka({ clientId, brokers: [bootstrap], retry: { retries: 1000, maxRetryTime: 500 } });
-  const consumer = kafka.consumer({
+  consumer = kafka.consumer({
     groupId,
     sessionTimeout: Number(sessionTimeoutMs),
     heartbeatInterval: Number(sessionTimeoutMs) / 6,
     rebalanceTimeout: 20_000,
     maxWaitTimeInMs: 200,
+    allowAutoTopicCreation: false,
   });
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     write("assigned", { member: payload.memberId, partitions: payload.memberAssignment[topic] || [] });
   });
   consumer.on(consumer.events.REBALANCING, () => write("revoked", {}));
+  // After some errors of a broker that has just started kafkajs gives up, and leaves it to the program to begin anew.
+  consumer.on(consumer.events.CRASH, ({ payload }) => {
+    if (!payload.restart && !leaving) setTimeout(joinAgain, 300);
+  });
   await consumer.connect();
   await consumer.subscribe({ topics: [topic], fromBeginning: true });
-  await consumer.run({
-    autoCommit: false,
-    eachBatch: async ({ batch, resolveOffset, heartbeat, commitOffsetsIfNecessary }) => {
-      const offsets = batch.messages.map((message) => Number(message.offset));
-      write("handed", { partition: batch.partition, offsets });
-      const next = String(Number(batch.lastOffset()) + 1);
-      // The consumer's own commitOffsets would end it for good when the member is no longer known.
-      await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition: batch.partition, offset: next }] }] });
-      write("committed", { offsets: { [batch.partition]: Number(next) } });
-      resolveOffset(batch.lastOffset());
-      await heartbeat();
-    },
-  });
-  process.stdin.resume();
-  process.stdin.on("end", async () => {
-    await consumer.disconnect();
-    write("left", {});
-    process.exit(0);
+  await consumer.run({ autoCommit: false, eachBatch });
+}
+
+function joinAgain() {
+  join().catch((error) => {
+    console.error(error);
+    setTimeout(joinAgain, 300);
   });
 }
 
-main().catch((error) => {
-  console.error(error);
-  process.exit(1);
+async function eachBatch({ batch, resolveOffset, heartbeat, commitOffsetsIfNecessary }) {
+  const offsets = batch.messages.map((message) => Number(message.offset));
+  write("handed", { partition: batch.partition, offsets });
+  const next = String(Number(batch.lastOffset()) + 1);
+  // The consumer's own commitOffsets would end it for good when the member is no longer known.
+  await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition: batch.partition, offset: next }] }] });
+  write("committed", { offsets: { [batch.partition]: Number(next) } });
+  resolveOffset(batch.lastOffset());
+  await heartbeat();
+}
+
+process.stdin.resume();
+process.stdin.on("end", async () => {
+  leaving = true;
+  await consumer.disconnect();
+  write("left", {});
+  process.exit(0);
 });
+joinAgain();
