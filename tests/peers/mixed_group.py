@@ -96,7 +96,8 @@ class Writer:
     def __init__(self, target: Target, topic: str, partition_count: int, *, may_fail: bool = False) -> None:
         self._may_fail = may_fail
         self._acknowledged: set[Position] = set()
-        self._producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "log_level": 3})
+        log_level = 0 if may_fail else 3
+        self._producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "log_level": log_level})
         self._topic = topic
         self._partition_count = partition_count
         self._stopped = threading.Event()

@@ -23,8 +23,10 @@ import aiokafka.errors
 import confluent_kafka
 import kafka
 import kafka.errors
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRange
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor as AioRoundRobin
+from aiokafka.protocol.commit import OffsetFetchRequest
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.structs import OffsetAndMetadata, TopicPartition
@@ -187,8 +189,26 @@ class _AioListener(aiokafka.abc.ConsumerRebalanceListener):  # type: ignore[misc
         self._journal.write("revoked", partitions=[tp.partition for tp in revoked])
 
 
+def _heed_errors_of_a_whole_offset_fetch() -> None:
+    """aiokafka 0.14 looks at the errors of partitions only. While a coordinator loads its groups, the whole response
+    has an error and no partitions, which it takes for no committed offsets: it would begin anew, also on Kafka."""
+    send = GroupCoordinator._send_req
+
+    async def send_and_check(coordinator: GroupCoordinator, request: Any) -> Any:
+        response = await send(coordinator, request)
+        if isinstance(request, OffsetFetchRequest) and response.error_code:
+            error = aiokafka.errors.for_code(response.error_code)
+            if error is aiokafka.errors.NotCoordinatorForGroupError:
+                coordinator.coordinator_dead()
+            raise error()
+        return response
+
+    GroupCoordinator._send_req = send_and_check
+
+
 def aio(options: Options, journal: Journal, leaving: threading.Event) -> None:
     """aiokafka."""
+    _heed_errors_of_a_whole_offset_fetch()
     asyncio.run(_aio(options, journal, leaving))
 
 
