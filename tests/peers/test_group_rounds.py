@@ -18,7 +18,7 @@ from tests.peers.targets import Target
 
 pytestmark = pytest.mark.peers
 
-_TIME_TO_READ_S = 5
+_TIME_TO_READ_S = 3
 
 StartTarget = Callable[[str], Target]
 
