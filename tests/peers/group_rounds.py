@@ -120,7 +120,7 @@ class Group:
 
     def __init__(self, name: str, clients: Sequence[str], target: Target, assignor: str, folder: Path) -> None:
         self.name = name
-        self.history = History(frozenset(range(PARTITIONS)))
+        self.history = History()
         self.live: list[Member] = []
         self._members: list[Member] = []
         self._target, self._assignor, self._folder = target, assignor, folder

@@ -19,7 +19,6 @@ def _right() -> History:
     """Two members, then one of them alone."""
     written = {Position(partition, offset) for partition in range(2) for offset in range(10)}
     return History(
-        partitions=frozenset({0, 1}),
         written=written,
         handed=set(written),
         assigned=[
@@ -47,10 +46,6 @@ def _lose(history: History) -> None:
 
 def _own_twice(history: History) -> None:
     history.generations[0] = Generation(0, 1, {_A: frozenset({0, 1}), _B: frozenset({1})})
-
-
-def _own_nowhere(history: History) -> None:
-    history.generations[1] = Generation(3, 2, {_A: frozenset({0})})
 
 
 def _count_back(history: History) -> None:
@@ -82,7 +77,6 @@ def _forget_commit(history: History) -> None:
     [
         (_lose, "handed to no member: Position(partition=1, offset=7)"),
         (_own_twice, "partition 1 has two owners in generation 1"),
-        (_own_nowhere, "nobody owns [1] in generation 2"),
         (_count_back, "generation 2 is stored after 3"),
         (_assign_twice, "generation 1 is stored twice"),
         (_give_another_share, "b (b-2) was given [0, 1] in generation None"),
@@ -98,7 +92,7 @@ def test_a_planted_fault_is_found(plant: Callable[[History], None], said: str) -
 
 
 def test_a_journal_says_what_was_assigned_handed_and_committed() -> None:
-    history = History(frozenset({3}))
+    history = History()
     history.add_journal(
         "a",
         [

@@ -25,8 +25,8 @@ _GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _FIRST_TIMESTAMP_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _PARTITIONS = 3
-_OVERRIDES = {"log.retention.ms": "-1"}
-"""The records are years old."""
+_OVERRIDES = {"log.retention.ms": "-1", "offsets.topic.num.partitions": "4"}
+"""The records are years old; a tool waits five seconds for the first coordinator."""
 _TIMES_AND_RATES = re.compile(
     r"^[-\d:, ]+?, (?P<megabytes>[\d.]+), [\d.]+, (?P<records>\d+), [\d.]+, -?\d+, -?\d+, [-\d.]+, [-\d.NaInfity]+$"
 )

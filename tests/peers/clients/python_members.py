@@ -34,6 +34,9 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 _POLL_S = 0.1
 _MAX_RECORDS = 200
 _REBALANCE_TIMEOUT_MS = 20_000
+_METADATA_MAX_AGE_MS = 2000
+"""A broker that has just started may not know its topics yet: a leader that learns of none assigns nothing, and some
+clients look again only when this is over."""
 _ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
 _AIO_ASSIGNORS = {"range": AioRange, "roundrobin": AioRoundRobin}
 
@@ -100,6 +103,7 @@ def confluent(options: Options, journal: Journal, leaving: threading.Event) -> N
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 200,
+            "topic.metadata.refresh.interval.ms": _METADATA_MAX_AGE_MS,
         }
     )
     consumer.subscribe([options.topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
@@ -153,6 +157,7 @@ def kafka_python(options: Options, journal: Journal, leaving: threading.Event) -
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         fetch_max_wait_ms=200,
+        metadata_max_age_ms=_METADATA_MAX_AGE_MS,
     )
     consumer.subscribe([options.topic], listener=_Listener(journal, consumer))
     while not leaving.is_set():
@@ -225,6 +230,7 @@ async def _aio(options: Options, journal: Journal, leaving: threading.Event) -> 
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         fetch_max_wait_ms=200,
+        metadata_max_age_ms=_METADATA_MAX_AGE_MS,
     )
     listener = _AioListener(journal, consumer)
     consumer.subscribe([options.topic], listener=listener)

@@ -56,6 +56,8 @@ func main() {
 		kgo.RebalanceTimeout(20*time.Second),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(200*time.Millisecond),
+		kgo.MetadataMaxAge(2*time.Second),
+		kgo.MetadataMinAge(time.Second),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, assigned map[string][]int32) {

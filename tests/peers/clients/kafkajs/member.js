@@ -25,6 +25,7 @@ async function join() {
     heartbeatInterval: Number(sessionTimeoutMs) / 6,
     rebalanceTimeout: 20_000,
     maxWaitTimeInMs: 200,
+    metadataMaxAge: 2000,
     allowAutoTopicCreation: false,
   });
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {

@@ -75,6 +75,7 @@ func main() {
 	config := sarama.NewConfig()
 	config.ClientID = name
 	config.Version = sarama.V3_9_0_0
+	config.Metadata.RefreshFrequency = 2 * time.Second
 	config.Consumer.Return.Errors = true
 	config.Consumer.MaxWaitTime = 200 * time.Millisecond
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
