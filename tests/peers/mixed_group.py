@@ -96,8 +96,10 @@ class Writer:
     def __init__(self, target: Target, topic: str, partition_count: int, *, may_fail: bool = False) -> None:
         self._may_fail = may_fail
         self._acknowledged: set[Position] = set()
-        log_level = 0 if may_fail else 3
-        self._producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "log_level": log_level})
+        config: dict[str, str | int | float | bool] = {"bootstrap.servers": target.bootstrap, "log_level": 3}
+        if may_fail:  # that it forgets a topic which a broker that has just started did not name lasts a second
+            config |= {"log_level": 0, "topic.metadata.refresh.interval.ms": 1000}
+        self._producer = confluent_kafka.Producer(config)
         self._topic = topic
         self._partition_count = partition_count
         self._stopped = threading.Event()
