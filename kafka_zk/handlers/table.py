@@ -20,6 +20,7 @@ from kafka_zk.handlers.data import (
     produce,
 )
 from kafka_zk.handlers.groups import (
+    consumer_group_protocol,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -65,6 +66,8 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.LIST_GROUPS: list_groups.handle,
     ApiKey.DELETE_GROUPS: delete_groups.handle,
     ApiKey.OFFSET_DELETE: offset_delete.handle,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_protocol.heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_protocol.describe,
     ApiKey.CREATE_TOPICS: create_topics.handle,
     ApiKey.DELETE_TOPICS: delete_topics.handle,
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,

@@ -155,10 +155,12 @@ BROKER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DESCRIBE_TRANSACTIONS: (0, 0),
     ApiKey.LIST_TRANSACTIONS: (0, 1),
     ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 0),
 }
 """Lowest and highest version of each API that this code can read and write; a broker offers those it has a handler for.
 
-Never higher than Kafka 3.9.1 in ZooKeeper mode. Not here: delegation tokens, Envelope and the new group protocol.
+Never higher than Kafka 3.9.1 in ZooKeeper mode. Not here: delegation tokens and Envelope.
 """
 
 NEVER = 32767
@@ -220,6 +222,8 @@ FLEXIBLE_SINCE: dict[int, int] = {
     ApiKey.DESCRIBE_TRANSACTIONS: 0,
     ApiKey.LIST_TRANSACTIONS: 0,
     ApiKey.ALLOCATE_PRODUCER_IDS: 0,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: 0,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
 }
 """From this version on an API uses compact lengths and tagged fields (KIP-482), in its header too."""
 

@@ -41,6 +41,8 @@ _OWN_TABLES = (
     "ControlledShutdown",
     "AlterPartition",
     "AllocateProducerIds",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
 )
 
 

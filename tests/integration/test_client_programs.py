@@ -1,6 +1,6 @@
 """What docs/clients.md shows works: each program runs alone, in an environment with what its first line installs.
 
-The Java tools' block is run by tests/peers/test_client_programs.py.
+The blocks of the Java tools, Go and Node.js are run by tests/peers/test_client_programs.py.
 """
 
 import re

@@ -20,7 +20,11 @@ from tests.terminal import Shell
 pytestmark = pytest.mark.integration
 
 TIMEOUT_S = 120
-HOW = {"clean clone", "install", "up", "commands", "groups", "spark", "pytest", "python", "kcat", "java"}
+HOW = {
+    "clean clone", "install", "up", "commands", "groups", "spark", "pytest", "python", "kcat", "java", "franz-go",
+    "sarama", "kafkajs",
+}  # fmt: skip
+COMMENTS = ("# ", "// ")
 
 
 class Running(NamedTuple):
@@ -58,7 +62,7 @@ def test_every_block_says_how_it_is_run_and_what_it_needs(page: str) -> None:
     found = blocks(page)
     assert (ROOT / page).read_text().count("```") == 2 * (len(found) + PICTURES[page]), "a block without a mark"
     assert {each.mark for each in found} <= HOW
-    silent = [each.text for each in found if each.mark not in readme.INSTALLING and not each.text.startswith("# ")]
+    silent = [each.text for each in found if each.mark not in readme.INSTALLING and not each.text.startswith(COMMENTS)]
     assert not silent, "a block whose first line does not say what to install"
 
 

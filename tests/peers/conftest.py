@@ -22,9 +22,9 @@ _OVERRIDES = {"log.retention.ms": "-1"}
 
 @pytest.fixture(scope="session")
 def peer_tools() -> None:
-    """Java, Maven, kcat and all jars are there; a failure (never a skip) that names what is missing."""
+    """Java, Maven, kcat, Go, Node.js and all jars are there; a failure (never a skip) that names what is missing."""
     try:
-        requirements.require(kcat=True)
+        requirements.require(kcat=True, foreign=True)
         for version in jars.VERSIONS:
             java.compiled(version)
     except (requirements.MissingPeerTools, jars.JarsNotResolved, java.JavaFailed) as missing:

@@ -88,19 +88,32 @@ class Member:
 
 
 class Writer:
-    """Writes records to all partitions in turn, until stopped."""
+    """Writes records to all partitions in turn, until stopped.
 
-    def __init__(self, target: Target, topic: str, partition_count: int) -> None:
+    Args:
+        may_fail: what is not taken while the broker restarts does not count; otherwise all must be acknowledged.
+    """
+
+    def __init__(self, target: Target, topic: str, partition_count: int, *, may_fail: bool = False) -> None:
+        self._may_fail = may_fail
         self._acknowledged: set[Position] = set()
-        self._producer = confluent_kafka.Producer({"bootstrap.servers": target.bootstrap, "log_level": 3})
+        config: dict[str, str | int | float | bool] = {"bootstrap.servers": target.bootstrap, "log_level": 3}
+        if may_fail:  # that it forgets a topic which a broker that has just started did not name lasts a second
+            config |= {"log_level": 0, "topic.metadata.refresh.interval.ms": 1000}
+        self._producer = confluent_kafka.Producer(config)
         self._topic = topic
         self._partition_count = partition_count
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    @property
+    def count(self) -> int:
+        """How many records are acknowledged until now."""
+        return len(self._acknowledged)
+
     def stop(self) -> set[Position]:
-        """Everything that was written; all of it is acknowledged."""
+        """Everything that was acknowledged."""
         self._stopped.set()
         self._thread.join()
         assert self._producer.flush(60) == 0
@@ -110,11 +123,17 @@ class Writer:
         number = 0
         while not self._stopped.wait(_PAUSE_S):
             partition = number % self._partition_count
-            self._producer.produce(self._topic, str(number), partition=partition, on_delivery=self._delivered)
+            try:
+                self._producer.produce(self._topic, str(number), partition=partition, on_delivery=self._delivered)
+            except confluent_kafka.KafkaException:  # a broker that has just started may not know its topics yet
+                if not self._may_fail:
+                    raise
             self._producer.poll(0)
             number += 1
 
     def _delivered(self, error: object, message: confluent_kafka.Message) -> None:
+        if error is not None and self._may_fail:
+            return
         assert error is None, error
         partition, offset = message.partition(), message.offset()
         assert partition is not None and offset is not None

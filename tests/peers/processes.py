@@ -29,13 +29,15 @@ def free_port() -> int:
         return port
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+def wait_until(
+    condition: Callable[[], bool], timeout_s: float, what: str, *, interval_s: float = _POLL_INTERVAL_S
+) -> None:
     """Return as soon as `condition()` holds. Raises: TimeoutError naming `what`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {timeout_s:g} s")
-        time.sleep(_POLL_INTERVAL_S)
+        time.sleep(interval_s)
 
 
 def pinned(command: Sequence[str], cores: str | None) -> list[str]:

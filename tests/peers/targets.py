@@ -86,8 +86,8 @@ class Target:
         raise FileNotFoundError(f"no broker of {self.name} has a folder for {topic}-{partition}")
 
     def restart(self, cores: str | None = None, module: str | None = None) -> None:
-        """Stop the only broker and start it again on its port and folders; `module` is a Python module to run instead
-        of the command line, for kafka-zk only. Raises: ProcessFailed."""
+        """Stop the only broker, if it still runs, and start it again on its port and folders; `module` is a Python
+        module to run instead of the command line, for kafka-zk only. Raises: ProcessFailed."""
         (broker,) = self.brokers
         broker.stop()
         (port,) = self.ports

@@ -1,9 +1,10 @@
-"""The Java tools' block of docs/clients.md, with Kafka's own console tools, the oldest and the newest here."""
+"""The blocks of docs/clients.md for Go, Node.js and Kafka's own console tools, the oldest and the newest here."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.documented import block
-from tests.peers import java
+from tests.peers import foreign_programs, java
 from tests.peers.jars import NEWEST_VERSION, ORACLE_VERSION
 from tests.peers.targets import Target
 
@@ -46,3 +47,32 @@ def test_the_java_tools_write_and_read_a_record(target: Target, version: str, tm
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hello" in done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize(("mark", "module"), [("franz-go", "franz_go"), ("sarama", "sarama")])
+def test_a_go_program_writes_and_reads_a_record(target: Target, mark: str, module: str, tmp_path: Path) -> None:
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(foreign_programs.SOURCES / module / name, tmp_path)
+    (tmp_path / "main.go").write_text(_program(mark, target))
+    assert "hello" in _run([foreign_programs.go(), "run", "."], tmp_path, {"GOTOOLCHAIN": "local"})
+
+
+def test_a_node_program_writes_and_reads_a_record(target: Target, tmp_path: Path) -> None:
+    (tmp_path / "program.js").write_text(_program("kafkajs", target))
+    packages = foreign_programs.node_folder("kafkajs") / "node_modules"
+    assert "hello" in _run(["node", "program.js"], tmp_path, {"NODE_PATH": str(packages)})
+
+
+def _program(mark: str, target: Target) -> str:
+    """With a topic of its own."""
+    text = block(mark).elsewhere(target.bootstrap.partition(",")[0], target.zookeeper).text
+    return text.replace('"greetings"', f'"greetings-{uuid.uuid4().hex[:8]}"')
+
+
+def _run(command: list[str], folder: Path, environ: dict[str, str]) -> list[str]:
+    """What a program prints that must succeed."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=os.environ | environ, timeout=_TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()

@@ -1,10 +1,11 @@
-"""kafka-consumer-groups of Kafka 3.9.1 and 4.3.0, every verb, and kafka-console-consumer in a group.
+"""kafka-consumer-groups of Kafka 3.9.1 and 4.3.0, every verb, and the console, perf and verifiable consumers in groups.
 
 The same commands to kafka-zk and Apache Kafka print the same.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,11 @@ _GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 _FIRST_TIMESTAMP_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _PARTITIONS = 3
+_OVERRIDES = {"log.retention.ms": "-1", "offsets.topic.num.partitions": "4"}
+"""The records are years old; a tool waits five seconds for the first coordinator."""
+_TIMES_AND_RATES = re.compile(
+    r"^[-\d:, ]+?, (?P<megabytes>[\d.]+), [\d.]+, (?P<records>\d+), [\d.]+, -?\d+, -?\d+, [-\d.]+, [-\d.NaInfity]+$"
+)
 
 
 def _step(name: str, *arguments: str) -> Step:
@@ -87,6 +93,56 @@ _CONSUMED = [
     Step("console-consumer-again", _CONSOLE, (*_FROM_THE_BEGINNING, "--timeout-ms", "5000")),
     _step("console-delete", "--delete", "--group", "console"),
 ]
+_VERIFIABLE = "org.apache.kafka.tools.VerifiableConsumer"
+_PERF = "org.apache.kafka.tools.ConsumerPerformance"
+_ALL = str(10 * _PARTITIONS)
+_FIRST = str(4)
+
+
+def _verifiable(name: str, *arguments: str, topic: str = "t", group: str = "verifiable") -> Step:
+    return Step(f"verifiable-{name}", _VERIFIABLE, ("--topic", topic, "--group-id", group, *arguments))
+
+
+def _perf(name: str, *arguments: str, group: str = "perf") -> Step:
+    return Step(f"perf-{name}", _PERF, ("--topic", "t", "--group", group, *arguments))
+
+
+def _with_strategy(name: str) -> Step:
+    strategy = ("--assignment-strategy", f"org.apache.kafka.clients.consumer.{name}")
+    return _verifiable(name, "--max-messages", _ALL, *strategy, group=name)
+
+
+_VERIFIED = [
+    _verifiable("all", "--max-messages", _ALL, "--verbose"),
+    _step("verifiable-describe", "--describe", "--group", "verifiable"),
+    _verifiable("first", "--max-messages", _FIRST, "--verbose", topic="one", group="in-parts"),
+    _step("verifiable-first-describe", "--describe", "--group", "in-parts"),
+    _verifiable("rest", "--max-messages", str(10 - int(_FIRST)), "--verbose", topic="one", group="in-parts"),
+    _step("verifiable-rest-describe", "--describe", "--group", "in-parts"),
+    _verifiable("auto-commit", "--max-messages", _ALL, "--enable-autocommit", group="auto"),
+    _step("verifiable-auto-commit-describe", "--describe", "--group", "auto"),
+    _with_strategy("RoundRobinAssignor"),
+    _with_strategy("StickyAssignor"),
+    _with_strategy("CooperativeStickyAssignor"),
+    _verifiable("no-reset", "--max-messages", _ALL, "--reset-policy", "none", group="no-reset"),
+    _verifiable("short-session", "--max-messages", _ALL, "--session-timeout", "6000", group="short-session"),
+    _verifiable("session-too-short", "--max-messages", _ALL, "--session-timeout", "5000", group="too-short"),
+    _verifiable("kraft-protocol", "--max-messages", _ALL, "--group-protocol", "consumer", group="kraft"),
+    _verifiable("static", "--max-messages", _ALL, "--group-instance-id", "i", group="static"),
+    _step("static-members", "--describe", "--group", "static", "--members", "--verbose"),
+    _step("static-delete", "--delete", "--group", "static"),
+    _verifiable("static-again", "--max-messages", "0", "--group-instance-id", "i", group="static"),
+]
+_MEASURED = [
+    _perf("all", "--messages", _ALL),
+    _step("perf-describe", "--describe", "--group", "perf"),
+    _perf("again", "--messages", _ALL, "--timeout", "2000"),
+    _perf("too-many", "--messages", str(2 * int(_ALL)), "--timeout", "2000", "--hide-header", group="too-many"),
+    _step("perf-too-many-describe", "--describe", "--group", "too-many"),
+    _perf("from-latest", "--messages", "1", "--from-latest", "--timeout", "2000", group="from-latest"),
+    _step("perf-from-latest-describe", "--describe", "--group", "from-latest"),
+    _perf("detailed", "--messages", _ALL, "--show-detailed-stats", "--reporting-interval", "60000", group="detailed"),
+]
 _AFTER = [
     _step("left-describe", "--describe", "--group", "live"),
     _step("left-delete", "--delete", "--group", "live", "--group", "g"),
@@ -94,16 +150,46 @@ _AFTER = [
 ]
 
 
-_STEPS = (*_WITHOUT_MEMBERS, *_WITH_MEMBER, *_CONSUMED, *_AFTER)
+_STEPS = (*_WITHOUT_MEMBERS, *_WITH_MEMBER, *_CONSUMED, *_AFTER, *_VERIFIED, *_MEASURED)
 
 
-def _write_records(target: targets.Target) -> None:
+def _write_records(target: targets.Target, topic: str, partitions: int) -> None:
     """Ten records into each partition."""
-    for partition in range(_PARTITIONS):
+    for partition in range(partitions):
         builder = RecordBatchBuilder()
         for number in range(10):
             builder.append(_FIRST_TIMESTAMP_MS + number, b"key", b"value %d" % number)
-        assert wire_probe.produce(target.ports[0], "t", partition, bytes(builder.build())) == (0, 0)
+        assert wire_probe.produce(target.ports[0], topic, partition, bytes(builder.build())) == (0, 0)
+
+
+def _without_times(step: Step, lines: list[str]) -> list[str]:
+    """Of what a perf or verifiable consumer prints, that which does not depend on how long anything took."""
+    if step.main_class == _PERF:
+        return [_TIMES_AND_RATES.sub(r"\g<megabytes>, \g<records>", line) for line in lines]
+    if step.main_class == _VERIFIABLE:
+        return _in_one_poll(lines)
+    return lines
+
+
+def _in_one_poll(lines: list[str]) -> list[str]:
+    """As if all records had come at once: how many a poll returns is a matter of time."""
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    shown = [line for line in lines if not line.startswith("{")]
+    read: dict[int, list[int]] = {}
+    committed: dict[int, int] = {}
+    for event in events:
+        del event["timestamp"]
+        if event["name"] == "records_consumed":
+            for part in event["partitions"]:
+                count, first, _ = read.get(part["partition"], [0, part["minOffset"], 0])
+                read[part["partition"]] = [count + part["count"], first, part["maxOffset"]]
+        elif event["name"] == "offsets_committed" and event["success"]:
+            committed.update((part["partition"], part["offset"]) for part in event["offsets"])
+        else:
+            for part in event.get("partitions", ()):
+                part.pop("timestamp", None)
+            shown.append(json.dumps(event, sort_keys=True))
+    return [*shown, f"read {sorted(read.items())}", f"committed {sorted(committed.items())}"]
 
 
 def _member(target: targets.Target) -> confluent_kafka.Consumer:
@@ -133,17 +219,22 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
         for step in steps:
             arguments = [argument.replace("{folder}", str(folder)) for argument in step.arguments]
             answer = runner.run(target, step._replace(arguments=arguments))
-            lines = sorted(_UUID.sub("UUID", line) for line in answer.lines if not line.startswith("SLF4J"))
-            said[step.name] = Said(answer.code, lines)
+            lines = _without_times(step, [line for line in answer.lines if not line.startswith("SLF4J")])
+            said[step.name] = Said(answer.code, sorted(_UUID.sub("UUID", line) for line in lines))
 
     target.create_topic("t", partitions=_PARTITIONS)
-    _write_records(target)
+    target.create_topic("one")
+    _write_records(target, "t", _PARTITIONS)
+    _write_records(target, "one", 1)
     run(_WITHOUT_MEMBERS)
     with closing(_member(target)):
         run(_WITH_MEMBER)
     run(_CONSUMED)
     assert sum(line.startswith("value ") for line in said["console-consumer"].lines) == 10 * _PARTITIONS
     run(_AFTER)
+    run(_VERIFIED)
+    run(_MEASURED)
+    assert f"read [(0, [6, {_FIRST}, 9])]" in said["verifiable-rest"].lines
     return said
 
 
@@ -155,7 +246,7 @@ def said(
     version: str = request.param
     folder = tmp_path_factory.mktemp("group-tools")
     (folder / "offsets.csv").write_text("t,0,5\nt,2,6\n")
-    return said_to_each(version, peer_zookeeper, folder, f"group-tools-{version}", _perform)
+    return said_to_each(version, peer_zookeeper, folder, f"group-tools-{version}", _perform, _OVERRIDES)
 
 
 @pytest.mark.parametrize("step", [step.name for step in _STEPS])

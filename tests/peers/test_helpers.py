@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import perf, requirements
+from tests.peers import foreign_programs, perf, requirements
 from tests.peers.clients.kcat import KcatConsumer
 from tests.peers.records import Record, anything, common_headers_lines, differences, lines
 
@@ -42,9 +42,10 @@ def test_kcat_output_is_read_by_length() -> None:
 def test_missing_programs_are_all_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One sentence names everything that is absent, so that it is installed once."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(foreign_programs, "go", lambda: "go")
     assert shutil.which("java") is None
-    with pytest.raises(requirements.MissingPeerTools, match=r"java .*javac.*mvn.*kcat"):
-        requirements.require(kcat=True)
+    with pytest.raises(requirements.MissingPeerTools, match=r"java .*javac.*mvn.*kcat.*go .*node.*npm"):
+        requirements.require(kcat=True, foreign=True)
 
 
 def test_differences_names_the_first_one() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,13 +84,14 @@ def said_to_each(
     folder: Path,
     chroot: str,
     perform: Callable[[ToolRunner, Target, Path], dict[str, Said]],
+    overrides: Mapping[str, str] | None = None,
 ) -> dict[str, dict[str, Said]]:
     """By target and step: what the tools of a version said. One broker each, one JVM for all commands."""
     runner = ToolRunner(version)
     said = {}
     for name in targets.NAMES:
         try:
-            target = targets.start(name, zookeeper, folder / name, chroot=f"{chroot}-{name}")
+            target = targets.start(name, zookeeper, folder / name, overrides=overrides, chroot=f"{chroot}-{name}")
         except ProcessFailed as failure:
             pytest.fail(str(failure), pytrace=False)
         try:
@@ -118,7 +119,7 @@ def _sorted(line: str) -> str:
     if not line.startswith("{"):
         return line
     shown = json.loads(line)
-    for broker in shown["brokers"]:
+    for broker in shown.get("brokers", ()):
         for log_dir in broker["logDirs"]:
             log_dir["partitions"].sort(key=lambda partition: partition["partition"])
     return json.dumps(shown)

@@ -10,6 +10,7 @@ import socket
 import struct
 
 from kafka_zk.protocol import codec
+from kafka_zk.storage.types import TopicPartition
 
 _READY_TIMEOUT_S = 2.0
 _ANSWER_TIMEOUT_S = 60.0
@@ -18,7 +19,13 @@ _CLIENT_ID = b"probe"
 _PRODUCE = 0
 _FETCH = 1
 _METADATA = 3
+_OFFSET_COMMIT = 8
+_DESCRIBE_GROUPS = 15
+_API_VERSIONS = 18
 _DESCRIBE_PRODUCERS = 61
+_CONSUMER_GROUP_HEARTBEAT = 68
+_CONSUMER_GROUP_DESCRIBE = 69
+_NO_TAGS = b"\0"
 
 
 def _ask(port: int, api_key: int, api_version: int, body: bytes, timeout_s: float = _ANSWER_TIMEOUT_S) -> bytes:
@@ -89,13 +96,53 @@ def producers(port: int, topic: str, partition: int) -> set[tuple[int, int, int,
     asked = codec.request(_DESCRIBE_PRODUCERS)
     named = asked.TopicRequest(name=topic, partition_indexes=[partition])
     body = bytes(codec.encode_body(asked(topics=[named]), _DESCRIBE_PRODUCERS, 0))
-    no_tags = b"\0"
-    answer = codec.decode_response(_DESCRIBE_PRODUCERS, 0, _ask(port, _DESCRIBE_PRODUCERS, 0, no_tags + body)[1:])
+    answer = codec.decode_response(_DESCRIBE_PRODUCERS, 0, _ask(port, _DESCRIBE_PRODUCERS, 0, _NO_TAGS + body)[1:])
     (found,) = answer.topics[0].partitions
     return {
         (each.producer_id, each.producer_epoch, each.last_sequence, each.last_timestamp)
         for each in found.active_producers
     }
+
+
+def group_members(port: int, group_id: str) -> tuple[str, set[str]]:
+    """DescribeGroups v0: the group's state and the client ids of its members. Raises: OSError."""
+    body = struct.pack(">i", 1) + _text(group_id)
+    answer = codec.decode_response(_DESCRIBE_GROUPS, 0, _ask(port, _DESCRIBE_GROUPS, 0, body))
+    (group,) = answer.groups
+    return group.group_state, {member.client_id for member in group.members}
+
+
+def offered_versions(port: int) -> dict[int, tuple[int, int]]:
+    """ApiVersions v0: lowest and highest version by API key. Raises: OSError."""
+    answer = codec.decode_response(_API_VERSIONS, 0, _ask(port, _API_VERSIONS, 0, b""))
+    return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+
+
+def consumer_group_heartbeat(port: int, group_id: str, topic: str) -> bytes:
+    """ConsumerGroupHeartbeat v0 of a new member: the body of the answer. Raises: OSError."""
+    request = codec.request(_CONSUMER_GROUP_HEARTBEAT)(
+        group_id=group_id, member_id="", member_epoch=0, instance_id=None, rack_id=None, rebalance_timeout_ms=5000,
+        subscribed_topic_names=[topic], server_assignor=None, topic_partitions=[],
+    )  # fmt: skip
+    body = bytes(codec.encode_body(request, _CONSUMER_GROUP_HEARTBEAT, 0))
+    return _ask(port, _CONSUMER_GROUP_HEARTBEAT, 0, _NO_TAGS + body)[1:]
+
+
+def consumer_group_describe(port: int, group_ids: list[str]) -> bytes:
+    """ConsumerGroupDescribe v0: the body of the answer. Raises: OSError."""
+    request = codec.request(_CONSUMER_GROUP_DESCRIBE)(group_ids=group_ids, include_authorized_operations=True)
+    body = bytes(codec.encode_body(request, _CONSUMER_GROUP_DESCRIBE, 0))
+    return _ask(port, _CONSUMER_GROUP_DESCRIBE, 0, _NO_TAGS + body)[1:]
+
+
+def commit_offset(port: int, group_id: str, generation: int, member_id: str, tp: TopicPartition, offset: int) -> int:
+    """OffsetCommit v2 of one partition, to the group's coordinator: the error code. Raises: OSError."""
+    no_retention = -1
+    front = _text(group_id) + struct.pack(">i", generation) + _text(member_id) + struct.pack(">qi", no_retention, 1)
+    body = front + _text(tp.topic) + struct.pack(">iiq", 1, tp.partition, offset) + _text("")
+    answer = _ask(port, _OFFSET_COMMIT, 2, body)
+    (error,) = struct.unpack_from(">h", answer, 4 + len(_text(tp.topic)) + 4 + 4)
+    return int(error)
 
 
 def is_ready(port: int, broker_count: int = 1) -> bool:

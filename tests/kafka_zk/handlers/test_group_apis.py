@@ -471,3 +471,16 @@ def test_offsets_are_deleted_unless_a_member_reads_their_topic(broker: Harness) 
     assert delete_offsets(broker, "g", ("t", 0)) == (NONE, [ErrorCode.TOPIC_AUTHORIZATION_FAILED])
     broker.services.authorizer = Forbids("Group")
     assert delete_offsets(broker, "g", ("t", 0)) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, [])
+
+
+def test_the_protocol_that_needs_kraft_is_offered_and_refused(broker: Harness) -> None:
+    """KIP-848, as Kafka 3.9.1 in ZooKeeper mode does."""
+    heartbeat = codec.request(ApiKey.CONSUMER_GROUP_HEARTBEAT)(
+        group_id="g", member_id="", member_epoch=0, subscribed_topic_names=["t"], topic_partitions=[]
+    )
+    answer = broker.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, heartbeat)
+    assert (answer.error_code, answer.assignment) == (ErrorCode.UNSUPPORTED_VERSION, None)
+    describe = codec.request(ApiKey.CONSUMER_GROUP_DESCRIBE)(group_ids=["g", "h"], include_authorized_operations=True)
+    groups = broker.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, describe).groups
+    refused = [("g", ErrorCode.UNSUPPORTED_VERSION), ("h", ErrorCode.UNSUPPORTED_VERSION)]
+    assert [(each.group_id, each.error_code) for each in groups] == refused

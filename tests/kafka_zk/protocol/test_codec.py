@@ -23,7 +23,12 @@ MESSAGES = [
     for version in range(low, high + 1)
 ]
 _RANGES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
-_OWN = {56: "alter_partition", 67: "allocate_producer_ids"}
+_OWN = {
+    56: "alter_partition",
+    67: "allocate_producer_ids",
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
+}
 
 
 def _class(api_key: int, kind: str) -> Any:

