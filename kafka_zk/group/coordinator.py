@@ -25,7 +25,10 @@ from kafka_zk.group.requests import (
     GroupEvent,
     JoinGroup,
     JoinResult,
+    MemberIdGiven,
     MemberRemoved,
+    MemberSyncs,
+    MemberTold,
     RebalanceBegan,
     SyncGroup,
     SyncResult,
@@ -147,6 +150,8 @@ class GroupCoordinator:
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.join(request, reply, now_of(self._clock)))
         result: JoinResult = await waiting
+        if result.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self._tell(group_id, MemberIdGiven(result.member_id))
         return result
 
     async def sync(self, group_id: str, request: SyncGroup) -> SyncResult:
@@ -159,6 +164,8 @@ class GroupCoordinator:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if live is None or error is not ErrorCode.NONE:
             return SyncResult(error)
+        if request.member_id in live.group.members:
+            self._tell(group_id, MemberSyncs(request.member_id))
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
         result: SyncResult = await waiting
@@ -178,6 +185,8 @@ class GroupCoordinator:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = live.group.heartbeat(member_id, group_instance_id, generation_id, now_of(self._clock))
         live.wake_in_time()
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._tell(group_id, MemberTold(member_id))
         return error
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity]) -> LeaveResult:

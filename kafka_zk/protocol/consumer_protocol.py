@@ -1,0 +1,116 @@
+"""What the consumers of a group tell each other through the broker, which only passes it on.
+
+A member sends its *subscription* when it joins; the leader sends everybody an *assignment*. As Kafka asks, a newer
+version is read as the newest one known here, since new versions only add fields at the end.
+
+Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, CooperativeStickyAssignor.java@3.9.
+Tests: tests/kafka_zk/protocol/test_consumer_protocol.py.
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_length, read_name, string
+from kafka_zk.storage.types import TopicPartition
+
+PROTOCOL_TYPE = "consumer"
+NO_GENERATION = -1
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_SUBSCRIPTION_VERSION = 3
+_OWNED_SINCE = 1
+_GENERATION_SINCE = 2
+_ASSIGNMENT_VERSION = 0
+"""All versions so far look the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member subscribes to, and what it owned in ``generation_id`` (NO_GENERATION: it does not say)."""
+
+    topics: tuple[str, ...]
+    owned: frozenset[TopicPartition] = frozenset()
+    generation_id: int = NO_GENERATION
+
+
+def write_subscription(subscription: Subscription) -> bytes:
+    """As every client since 0.9 reads it. The generation stands in the user data, too, for Java clients before 3.4."""
+    return b"".join(
+        (
+            _INT16.pack(_SUBSCRIPTION_VERSION),
+            length(len(subscription.topics), False),
+            *(string(topic, False) for topic in subscription.topics),
+            length(_INT32.size, False),
+            _INT32.pack(subscription.generation_id),
+            *_partitions(subscription.owned),
+            _INT32.pack(subscription.generation_id),
+            string(None, False),  # no rack
+        )
+    )
+
+
+def read_subscription(data: Buffer) -> Subscription:
+    """Raises: ProtocolError for what is none."""
+    try:
+        (version,) = _INT16.unpack_from(data, 0)
+        count, position = read_count(data, _INT16.size, False)
+        topics = []
+        for _ in range(count):
+            topic, position = read_name(data, position, False)
+            topics.append(topic)
+        size_bytes, position = read_length(data, position, False)
+        user_data = data[position : position + max(size_bytes, 0)]
+        position += max(size_bytes, 0)
+        owned: frozenset[TopicPartition] = frozenset()
+        generation_id = NO_GENERATION
+        if version >= _OWNED_SINCE:
+            owned, position = _read_partitions(data, position)
+        if version >= _GENERATION_SINCE:
+            (generation_id,) = _INT32.unpack_from(data, position)
+        elif len(user_data) == _INT32.size:
+            (generation_id,) = _INT32.unpack(user_data)
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed subscription of a consumer: {error}") from error
+    return Subscription(tuple(topics), owned, generation_id)
+
+
+def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """The partitions of one member."""
+    return b"".join((_INT16.pack(_ASSIGNMENT_VERSION), *_partitions(partitions), length(-1, False)))
+
+
+def read_assignment(data: Buffer) -> frozenset[TopicPartition]:
+    """Nothing at all means no partitions: so a coordinator answers whom the leader forgot. Raises: ProtocolError."""
+    if not data:
+        return frozenset()
+    try:
+        return _read_partitions(data, _INT16.size)[0]
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed assignment of a consumer: {error}") from error
+
+
+def _partitions(partitions: Iterable[TopicPartition]) -> Iterable[bytes]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    yield length(len(by_topic), False)
+    for topic, numbers in by_topic.items():
+        yield string(topic, False)
+        yield struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+
+
+def _read_partitions(data: Buffer, position: int) -> tuple[frozenset[TopicPartition], int]:
+    count, position = read_count(data, position, False)
+    found = []
+    for _ in range(count):
+        topic, position = read_name(data, position, False)
+        partitions, position = read_count(data, position, False)
+        for number in struct.unpack_from(f">{partitions}i", data, position):
+            if number < 0:
+                raise ProtocolError(f"partition {number} of {topic}")
+            found.append(TopicPartition(topic, number))
+        position += _INT32.size * partitions
+    return frozenset(found), position
