@@ -1,0 +1,127 @@
+"""Who gets which partition in a group of the broker: the assignors of Kafka's consumer, run by the group's leader.
+
+Pure. The work is that of ``rebalance``'s assignors, with one thread per member. Static members come first, in the order
+of their group.instance.id, then the others in the order of their member ids, as in Kafka.
+
+Source: AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor, CooperativeStickyAssignor.java@3.9, but for racks.
+Tests: tests/kafka_zk/consumer/test_assignors.py.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from kafka_zk.protocol.consumer_protocol import Subscription
+from kafka_zk.rebalance.assignment import Assignment, GroupSnapshot
+from kafka_zk.rebalance.range import RangeAssignor
+from kafka_zk.rebalance.sticky import StickyAssignor
+from kafka_zk.storage.types import TopicPartition
+
+
+class GroupMemberSubscription(NamedTuple):
+    """What the leader knows of a member."""
+
+    member_id: str
+    group_instance_id: str | None
+    subscription: Subscription
+
+
+Members = Sequence[GroupMemberSubscription]
+Assigned = dict[str, frozenset[TopicPartition]]
+"""The partitions of every member, by member id."""
+
+
+class PartitionAssignor(NamedTuple):
+    """``is_cooperative``: members keep what they own while they join; what moves is given back first."""
+
+    name: str
+    assign: Callable[[Members, Mapping[str, int]], Assigned]
+    is_cooperative: bool = False
+
+
+def _by_range(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
+    places, snapshot = _snapshot(members, partition_counts)
+    return _by_member(places, RangeAssignor().assign(snapshot))
+
+
+def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
+    """All partitions, by topic and number, dealt to all members in turn; who is not subscribed is passed over."""
+    places, snapshot = _snapshot(members, partition_counts)
+    turn = sorted(places)
+    assignment = {}
+    for topic in sorted(snapshot.partitions):
+        for number in snapshot.partitions[topic]:
+            place = next(each for each in turn if each in snapshot.threads[topic])
+            turn.append(turn.pop(turn.index(place)))
+            assignment[TopicPartition(topic, number)] = place
+    return _by_member(places, assignment)
+
+
+def _by_cooperative_sticky(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
+    """Balanced with the fewest moves; what moves goes to nobody until its owner has given it back and joined again."""
+    places, snapshot = _snapshot(members, partition_counts)
+    previous = _owners(members)
+    place_of = {member.member_id: place for place, member in places.items()}
+    had = {tp: place_of[member_id] for tp, member_id in previous.items()}
+    target = _by_member(
+        places, StickyAssignor().assign(GroupSnapshot(snapshot.threads, snapshot.partitions, had))
+    )
+    owned = {tp: member.member_id for member in members for tp in member.subscription.owned if tp not in previous}
+    owned |= previous
+    return {
+        member_id: frozenset(tp for tp in assigned if owned.get(tp, member_id) == member_id)
+        for member_id, assigned in target.items()
+    }
+
+
+RANGE = PartitionAssignor("range", _by_range)
+ASSIGNORS: Mapping[str, PartitionAssignor] = {
+    assignor.name: assignor
+    for assignor in (
+        RANGE,
+        PartitionAssignor("roundrobin", _by_roundrobin),
+        PartitionAssignor("cooperative-sticky", _by_cooperative_sticky, is_cooperative=True),
+    )
+}
+
+
+def _snapshot(
+    members: Members, partition_counts: Mapping[str, int]
+) -> tuple[dict[str, GroupMemberSubscription], GroupSnapshot]:
+    """Everybody by a name that sorts like their place, and what these read."""
+    ordered = sorted(members, key=_place)
+    places = {f"{number:010}": member for number, member in enumerate(ordered)}
+    threads: dict[str, list[str]] = {}
+    for place, member in places.items():
+        for topic in set(member.subscription.topics) & partition_counts.keys():
+            threads.setdefault(topic, []).append(place)
+    topics = sorted(threads)
+    return places, GroupSnapshot(
+        {topic: tuple(threads[topic]) for topic in topics},
+        {topic: tuple(range(partition_counts[topic])) for topic in topics},
+    )
+
+
+def _place(member: GroupMemberSubscription) -> tuple[bool, str, str]:
+    return member.group_instance_id is None, member.group_instance_id or "", member.member_id
+
+
+def _by_member(places: Mapping[str, GroupMemberSubscription], assignment: Assignment) -> Assigned:
+    found: dict[str, set[TopicPartition]] = {member.member_id: set() for member in places.values()}
+    for tp, place in assignment.items():
+        found[places[place].member_id].add(tp)
+    return {member_id: frozenset(assigned) for member_id, assigned in found.items()}
+
+
+def _owners(members: Members) -> dict[TopicPartition, str]:
+    """Who owns what; of two who say so, the one of the newer generation. If that is the same, nobody does (KIP-792)."""
+    claims: dict[TopicPartition, list[tuple[int, str]]] = {}
+    for member in members:
+        for tp in member.subscription.owned:
+            claims.setdefault(tp, []).append((member.subscription.generation_id, member.member_id))
+    owners = {}
+    for tp, found in claims.items():
+        newest = max(generation for generation, _ in found)
+        named = [member_id for generation, member_id in found if generation == newest]
+        if len(named) == 1:
+            owners[tp] = named[0]
+    return owners
