@@ -1,4 +1,4 @@
-"""Administration: topics, offsets, configurations, the cluster. For threads there is ``blocking_admin``.
+"""Administration: topics, offsets, configurations, groups, the cluster. For threads there is ``blocking_admin``.
 
 What changes the cluster goes to the controller; when it has moved, the metadata are fetched and the new one is asked.
 """
@@ -12,6 +12,7 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.group_admin import GroupAdmin
 from kafka_zk.client.list_offsets import ListedOffset, list_offsets
 from kafka_zk.client.metadata import NO_TOPIC_ID, ClusterMetadata, TopicMetadata
 from kafka_zk.client.waiting import Reactor, sleep
@@ -76,6 +77,7 @@ class Admin:
 
     ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``.`` as ``_``, or a ready ClientConfig.
     Every method may raise NoBrokersAvailable ("cannot reach any of …"), and BrokerError with Kafka's code.
+    ``groups`` administers the groups that brokers coordinate.
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Admin:
         self._reactor = reactor
         self.config = ClientConfig.from_properties(options) if config is None else config
         self._cluster = Cluster(reactor, self.config, track_all_topics=True, prefer_controller=True, connect=connect)
+        self.groups = GroupAdmin(reactor, self._cluster, self.config)
 
     # --- topics ---
 

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kafka_zk.client.admin import BROKER_DEFAULT, Admin, ConfigEntry, CreatedTopic, NewTopic
+from kafka_zk.client.blocking_group_admin import BlockingGroupAdmin
 from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.list_offsets import ListedOffset
 from kafka_zk.client.metadata import ClusterMetadata, TopicMetadata
@@ -22,6 +23,7 @@ class BlockingAdmin:
         self._thread = reactor_thread()
         self._admin = Admin(self._thread.reactor, config, **options)
         self.config = self._admin.config
+        self.groups = BlockingGroupAdmin(self._thread, self._admin.groups)
 
     def list_topics(self) -> list[str]:
         """The names of all topics, sorted."""

@@ -15,7 +15,7 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_length, read_name, string
 from kafka_zk.storage.types import TopicPartition
 
-PROTOCOL_TYPE = "consumer"
+CONSUMER_PROTOCOL_TYPE = "consumer"
 NO_GENERATION = -1
 
 _INT16 = struct.Struct(">h")

@@ -1,0 +1,39 @@
+"""Administration of the brokers' groups for threads: ``GroupAdmin`` run in the process's reactor thread."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from kafka_zk.client.group_admin import CommittedOffset, GroupAdmin, GroupDescription, ListedGroup
+from kafka_zk.client.reactor_thread import ReactorThread
+from kafka_zk.storage.types import TopicPartition
+
+
+class BlockingGroupAdmin:
+    """Methods promise and raise what ``GroupAdmin``'s do; ``BlockingAdmin`` has one."""
+
+    def __init__(self, thread: ReactorThread, admin: GroupAdmin) -> None:
+        self._thread = thread
+        self._admin = admin
+
+    def list_groups(self) -> dict[str, ListedGroup]:
+        """All groups of all live brokers, sorted."""
+        return self._thread.call(self._admin.list_groups)
+
+    def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
+        """State and members of each group."""
+        return self._thread.call(self._admin.describe_groups, groups)
+
+    def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """All offsets of a group, sorted."""
+        return self._thread.call(self._admin.committed, group)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Store offsets for a group without members."""
+        self._thread.call(self._admin.commit, group, offsets)
+
+    def delete_groups(self, groups: Iterable[str]) -> None:
+        """Remove groups without members, with what they have committed."""
+        self._thread.call(self._admin.delete_groups, groups)
+
+    def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
+        """Forget what a group has committed for these partitions."""
+        self._thread.call(self._admin.delete_offsets, group, tps)

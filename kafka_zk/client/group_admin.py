@@ -1,0 +1,276 @@
+"""Administration of the brokers' groups: what there is, who is a member, what is committed. For threads there is
+``blocking_group_admin``.
+
+Nothing here joins a group. Offsets are changed for a group without members, which the coordinator checks.
+
+Source: KafkaAdminClient.java, ConsumerGroupCommand.scala@3.9. Tests: tests/kafka_zk/client/test_group_admin.py.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import gatherResults
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.coordinators import PASSING, Answer, Coordinators
+from kafka_zk.client.errors import KafkaError, broker_error
+from kafka_zk.client.waiting import Reactor, run
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_assignment
+from kafka_zk.protocol.errors import ErrorCode, ProtocolError
+from kafka_zk.storage.types import TopicPartition
+
+DEAD = "Dead"
+EMPTY = "Empty"
+STABLE = "Stable"
+
+NO_LEADER_EPOCH = -1
+_NO_OFFSET = -1
+_NO_GENERATION = -1
+_DEFAULT_RETENTION = -1
+_BY_MEMBERS = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+)
+"""How a coordinator refuses the commit of an outsider while a group has members."""
+
+_ListGroups = codec.request(ApiKey.LIST_GROUPS)
+_DescribeGroups = codec.request(ApiKey.DESCRIBE_GROUPS)
+_DeleteGroups = codec.request(ApiKey.DELETE_GROUPS)
+_OffsetFetch = codec.request(ApiKey.OFFSET_FETCH)
+_OffsetCommit = codec.request(ApiKey.OFFSET_COMMIT)
+_OffsetDelete = codec.request(ApiKey.OFFSET_DELETE)
+
+
+class ListedGroup(NamedTuple):
+    """``protocol_type`` is ``consumer`` for consumers, empty where offsets were committed without a member; ``state``
+    is empty when the broker is too old to say."""
+
+    group: str
+    protocol_type: str
+    state: str
+
+
+class GroupMember(NamedTuple):
+    """A member; ``partitions`` are those it was assigned: none while the group rebalances, or where members are no
+    consumers. ``host`` is as the broker writes it (``/127.0.0.1``)."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class GroupDescription(NamedTuple):
+    """A group now; ``state`` is Dead for one that does not exist, and ``assignor`` is empty unless it is Stable."""
+
+    group: str
+    state: str
+    protocol_type: str
+    assignor: str
+    members: tuple[GroupMember, ...]
+
+
+class CommittedOffset(NamedTuple):
+    """The next offset to consume, with what was committed beside it; the epoch is -1 where it is not known."""
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+
+
+class GroupAdmin:
+    """Groups of a cluster, on the reactor's thread; ``Admin`` has one.
+
+    Every method asks again while coordinators move or load. It may raise KafkaTimeoutError after
+    default.api.timeout.ms, and BrokerError with Kafka's code.
+    """
+
+    def __init__(self, reactor: Reactor, cluster: Cluster, config: ClientConfig) -> None:
+        self._cluster = cluster
+        self._coordinators = Coordinators(reactor, cluster, config)
+
+    async def list_groups(self) -> dict[str, ListedGroup]:
+        """All groups of all live brokers, sorted. Only the other methods have ``__consumer_offsets`` created."""
+        found: dict[str, ListedGroup] = {}
+        asked: set[int] = set()
+
+        async def attempt(causes: list[KafkaError]) -> None:
+            left = sorted((await self._cluster.refresh()).nodes.keys() - asked)
+            message = _ListGroups(states_filter=[], types_filter=[])
+            waiting = [run(self._coordinators.request(each, ApiKey.LIST_GROUPS, message, causes)) for each in left]
+            for node_id, response in zip(left, await gatherResults(waiting, consumeErrors=True), strict=True):
+                if response is None:
+                    continue
+                if response.error_code:
+                    causes.append(broker_error(response.error_code, f"the groups of broker {node_id}"))
+                    continue
+                asked.add(node_id)
+                for each in response.groups:
+                    found[each.group_id] = ListedGroup(each.group_id, each.protocol_type, each.group_state or "")
+
+        await self._coordinators.until(
+            lambda: bool(asked) and asked >= self._cluster.metadata.nodes.keys(), attempt, lambda: "a broker"
+        )
+        return dict(sorted(found.items()))
+
+    async def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
+        """State and members of each group. Raises: BrokerError for the first that may not be described."""
+
+        def message(some: list[str]) -> Any:
+            return _DescribeGroups(groups=some, include_authorized_operations=False)
+
+        def answers(response: Any) -> Iterable[Answer]:
+            return (Answer(each.group_id, each.error_code, each) for each in response.groups)
+
+        found = await self._coordinators.ask(groups, ApiKey.DESCRIBE_GROUPS, message, answers)
+        return {group: _description(answer) for group, answer in found.items()}
+
+    async def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """All offsets of a group, sorted; none of one that does not exist."""
+        named = _OffsetFetch.OffsetFetchRequestGroup
+        message = _OffsetFetch(
+            group_id=group,
+            topics=None,
+            groups=[named(group_id=group, member_id=None, member_epoch=_NO_GENERATION, topics=None)],
+            require_stable=False,
+        )
+
+        def answers(response: Any) -> Iterable[Answer]:
+            part = response.groups[0] if response.groups else response
+            return [Answer(group, part.error_code, part.topics)]
+
+        answer = (await self._coordinators.ask([group], ApiKey.OFFSET_FETCH, lambda _: message, answers))[group]
+        if answer.code:
+            raise broker_error(answer.code, f"offsets of group {group}")
+        found = {}
+        for topic in answer.content:
+            for each in topic.partitions:
+                tp = TopicPartition(topic.name, each.partition_index)
+                if each.error_code:
+                    raise broker_error(each.error_code, f"the offset of group {group} for {tp}")
+                if each.committed_offset != _NO_OFFSET:
+                    epoch = NO_LEADER_EPOCH if each.committed_leader_epoch is None else each.committed_leader_epoch
+                    found[tp] = CommittedOffset(each.committed_offset, epoch, each.metadata or "")
+        return dict(sorted(found.items()))
+
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Store offsets for a group without members; it need not exist yet.
+
+        Raises: BrokerError for the first that was refused, NON_EMPTY_GROUP if the group has members; the others are
+        stored all the same.
+        """
+        topic_of = _OffsetCommit.OffsetCommitRequestTopic
+        message = _OffsetCommit(
+            group_id=group,
+            generation_id_or_member_epoch=_NO_GENERATION,
+            member_id="",
+            group_instance_id=None,
+            retention_time_ms=_DEFAULT_RETENTION,
+            topics=[
+                topic_of(
+                    name=name,
+                    partitions=[
+                        topic_of.OffsetCommitRequestPartition(
+                            partition_index=tp.partition,
+                            committed_offset=offsets[tp].offset,
+                            committed_leader_epoch=offsets[tp].leader_epoch,
+                            committed_metadata=offsets[tp].metadata,
+                        )
+                        for tp in tps
+                    ],
+                )
+                for name, tps in _by_topic(offsets).items()
+            ],
+        )
+        codes = await self._codes(group, ApiKey.OFFSET_COMMIT, message)
+        for tp, code in codes.items():
+            if code in _BY_MEMBERS:
+                raise broker_error(ErrorCode.NON_EMPTY_GROUP, f"storing offsets of group {group}")
+            if code:
+                raise broker_error(code, f"storing the offset of group {group} for {tp}")
+
+    async def delete_groups(self, groups: Iterable[str]) -> None:
+        """Remove groups without members, with what they have committed.
+
+        Raises: BrokerError for the first that was refused (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP); the others are removed
+        all the same.
+        """
+
+        def answers(response: Any) -> Iterable[Answer]:
+            return (Answer(each.group_id, each.error_code, None) for each in response.results)
+
+        found = await self._coordinators.ask(
+            groups, ApiKey.DELETE_GROUPS, lambda some: _DeleteGroups(groups_names=some), answers
+        )
+        for group, answer in found.items():
+            if answer.code:
+                raise broker_error(answer.code, f"deleting group {group}")
+
+    async def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
+        """Forget what a group has committed for these partitions.
+
+        Raises: BrokerError for the first that was refused (GROUP_SUBSCRIBED_TO_TOPIC while a member reads its topic);
+        the others are forgotten all the same.
+        """
+        topic_of = _OffsetDelete.OffsetDeleteRequestTopic
+        partition_of = topic_of.OffsetDeleteRequestPartition
+        message = _OffsetDelete(
+            group_id=group,
+            topics=[
+                topic_of(name=name, partitions=[partition_of(partition_index=tp.partition) for tp in listed])
+                for name, listed in _by_topic(tps).items()
+            ],
+        )
+        for tp, code in (await self._codes(group, ApiKey.OFFSET_DELETE, message)).items():
+            if code:
+                raise broker_error(code, f"deleting the offset of group {group} for {tp}")
+
+    async def _codes(self, group: str, api_key: ApiKey, message: Any) -> dict[TopicPartition, int]:
+        """The code for each partition of a request whose response has nothing else; one for the group is raised."""
+
+        def answers(response: Any) -> Iterable[Answer]:
+            codes = {
+                TopicPartition(topic.name, each.partition_index): each.error_code
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            of_group = response.error_code if api_key is ApiKey.OFFSET_DELETE else 0
+            passing = next((code for code in codes.values() if code in PASSING), 0)
+            return [Answer(group, of_group or passing, codes)]
+
+        answer = (await self._coordinators.ask([group], api_key, lambda _: message, answers))[group]
+        if answer.code:
+            raise broker_error(answer.code, f"group {group}")
+        codes: dict[TopicPartition, int] = answer.content
+        return codes
+
+
+def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for tp in sorted(tps):
+        by_topic.setdefault(tp.topic, []).append(tp)
+    return by_topic
+
+
+def _description(answer: Answer) -> GroupDescription:
+    group, code, described = answer
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:  # how brokers from 4.0 on say it
+        return GroupDescription(group, DEAD, "", "", ())
+    if code:
+        raise broker_error(code, f"group {group}")
+    has_consumers = described.protocol_type == CONSUMER_PROTOCOL_TYPE
+    members = tuple(_member(each, has_consumers) for each in described.members)
+    return GroupDescription(group, described.group_state, described.protocol_type, described.protocol_data, members)
+
+
+def _member(member: Any, is_consumer: bool) -> GroupMember:
+    try:
+        partitions = sorted(read_assignment(member.member_assignment)) if is_consumer else []
+    except ProtocolError:
+        partitions = []  # members may assign in a way of their own
+    return GroupMember(
+        member.member_id, member.group_instance_id, member.client_id, member.client_host, tuple(partitions)
+    )
