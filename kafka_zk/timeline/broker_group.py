@@ -170,8 +170,9 @@ class BrokerGroupRebalances(Rebalances):
         if event.state in _REBALANCING:
             self._begin(event.time_ms, answers=True)
             self._preparing = True
-        elif event.state in _WITHOUT_MEMBERS:
-            self._preparing = False
+            return
+        self._preparing = False
+        if event.state in _WITHOUT_MEMBERS:
             for member in tuple(self._members):
                 self._gone(event.time_ms, member)
 

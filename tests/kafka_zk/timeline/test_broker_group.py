@@ -81,8 +81,8 @@ def test_an_eager_join_stops_everything() -> None:
     """From each JoinGroup to the assignment; each member is told by its heartbeat."""
     [found] = fed(
         with_anna(),
-        joins(4_000, "b", new=True), prepared(4_000), told(5_000, "a"), joins(5_010, "a"), completed(5_011, 2, "a", "b"),
-        synced(5_012, "b"), synced(5_015, "a"), assigned(5_020, 2, {"a": (T0,), "b": (T1,)}),
+        joins(4_000, "b", new=True), prepared(4_000), told(5_000, "a"), joins(5_010, "a"),
+        completed(5_011, 2, "a", "b"), synced(5_012, "b"), synced(5_015, "a"), assigned(5_020, 2, {"a": (T0,), "b": (T1,)}),
     )  # fmt: skip
     assert found.silences == (Silence(T0, "a", "a", 10, False), Silence(T1, "a", "b", 10, False))
     assert (found.members.joined, found.causes, found.strategy) == (("b",), ("b came",), "range")
@@ -209,3 +209,16 @@ def test_a_record_of_a_generation_that_the_coordinator_told_is_no_news() -> None
     rebalances = with_anna()
     assert fed(rebalances, seen(3_004, 1, SeenMember("a", (), (T0, T1)))) == []
     assert fed(rebalances, StateSeen(3_100, "observer", "", 0, "PreparingRebalance")) == []
+
+
+def test_a_state_that_is_seen_late() -> None:
+    """The clocks of broker and observer differ: the record seems to be older. Stable ends it all the same."""
+    rebalances = BrokerGroupRebalances()
+    fed(rebalances, seen(0, -1, SeenMember("a", (), (T0,)), cause=FIRST_LOOK))
+    [found] = fed(
+        rebalances,
+        seen(1_000, 2, SeenMember("a", (), (T0,)), SeenMember("b", (), (T1,)), joined_ms=990),
+        StateSeen(1_001, "observer", "", 0, "CompletingRebalance"),
+        StateSeen(1_101, "observer", "", 0, "Stable"),
+    )
+    assert found.members.joined == ("b",)
