@@ -82,7 +82,8 @@ def test_an_eager_join_stops_everything() -> None:
     [found] = fed(
         with_anna(),
         joins(4_000, "b", new=True), prepared(4_000), told(5_000, "a"), joins(5_010, "a"),
-        completed(5_011, 2, "a", "b"), synced(5_012, "b"), synced(5_015, "a"), assigned(5_020, 2, {"a": (T0,), "b": (T1,)}),
+        completed(5_011, 2, "a", "b"), synced(5_012, "b"), synced(5_015, "a"),
+        assigned(5_020, 2, {"a": (T0,), "b": (T1,)}),
     )  # fmt: skip
     assert found.silences == (Silence(T0, "a", "a", 10, False), Silence(T1, "a", "b", 10, False))
     assert (found.members.joined, found.causes, found.strategy) == (("b",), ("b came",), "range")
