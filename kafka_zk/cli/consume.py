@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kafka_zk.cli import line_format
 from kafka_zk.cli.options import bootstrap_option, zookeeper_option
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from kafka_zk.consumer.records import ConsumerRecord
     from kafka_zk.consumer.starts import Start
 
-_ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list": "--blacklist", "trace": "--trace"}
+GROUP_TYPES = ("broker", "zookeeper")
+_ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list": "--blacklist", "trace": "--trace",
+                    "group_type": "--type"}  # fmt: skip
 
 
 @click.command("consume", short_help="Read records from partitions, or as a member of a group.")
@@ -37,8 +40,9 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 @click.option(
     "--consumer-property", "consumer_properties", type=KEY_VALUE, multiple=True, help="E.g. fetch.min.bytes=1."
 )
-@click.option("--group", help="Join this group, which shares partitions and keeps offsets in ZooKeeper.")
+@click.option("--group", help="Join this group, whose members share the partitions, see below.")
 @zookeeper_option("The group's ZooKeeper.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option("--type", "group_type", type=click.Choice(GROUP_TYPES), help="With --group: who coordinates it.")
 @click.option("--name", help="With --group: what this member is called.  [default: from host and time]")
 @click.option("--whitelist", "white_list", help="With --group: topics whose whole name matches this Java regex.")
 @click.option("--blacklist", "black_list", help="With --group: all topics except these.")
@@ -52,19 +56,26 @@ def command(group: str | None, properties: tuple[tuple[str, str], ...], as_json:
     --property takes the keys of Kafka's console consumer: print.key, print.timestamp, print.offset, print.partition,
     print.headers, print.value, key.separator, line.separator, headers.separator, null.literal.
 
-    With --group, brokers are found through ZooKeeper; --consumer-property takes the keys of Kafka's old consumer
-    (partition.assignment.strategy=range|roundrobin|sticky|cooperative, zookeeper.session.timeout.ms, group.instance.id
-    …), and offsets are committed to ZooKeeper: every auto.commit.interval.ms, when a partition goes to another member,
-    and at the end. `kafka-zk watch` shows what members write with --trace.
+    With --group, there are two types of groups. With the option --bootstrap-server, or --type broker, a broker
+    coordinates the group and keeps its offsets, and all of today's clients can be members; --consumer-property takes
+    the keys of Kafka's consumer (partition.assignment.strategy=range|roundrobin|cooperative-sticky, session.timeout.ms,
+    group.instance.id …). Otherwise members coordinate through ZooKeeper, where brokers are found and offsets kept;
+    --consumer-property takes the keys of Kafka's old consumer
+    (partition.assignment.strategy=range|roundrobin|sticky|cooperative, zookeeper.session.timeout.ms …), and
+    `kafka-zk watch` shows what members write with --trace. The environment variables only say where brokers and
+    ZooKeeper are, not which type is meant.
 
-    --name anna calls the member <group>_anna in ZooKeeper, and anna in `kafka-zk watch`; it is Kafka's consumer.id. A
-    group has each name once: while anna is there, a second one is refused.
+    Offsets are committed every auto.commit.interval.ms, when a partition goes to another member, and at the end.
+
+    --name anna: in ZooKeeper the member is <group>_anna (Kafka's consumer.id), and anna in `kafka-zk watch`. A
+    group has each name once: while anna is there, a second one is refused. At a broker it is the client.id.
 
     \b
     kafka-zk consume --topic t --from-beginning --exit-at-end
     kafka-zk consume --topic t --partition 0 --offset 42 --max-messages 1 --json
     kafka-zk consume --topic t --from-timestamp 2026-11-21T06:00Z --property print.key=true
     kafka-zk consume --group g --name anna --topic t --from-beginning
+    kafka-zk consume --group g --topic t --bootstrap-server 127.0.0.1:9092
     kafka-zk consume --group g --whitelist 'orders\\..*' --consumer-property partition.assignment.strategy=cooperative
     """
     writer: line_format.LineWriter = line_format.from_properties(line_format.LineWriter, dict(properties))
@@ -85,6 +96,34 @@ def _in_group(
     write: "Callable[[ConsumerRecord], None]",
     group: str,
     topics: tuple[str, ...],
+    group_type: str | None,
+    **options: Any,
+) -> int:
+    alone = {"numbers": "--partition", "offset": "--offset", "from_timestamp": "--from-timestamp"}
+    for given, option in {**alone, "exit_at_end": "--exit-at-end"}.items():
+        if options.pop(given):
+            raise click.UsageError(f"{option} cannot be used with --group: the group's offsets say where to start")
+    if sum((bool(topics), options["white_list"] is not None, options["black_list"] is not None)) != 1:
+        raise click.UsageError("give one of --topic, --whitelist and --blacklist")
+    in_group = _in_group_of_broker if _is_of_broker(group_type) else _in_group_of_zookeeper
+    return in_group(write, group=group, topics=topics, **options)
+
+
+def _is_of_broker(group_type: str | None) -> bool:
+    """What --type says, else which of the servers stands on the command line."""
+    if group_type is not None:
+        return group_type == "broker"
+    context = click.get_current_context()
+    at_broker, at_zookeeper = (
+        context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("bootstrap", "zookeeper")
+    )
+    if at_broker and at_zookeeper:
+        raise click.UsageError("with --group, give --bootstrap-server or --zookeeper, or say --type broker|zookeeper")
+    return at_broker
+
+
+def _in_group_of_zookeeper(
+    write: "Callable[[ConsumerRecord], None]",
     name: str | None,
     consumer_properties: tuple[tuple[str, str], ...],
     bootstrap: str,
@@ -92,15 +131,27 @@ def _in_group(
 ) -> int:
     from kafka_zk.cli.consume_group import GroupOptions, consume_in_group
 
-    alone = {"numbers": "--partition", "offset": "--offset", "from_timestamp": "--from-timestamp"}
-    for given, option in {**alone, "exit_at_end": "--exit-at-end"}.items():
-        if options.pop(given):
-            raise click.UsageError(f"{option} cannot be used with --group: the group's offsets say where to start")
-    if sum((bool(topics), options["white_list"] is not None, options["black_list"] is not None)) != 1:
-        raise click.UsageError("give one of --topic, --whitelist and --blacklist")
-    return consume_in_group(
-        GroupOptions(group=group, topics=topics, properties=_named(name, dict(consumer_properties)), **options), write
-    )
+    return consume_in_group(GroupOptions(properties=_named(name, dict(consumer_properties)), **options), write)
+
+
+def _in_group_of_broker(
+    write: "Callable[[ConsumerRecord], None]",
+    name: str | None,
+    consumer_properties: tuple[tuple[str, str], ...],
+    zookeeper: str | None,
+    trace: Path | None,
+    **options: Any,
+) -> int:
+    from kafka_zk.cli.consume_broker_group import BrokerGroupOptions, consume_in_broker_group
+
+    if trace is not None:
+        raise click.UsageError("--trace is for groups of ZooKeeper: a broker's group is traced by its coordinator")
+    properties = dict(consumer_properties)
+    if name is not None:
+        if "client.id" in properties or "client_id" in properties:
+            raise click.UsageError("--name and client.id both name the member: give one of them")
+        properties["client.id"] = name
+    return consume_in_broker_group(BrokerGroupOptions(properties=properties, **options), write)
 
 
 def _named(name: str | None, properties: dict[str, str]) -> dict[str, str]:

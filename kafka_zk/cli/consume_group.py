@@ -1,8 +1,7 @@
 """``kafka-zk consume --group``: the same output as ``consume``, as a member of a group in ZooKeeper."""
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.group_records import FLUSH_MS, group_records
 from kafka_zk.cli.nearest import missing
 from kafka_zk.cli.options import zookeeper_properties
-from kafka_zk.cli.waiting import shortened_list, told, waiting
+from kafka_zk.cli.waiting import shortened_list, waiting
 from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, connected
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.consumer.records import ConsumerRecord
@@ -25,9 +25,6 @@ from kafka_zk.timeline.trace_file import TraceWriter
 
 if TYPE_CHECKING:
     from kafka_zk.registry.client import RegistryClient
-
-FLUSH_MS = 200
-"""Output is flushed when nothing came for so long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ def consume_in_group(options: GroupOptions, write: Callable[[ConsumerRecord], No
         limit_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
         with waiting(f"ZooKeeper at {shortened_list(config.zookeeper_connect)}", limit_ms / 1000):
             cleanup.enter_context(consumer)
-        for record in _records(consumer, options.timeout_ms):
+        for record in group_records(consumer, options.timeout_ms):
             write(record)
             count += 1
             if count == options.max_messages:
@@ -116,20 +113,3 @@ def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStac
     writers.append(TraceWriter(trace, consumer.consumer_id, lambda: clients[0].request_count if clients else 0))
     cleanup.callback(writers[0].close)
     return consumer
-
-
-def _records(consumer: BlockingZookeeperConsumer, timeout_ms: int | None) -> Iterator[ConsumerRecord]:
-    """Records until nothing came for ``timeout_ms``; flushes stdout whenever nothing more is there at once."""
-    quiet_since_s = time.monotonic()
-    told_s = 0.0
-    with waiting("partitions and records", None if timeout_ms is None else timeout_ms / 1000):
-        while True:
-            for record in consumer:
-                quiet_since_s = time.monotonic()
-                if quiet_since_s - told_s > FLUSH_MS / 1000:
-                    told_s = quiet_since_s
-                    told()
-                yield record
-            sys.stdout.buffer.flush()
-            if timeout_ms is not None and (time.monotonic() - quiet_since_s) * 1000 >= timeout_ms:
-                return

@@ -190,6 +190,10 @@ class Cluster:
             raise broker_error(ErrorCode.BROKER_NOT_AVAILABLE, f"connecting to broker {node_id}")
         return await self._connections.get(node.host, node.port, purpose)
 
+    async def connection_to(self, host: str, port: int, purpose: str) -> KafkaConnection:
+        """The same for an address, which need not be in the metadata."""
+        return await self._connections.get(host, port, purpose)
+
     async def request(self, node_id: int, api_key: ApiKey, message: Any, purpose: str = "") -> Any:
         """Send one request to a broker and return its answer."""
         return await _request(await self.connection(node_id, purpose), api_key, message)

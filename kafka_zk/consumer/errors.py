@@ -29,8 +29,8 @@ class RecordDeserializationError(KafkaError):
 
 
 class NoOffsetForPartition(KafkaError):
-    """No offset is committed for a partition and ``auto.offset.reset`` is ``error``; ``seek`` says where to begin."""
+    """No offset is committed for a partition and ``auto.offset.reset`` names no start; ``seek`` says where to begin."""
 
     def __init__(self, tp: TopicPartition) -> None:
-        super().__init__(f"no offset is committed for {tp} and auto.offset.reset is error")
+        super().__init__(f"no offset is committed for {tp} and auto.offset.reset names no start")
         self.tp = tp

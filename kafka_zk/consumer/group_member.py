@@ -355,7 +355,7 @@ class GroupMember:
 
     def _take_assignment(self, assignment: bytes, now_ms: int) -> None:
         try:
-            assigned = read_assignment(assignment)
+            assigned = frozenset(read_assignment(assignment))
         except ProtocolError:
             self._fail(ErrorCode.UNKNOWN_SERVER_ERROR, "reading the assignment that the group's leader sent")
             return

@@ -31,6 +31,8 @@ class Handout:
         self._holder: int | None = None
         self._lost: set[TopicPartition] = set()
         self.notify_done = False
+        self.asked_count = 0
+        """How often the user requested something."""
 
     # --- for the user ---
 
@@ -82,6 +84,7 @@ class Handout:
         return self._holder == threading.get_ident()
 
     def _set_done(self) -> bool:
+        self.asked_count += 1
         self._done_count = self._given_count
         if self._lost:
             self._lost = set()

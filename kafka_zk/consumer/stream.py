@@ -40,6 +40,8 @@ class Stream:
         self.partitions: set[TopicPartition] = set()
         self.awaited = True
         """Whether a partition's release waits for the user of this stream."""
+        self.waiting_count = 0
+        """How many calls of the user wait for records."""
         self.handout = Handout(membership.may_act, asked)
         self._reactor = reactor
         self._arrived: Signal = fetcher.arrived
@@ -98,7 +100,11 @@ class Stream:
             # There are records that must not be handed out: the lease may be held again any moment.
             self._membership.held_back()
             deadline_s = min(deadline_s, self._reactor.seconds() + _LEASE_RECHECK_S)
-        await self._arrived.wait_until(deadline_s)
+        self.waiting_count += 1
+        try:
+            await self._arrived.wait_until(deadline_s)
+        finally:
+            self.waiting_count -= 1
 
     def _deserialized(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         key_deserializer, value_deserializer = self._deserializers

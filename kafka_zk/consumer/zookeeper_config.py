@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kafka_zk.client.config import CheckedConfig, option
+from kafka_zk.client.config import CheckedConfig, ClientConfig, option
 from kafka_zk.client.errors import ConfigError
 from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.consumer.deserializers import deserializer_of
 from kafka_zk.rebalance.config import DEFAULT_RETRIES, GroupConfig
 from kafka_zk.rebalance.group_strategy import STRATEGIES, keeps_places
 from kafka_zk.registry import connect_string
@@ -21,7 +22,7 @@ from kafka_zk.registry.security import NO_SECURITY, Security
 from kafka_zk.registry.znodes.consumers import group_id_fault
 from kafka_zk.security.zookeeper import KEYS as SECURITY_KEYS
 from kafka_zk.security.zookeeper import zookeeper_security
-from kafka_zk.serialization.serdes import Deserializer, serde_named
+from kafka_zk.serialization.serdes import Deserializer
 
 _RESETS = {
     "smallest": "earliest",
@@ -36,9 +37,6 @@ _WITHOUT_MEANING_HERE = frozenset(
     {
         "num_consumer_fetchers",  # one request is in flight per broker, whatever the count
         "socket_receive_buffer_bytes",  # the system adapts it
-        "offsets_channel_backoff_ms",  # for offsets.storage=kafka
-        "offsets_channel_socket_timeout_ms",
-        "offsets_commit_max_retries",
     }
 )
 """Keys of Kafka's old consumer that are accepted and change nothing, so that its files can be used as they are."""
@@ -57,6 +55,8 @@ class ZookeeperConsumerConfig(CheckedConfig):
     ``zookeeper_session_timeout_ms`` is over when it dies, so that the two add up. While ZooKeeper is away that time
     does not run. It takes ``sticky`` or ``cooperative``: ``range`` and ``roundrobin`` keep no places, and while a group
     falls back to them the member's log says so.
+    ``offsets_storage``: ``zookeeper``, or ``kafka``: the group's coordinator keeps the offsets. Then
+    ``dual_commit_enabled`` (the default there) writes them to ZooKeeper, too, and begins at the larger of the two.
     ``key_deserializer``, ``value_deserializer``: a name of ``serialization.serdes.SERDES``, an object with
     ``deserialize``, or None for bytes as they are.
 
@@ -78,8 +78,11 @@ class ZookeeperConsumerConfig(CheckedConfig):
     auto_commit_enable: bool = option(True)
     auto_commit_interval_ms: int = option(60_000, 1)
     auto_offset_reset: str = option("largest", choices=tuple(_RESETS))
-    offsets_storage: str = "zookeeper"
-    dual_commit_enabled: bool = option(False)
+    offsets_storage: str = option("zookeeper", choices=("zookeeper", "kafka"))
+    dual_commit_enabled: str | bool | None = None
+    offsets_channel_backoff_ms: int = option(1_000, 0)
+    offsets_channel_socket_timeout_ms: int = option(10_000, 1)
+    offsets_commit_max_retries: int = option(5, 0)
     exclude_internal_topics: bool = option(True)
     consumer_timeout_ms: int = option(-1, -1)
     fetch_message_max_bytes: int = option(1_048_576, 1)
@@ -108,12 +111,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
             connect_string.parse(self.zookeeper_connect)
         except InvalidConnectString as error:
             raise ConfigError(f"zookeeper.connect: {error}") from error
-        if self.offsets_storage != "zookeeper":
-            raise ConfigError(
-                f"offsets.storage: {self.offsets_storage!r} is not there yet; this consumer keeps offsets in zookeeper"
-            )
-        if self.dual_commit_enabled:
-            raise ConfigError("dual.commit.enabled: it only has a meaning with offsets.storage=kafka")
+        object.__setattr__(self, "dual_commit_enabled", self._dual_commit())
         if self.fetch_wait_max_ms >= self.socket_timeout_ms:
             raise ConfigError("socket.timeout.ms must be above fetch.wait.max.ms")
         object.__setattr__(self, "partition_assignment_strategy", _strategies(self.partition_assignment_strategy))
@@ -123,7 +121,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
                 " cooperative in partition.assignment.strategy, too"
             )
         for name in ("key_deserializer", "value_deserializer"):
-            object.__setattr__(self, name, _deserializer(name, getattr(self, name)))
+            object.__setattr__(self, name, deserializer_of(name, getattr(self, name)))
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
@@ -141,6 +139,17 @@ class ZookeeperConsumerConfig(CheckedConfig):
         return super().from_properties(
             {name: value for name, value in given.items() if name not in _WITHOUT_MEANING_HERE}
         )
+
+    def _dual_commit(self) -> bool:
+        given = self.dual_commit_enabled
+        in_kafka = self.offsets_storage == "kafka"
+        if given is None:
+            return in_kafka
+        if str(given).lower() not in ("true", "false"):
+            raise ConfigError(f"dual.commit.enabled: {given!r} is neither true nor false")
+        if str(given).lower() == "true" and not in_kafka:
+            raise ConfigError("dual.commit.enabled: it only has a meaning with offsets.storage=kafka")
+        return str(given).lower() == "true"
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -170,6 +179,15 @@ class ZookeeperConsumerConfig(CheckedConfig):
         return GroupConfig(self.backoff_ms, self.rebalance_max_retries, self.exclude_internal_topics)
 
     @property
+    def offsets_channel(self) -> ClientConfig:
+        """What asks the group's coordinator for offsets."""
+        return ClientConfig(
+            client_id=self.client_id or self.group_id,
+            request_timeout_ms=self.offsets_channel_socket_timeout_ms,
+            retry_backoff_ms=self.offsets_channel_backoff_ms,
+        )
+
+    @property
     def reader(self) -> ReaderConfig:
         """The same for what fetches, by the names of Kafka's new consumer."""
         return ReaderConfig(
@@ -194,9 +212,3 @@ def _strategies(given: str | tuple[str, ...]) -> tuple[str, ...]:
             known = ", ".join((*STRATEGIES, *_STRATEGY_ALIASES))
             raise ConfigError(f"partition.assignment.strategy: {name!r} is not one of {known}")
     return tuple(dict.fromkeys(wanted))
-
-
-def _deserializer(name: str, given: str | Deserializer | None) -> Deserializer | None:
-    if not isinstance(given, str):
-        return given
-    return None if given == "bytes" else serde_named(name.replace("_", "."), given).deserializer

@@ -15,26 +15,28 @@ from twisted.logger import Logger
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.connections import Connect
 from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
+from kafka_zk.client.group_coordinator import GroupCoordinator
 from kafka_zk.client.waiting import Reactor, run
+from kafka_zk.consumer.group_commits import GroupCommits, Write
+from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.consumer.membership import Membership
+from kafka_zk.consumer.offsets_in_kafka import OffsetsInKafka
 from kafka_zk.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
+from kafka_zk.consumer.topics_subscribed import parse_subscription
 from kafka_zk.consumer.user_side import ReactorUser, UserSide, UserThread
-from kafka_zk.consumer.zookeeper_commits import GroupCommits
 from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
-from kafka_zk.consumer.zookeeper_delivery import GroupDelivery
 from kafka_zk.network.client import connect
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.rebalance.topic_filter import normalized, topic_filter
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.session import fires_within
-from kafka_zk.registry.znodes.consumers import BLACK_LIST, MOST_STREAMS, STATIC, WHITE_LIST, ConsumerRegistration
+from kafka_zk.registry.znodes.consumers import MOST_STREAMS, STATIC, ConsumerRegistration
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 from kafka_zk.system.randomness import SYSTEM_RANDOM
@@ -96,6 +98,7 @@ class ZookeeperConsumer:
         self._driver: GroupDriver | None = None
         self._delivery: GroupDelivery | None = None
         self._commits: GroupCommits | None = None
+        self._coordinator: GroupCoordinator | None = None
         self._started = False
         self._left = False
 
@@ -116,16 +119,9 @@ class ZookeeperConsumer:
         """
         if self._registration is not None:
             raise KafkaError("a member's subscription does not change: make another consumer")
-        names = sorted({topics} if isinstance(topics, str) else set(topics))
-        if sum((bool(names), white_list is not None, black_list is not None)) != 1:
-            raise ValueError("subscribe to topics, to a white_list or to a black_list")
+        names, pattern = parse_subscription(topics, white_list, black_list)
         if not 1 <= streams <= MOST_STREAMS:
             raise ValueError(f"a consumer has 1 to {MOST_STREAMS} streams, not {streams}")
-        pattern = STATIC if names else WHITE_LIST if white_list is not None else BLACK_LIST
-        if pattern != STATIC:
-            regex = normalized(white_list or black_list or "")
-            topic_filter(pattern, regex)  # raises for what is none
-            names = [regex]
         static = self.config.group_instance_id is not None
         self._registration = ConsumerRegistration(
             dict.fromkeys(names, streams),
@@ -165,18 +161,23 @@ class ZookeeperConsumer:
             self._membership,
             self._user,
         )
+        storage = self._offsets_storage(delivery)
         self._driver = driver = self._make_driver(
             client,
             self._clock,
             self.config.group_id,
             self.consumer_id,
             self._registration,
-            delivery,
+            delivery if storage is None else storage,
             self.config.group,
             self._observe,
         )
         self._membership.begin(driver)
-        self._commits = commits = GroupCommits(self._reactor, self.config, delivery, driver.commit)
+        write: Write = driver.commit
+        if storage is not None:
+            storage.begin(driver.commit)
+            write = storage.commit
+        self._commits = commits = GroupCommits(self._reactor, self.config, delivery, write)
         delivery.fetcher.start()
         if self._registration.pattern == STATIC:  # else the topics are known when partitions of them are claimed
             delivery.fetcher.learn(self._registration.subscription)
@@ -305,6 +306,22 @@ class ZookeeperConsumer:
             raise KafkaError("a consumer with several streams is read stream by stream")
         return streams[0]
 
+    def _offsets_storage(self, delivery: GroupDelivery) -> OffsetsInKafka | None:
+        """None: ZooKeeper keeps the offsets, as it keeps the owners."""
+        if self.config.offsets_storage == "zookeeper":
+            return None
+        channel = self.config.offsets_channel
+        self._coordinator = GroupCoordinator(self._reactor, channel, self._cluster, self.config.group_id)
+        return OffsetsInKafka(
+            self._reactor,
+            self._coordinator,
+            delivery,
+            self._membership.may_act,
+            dual=bool(self.config.dual_commit_enabled),
+            max_retries=self.config.offsets_commit_max_retries,
+            backoff_ms=self.config.offsets_channel_backoff_ms,
+        )
+
     async def _open_kazoo(self) -> RegistryClient:
         client = KazooTwistedClient(
             self._reactor,
@@ -329,6 +346,8 @@ class ZookeeperConsumer:
     async def _close_connections(self) -> None:
         if self._delivery is not None:
             self._delivery.fetcher.stop()
+        if self._coordinator is not None:
+            self._coordinator.close()
         await self._cluster.close()
         if self._client is not None:
             await self._client.close()

@@ -4,7 +4,7 @@ A member sends its *subscription* when it joins; the leader sends everybody an *
 version is read as the newest one known here, since new versions only add fields at the end.
 
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, CooperativeStickyAssignor.java@3.9.
-Tests: tests/kafka_zk/protocol/test_consumer_protocol.py.
+Tests: tests/kafka_zk/protocol/test_consumer_protocol.py, test_subscription.py.
 """
 
 import struct
@@ -16,6 +16,7 @@ from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, 
 from kafka_zk.storage.types import TopicPartition
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+"""The protocol type of groups whose members are consumers; others, Kafka Connect's for one, assign other things."""
 NO_GENERATION = -1
 
 _INT16 = struct.Struct(">h")
@@ -82,12 +83,13 @@ def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
     return b"".join((_INT16.pack(_ASSIGNMENT_VERSION), *_partitions(partitions), length(-1, False)))
 
 
-def read_assignment(data: Buffer) -> frozenset[TopicPartition]:
-    """Nothing at all means no partitions: so a coordinator answers whom the leader forgot. Raises: ProtocolError."""
+def read_assignment(data: Buffer) -> list[TopicPartition]:
+    """The partitions that a member was assigned, sorted; none of no bytes, which a coordinator sends to those whom the
+    leader left out. Raises: ProtocolError."""
     if not data:
-        return frozenset()
+        return []
     try:
-        return _read_partitions(data, _INT16.size)[0]
+        return sorted(_read_partitions(data, _INT16.size)[0])
     except MALFORMED as error:
         raise ProtocolError(f"a malformed assignment of a consumer: {error}") from error
 

@@ -8,6 +8,7 @@ import confluent_kafka
 import pytest
 from kafka import KafkaConsumer
 
+from kafka_zk.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
@@ -76,7 +77,26 @@ class KafkaPython:
         self._consumer.close()
 
 
-MEMBERS = [pytest.param(Librdkafka, id="librdkafka"), pytest.param(KafkaPython, id="kafka-python")]
+class Ours:
+    """The same with ours."""
+
+    def __init__(self, cluster: EmbeddedCluster, group: str, topic: str, **options: Any) -> None:
+        self.values: list[bytes] = []
+        self._consumer = BlockingConsumer(
+            [topic], bootstrap_servers=cluster.bootstrap, group_id=group, auto_offset_reset="earliest",
+            session_timeout_ms=6000, heartbeat_interval_ms=500, **options,
+        )  # fmt: skip
+
+    def look(self) -> set[int]:
+        self.values += [record.value for record in self._consumer.poll(50)]
+        return {tp.partition for tp in self._consumer.assignment()}
+
+    def close(self) -> None:
+        with self._consumer:  # which says that all records are processed
+            pass
+
+
+MEMBERS = [pytest.param(Ours, id="kafka-zk"), pytest.param(Librdkafka, id="librdkafka"), pytest.param(KafkaPython, id="kafka-python")]
 
 
 def produce(cluster: EmbeddedCluster, topic: str, *values: bytes) -> None:

@@ -79,6 +79,20 @@ def test_deserializers_by_name_or_object() -> None:
     assert config(key_deserializer="bytes").deserializers == (None, None)
 
 
+@pytest.mark.parametrize(
+    ("options", "is_dual"),
+    [
+        ({}, False),
+        ({"offsets.storage": "kafka"}, True),
+        ({"offsets.storage": "kafka", "dual.commit.enabled": "false"}, False),
+        ({"offsets.storage": "kafka", "dual.commit.enabled": "true"}, True),
+    ],
+)
+def test_offsets_in_kafka_are_committed_to_both_sides_by_default(options: dict[str, str], is_dual: bool) -> None:
+    """As in Kafka 0.8.2."""
+    assert config(**options).dual_commit_enabled is is_dual
+
+
 def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
     """zookeeper.auth.digest, zookeeper.ssl.* …"""
     digest = config(**{"zookeeper.auth.digest": "joe:secret"}).zookeeper_security.digest
@@ -92,8 +106,9 @@ def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
         ({"group.id": "a/b"}, "group.id: 'a/b' is no name for a group"),
         ({"group.id": ".."}, "group.id: '..' is no name for a group"),
         ({"group.id": "a b"}, "group.id: 'a b' is no name for a group"),
-        ({"offsets.storage": "kafka"}, "offsets.storage: 'kafka' is not there yet"),
-        ({"dual.commit.enabled": "true"}, "dual.commit.enabled"),
+        ({"offsets.storage": "disk"}, "offsets.storage: 'disk' is not one of zookeeper, kafka"),
+        ({"dual.commit.enabled": "true"}, "dual.commit.enabled: it only has a meaning with offsets.storage=kafka"),
+        ({"offsets.storage": "kafka", "dual.commit.enabled": "both"}, "dual.commit.enabled: 'both' is neither"),
         ({"partition.assignment.strategy": "range,best"}, "'best' is not one of range, .*, cooperative$"),
         ({"auto.offset.reset": "middle"}, "auto.offset.reset: 'middle' is not one of"),
         ({"zookeeper.connect": "h1/a,h2/b"}, "zookeeper.connect: .*the chroot is given once"),

@@ -1,4 +1,4 @@
-"""When offsets go to ZooKeeper: by the clock, when the user says so, and when ``auto.offset.reset`` chose a start.
+"""When offsets of a group are written: by the clock, when the user says so, when ``auto.offset.reset`` chose a start.
 
 Commits are written in the order in which they were decided, one at a time, each only under the ownership in which it
 was decided. So an offset goes back only if the user says so. A start is the exception: it counts for as long as nothing
@@ -13,8 +13,7 @@ from twisted.logger import Logger
 
 from kafka_zk.client.waiting import Reactor, run
 from kafka_zk.consumer.errors import CommitRefused
-from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
-from kafka_zk.consumer.zookeeper_delivery import GroupDelivery
+from kafka_zk.consumer.group_delivery import DeliveryConfig, GroupDelivery
 from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
@@ -29,7 +28,7 @@ class GroupCommits:
     """The commits of one consumer."""
 
     def __init__(
-        self, reactor: Reactor, config: ZookeeperConsumerConfig, delivery: GroupDelivery, write: Write
+        self, reactor: Reactor, config: DeliveryConfig, delivery: GroupDelivery, write: Write
     ) -> None:
         self._reactor = reactor
         self._interval_s = config.auto_commit_interval_ms / 1000 if config.auto_commit_enable else None

@@ -1,4 +1,5 @@
-"""What a group's driver makes happen in a consumer: partitions come, are given back, or are lost.
+"""What a group makes happen in a consumer, be it one of ZooKeeper or of the broker: partitions come, are given back, or
+are lost.
 
 Implements ``rebalance.delivery.Delivery`` on top of the fetch state. A partition that is owned has a claim here; one
 that is over is never mistaken for a newer one of the same partition. On the reactor's thread, except for the hand-outs
@@ -6,12 +7,14 @@ of the streams. Tests: tests/kafka_zk/consumer/test_zookeeper_delivery.py, test_
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.errors import KafkaError
 from kafka_zk.client.waiting import Reactor, Signal, run
+from kafka_zk.consumer.config import ReaderConfig
 from kafka_zk.consumer.errors import NoOffsetForPartition
 from kafka_zk.consumer.fetch_state import FetchState
 from kafka_zk.consumer.fetcher import Fetcher
@@ -20,9 +23,26 @@ from kafka_zk.consumer.starts import RESETS
 from kafka_zk.consumer.starts import Start as FetchStart
 from kafka_zk.consumer.stream import Stream
 from kafka_zk.consumer.user_side import UserSide
-from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.rebalance.delivery import Start
+from kafka_zk.serialization.serdes import Deserializer
 from kafka_zk.storage.types import TopicPartition
+
+
+class DeliveryConfig(Protocol):
+    """What of a consumer's configuration counts here; ``backoff_ms``: how long users may hold what is taken away."""
+
+    @property
+    def reader(self) -> ReaderConfig: ...
+    @property
+    def ahead_bytes(self) -> int: ...
+    @property
+    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]: ...
+    @property
+    def backoff_ms(self) -> int: ...
+    @property
+    def auto_commit_enable(self) -> bool: ...
+    @property
+    def auto_commit_interval_ms(self) -> int: ...
 
 
 class _Claim:
@@ -45,19 +65,21 @@ class _Claim:
 class GroupDelivery:
     """The partitions that this consumer owns.
 
-    ``on_starts_due`` is called when ``starts_due`` has something to commit.
+    ``on_starts_due`` is called when ``starts_due`` has something to commit. ``patience_s``: how long a user may hold
+    records of what is taken away.
     """
 
     def __init__(
         self,
         reactor: Reactor,
-        config: ZookeeperConsumerConfig,
+        config: DeliveryConfig,
         cluster: Cluster,
         stream_count: int,
         membership: Membership,
         user: UserSide,
     ) -> None:
         self.on_starts_due: Callable[[], None] = lambda: None
+        self.patience_s = config.backoff_ms / 1000
         self._reactor = reactor
         self._config = config
         self._cluster = cluster
@@ -94,7 +116,7 @@ class GroupDelivery:
             self._fetch(claims)
 
     def stop(self, partitions: frozenset[TopicPartition]) -> "Awaitable[Mapping[TopicPartition, int | None]]":
-        deadline_s = self._reactor.seconds() + self._config.backoff_ms / 1000
+        deadline_s = self._reactor.seconds() + self.patience_s
         claims = {tp: self._claims[tp] for tp in partitions if tp in self._claims}
         waiting: dict[TopicPartition, int] = {}
         for stream in self.streams:
@@ -192,6 +214,16 @@ class GroupDelivery:
     def assignment(self) -> list[TopicPartition]:
         """What is owned and handed out, sorted."""
         return sorted(tp for tp, claim in self._claims.items() if not claim.stopping)
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        """What is owned, be it on its way out."""
+        return frozenset(self._claims)
+
+    def is_committed(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether this is what is committed of an owned partition, as far as is known here."""
+        claim = self._claims.get(tp)
+        return claim is not None and claim.committed == offset
 
     def handed_out(self) -> dict[TopicPartition, int]:
         """Per owned partition the offset behind what was handed out; those without a position are left out."""

@@ -1,0 +1,66 @@
+"""``kafka-zk consume --group --bootstrap-server``: the same output as ``consume``, as a member of a broker's group."""
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_zk.broker.signals import interrupt_at_the_end
+from kafka_zk.cli.brokers import broker_admin, check_topics
+from kafka_zk.cli.group_records import FLUSH_MS, group_records
+from kafka_zk.cli.waiting import shortened_list, waiting
+from kafka_zk.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.consumer.consumer_config import ConsumerConfig
+from kafka_zk.consumer.records import ConsumerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGroupOptions:
+    """What the command line says about the group."""
+
+    group: str
+    topics: tuple[str, ...]
+    white_list: str | None
+    black_list: str | None
+    bootstrap: str
+    from_beginning: bool
+    properties: Mapping[str, str]
+    max_messages: int | None
+    timeout_ms: int | None
+    wait: bool
+
+
+def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
+    """Consume until a limit, Ctrl-C or SIGTERM; then leave the group in an orderly way. Returns the count of records.
+
+    What was written counts as processed.
+    Raises: CommandFailed for a topic that is not there, unless ``wait``; KafkaError, KeyboardInterrupt.
+    """
+    interrupt_at_the_end()
+    given: dict[str, Any] = {
+        "group.id": options.group,
+        "bootstrap.servers": options.bootstrap,
+        "auto.offset.reset": "earliest" if options.from_beginning else "latest",
+        **options.properties,
+        "consumer.timeout.ms": FLUSH_MS,
+    }
+    config = ConsumerConfig.from_properties(given)
+    servers = ",".join(f"{host}:{port}" for host, port in config.bootstrap_addresses)
+    if options.topics and not options.wait:
+        with broker_admin(servers) as admin:
+            check_topics(admin, options.topics)
+    count = 0
+    with ExitStack() as cleanup:
+        consumer = BlockingConsumer(config=config)
+        consumer.subscribe(options.topics, white_list=options.white_list, black_list=options.black_list)
+        cleanup.enter_context(consumer)
+        with waiting(f"the coordinator of group {options.group} at {shortened_list(servers)}", None):
+            consumer.start()
+        for record in group_records(consumer, options.timeout_ms):
+            write(record)
+            count += 1
+            if count == options.max_messages:
+                break
+        sys.stdout.buffer.flush()
+    return count

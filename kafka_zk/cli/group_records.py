@@ -1,0 +1,31 @@
+"""How the records of a group reach stdout, whoever coordinates it."""
+
+import sys
+import time
+from collections.abc import Iterator
+
+from kafka_zk.cli.waiting import told, waiting
+from kafka_zk.consumer.blocking_consumer import BlockingConsumer, BlockingZookeeperConsumer
+from kafka_zk.consumer.records import ConsumerRecord
+
+FLUSH_MS = 200
+"""Output is flushed when nothing came for so long; the consumer's consumer.timeout.ms."""
+
+
+def group_records(
+    consumer: BlockingZookeeperConsumer | BlockingConsumer, timeout_ms: int | None
+) -> Iterator[ConsumerRecord]:
+    """Records until nothing came for ``timeout_ms``; flushes stdout whenever nothing more is there at once."""
+    quiet_since_s = time.monotonic()
+    told_s = 0.0
+    with waiting("partitions and records", None if timeout_ms is None else timeout_ms / 1000):
+        while True:
+            for record in consumer:
+                quiet_since_s = time.monotonic()
+                if quiet_since_s - told_s > FLUSH_MS / 1000:
+                    told_s = quiet_since_s
+                    told()
+                yield record
+            sys.stdout.buffer.flush()
+            if timeout_ms is not None and (time.monotonic() - quiet_since_s) * 1000 >= timeout_ms:
+                return

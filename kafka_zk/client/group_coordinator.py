@@ -1,0 +1,198 @@
+"""A group's coordinator as its clients see it: where it is, and the offsets that it keeps.
+
+On the reactor's thread. Source: AbstractCoordinator.java, OffsetFetcher and commit handlers of ConsumerCoordinator@3.9.
+Tests: tests/kafka_zk/client/test_group_coordinator.py.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.connections import version_between
+from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.waiting import Reactor, sleep
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.storage.types import TopicPartition
+
+NO_OFFSET = -1
+COORDINATOR_GONE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+_PURPOSE = "coordinator"
+_GROUP = 0
+_COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 goes to ZooKeeper; from 10 on topics have ids
+_FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on several groups
+
+_FindCoordinator = codec.request(ApiKey.FIND_COORDINATOR)
+_OffsetCommit = codec.request(ApiKey.OFFSET_COMMIT)
+_CommitTopic = _OffsetCommit.OffsetCommitRequestTopic
+_CommitPartition = _CommitTopic.OffsetCommitRequestPartition
+_OffsetFetch = codec.request(ApiKey.OFFSET_FETCH)
+_FetchTopic = _OffsetFetch.OffsetFetchRequestTopic
+
+
+class Committer(NamedTuple):
+    """Under which membership offsets are committed; by default none: whoever assigns partitions to themselves."""
+
+    member_id: str = ""
+    generation_id: int = -1
+    group_instance_id: str | None = None
+
+
+_NOBODY = Committer()
+
+
+class GroupCoordinator:
+    """Of one group. Every method looks for the coordinator first, where it is not known."""
+
+    def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, group_id: str) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._cluster = cluster
+        self._group_id = group_id
+        self._address: tuple[str, int] | None = None
+        self._closed = False
+
+    def forget(self) -> None:
+        """It has moved, or does not answer: look for it again."""
+        self._address = None
+
+    def close(self) -> None:
+        """Look for it no more."""
+        self._closed = True
+
+    async def find(self) -> tuple[str, int]:
+        """Its host and port, once there is one.
+
+        Raises: BrokerError for what waiting does not cure (GROUP_AUTHORIZATION_FAILED …); ClientClosed.
+        """
+        while self._address is None:
+            self._check_open()
+            found = await self._look()
+            if self._address is None:
+                self._address = found
+            if self._address is None:
+                await sleep(self._reactor, self._config.retry_backoff_ms / 1000)
+        return self._address
+
+    async def ask(
+        self, api_key: ApiKey, message: Any, lowest: int = 0, highest: int = 99, timeout_ms: int | None = None
+    ) -> Any:
+        """Send one request to it; its answer, whatever it says.
+
+        Raises: BrokerError NETWORK_EXCEPTION when there is no answer, UNSUPPORTED_VERSION; what ``find`` raises.
+        """
+        host, port = await self.find()
+        try:
+            connection = await self._cluster.connection_to(host, port, _PURPOSE)
+            version = version_between(connection, api_key, lowest, highest)
+            timeout_s = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+            return await connection.request(api_key, message, version=version, timeout_s=timeout_s)
+        except (KafkaError, ApiError) as error:
+            code = error.code or ErrorCode.NETWORK_EXCEPTION
+            raise broker_error(code, f"{api_key.name} to the coordinator at {host}:{port}", str(error)) from error
+        except Exception as error:
+            if self._address == (host, port):
+                self.forget()
+            doing = f"{api_key.name} to the coordinator at {host}:{port}"
+            raise broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int], committer: Committer = _NOBODY
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Ask once; what became of each. A lost connection is NETWORK_EXCEPTION. Raises: as ``ask`` otherwise."""
+        topics: dict[str, list[Any]] = {}
+        for tp, offset in offsets.items():
+            partition = _CommitPartition(
+                partition_index=tp.partition, committed_offset=offset, committed_leader_epoch=-1,
+                commit_timestamp=-1, committed_metadata="",
+            )  # fmt: skip
+            topics.setdefault(tp.topic, []).append(partition)
+        message = _OffsetCommit(
+            group_id=self._group_id,
+            generation_id_or_member_epoch=committer.generation_id,
+            member_id=committer.member_id,
+            group_instance_id=committer.group_instance_id,
+            retention_time_ms=-1,
+            topics=[_CommitTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        )
+        try:
+            response = await self.ask(ApiKey.OFFSET_COMMIT, message, _COMMIT_MIN, _COMMIT_MAX)
+        except BrokerError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                raise
+            return dict.fromkeys(offsets, ErrorCode.NETWORK_EXCEPTION)
+        codes = dict.fromkeys(offsets, ErrorCode.UNKNOWN_SERVER_ERROR)
+        for topic in response.topics:
+            for each in topic.partitions:
+                codes[TopicPartition(topic.name, each.partition_index)] = ErrorCode.of(each.error_code)
+        if not COORDINATOR_GONE.isdisjoint(codes.values()):
+            self.forget()
+        return codes
+
+    async def committed(
+        self, tps: Collection[TopicPartition], timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The committed offset of each, NO_OFFSET where there is none; asks again until it is answered.
+
+        Raises: KafkaTimeoutError after ``timeout_ms`` (None: never); BrokerError for what waiting does not cure;
+        ClientClosed.
+        """
+        topics: dict[str, list[int]] = {}
+        for tp in sorted(tps):
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        message = _OffsetFetch(
+            group_id=self._group_id,
+            topics=[_FetchTopic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
+            require_stable=True,
+            groups=[],
+        )
+        deadline_s = None if timeout_ms is None else self._reactor.seconds() + timeout_ms / 1000
+        while True:
+            self._check_open()
+            try:
+                response = await self.ask(ApiKey.OFFSET_FETCH, message, _FETCH_MIN, _FETCH_MAX)
+                return self._offsets(response, tps)
+            except BrokerError as error:
+                if not error.retriable:
+                    raise
+                pause_s = self._config.retry_backoff_ms / 1000
+                if deadline_s is not None and self._reactor.seconds() + pause_s >= deadline_s:
+                    doing = f"no committed offsets within {timeout_ms} ms"
+                    raise KafkaTimeoutError(f"{doing}: {error}", error.code) from error
+                await sleep(self._reactor, pause_s)
+
+    def _offsets(self, response: Any, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        found = dict.fromkeys(tps, NO_OFFSET)
+        codes = {response.error_code or 0}
+        for topic in response.topics:
+            for each in topic.partitions:
+                codes.add(each.error_code)
+                found[TopicPartition(topic.name, each.partition_index)] = each.committed_offset
+        if not COORDINATOR_GONE.isdisjoint(codes):
+            self.forget()
+        for code in sorted(codes - {0}):
+            raise broker_error(code, f"the committed offsets of group {self._group_id}")
+        return found
+
+    async def _look(self) -> tuple[str, int] | None:
+        message = _FindCoordinator(key=self._group_id, key_type=_GROUP, coordinator_keys=[self._group_id])
+        try:
+            response = await self._cluster.request_any(ApiKey.FIND_COORDINATOR, message)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            return None
+        found = response.coordinators[0] if response.coordinators else response  # from version 4 on, of many groups
+        if found.error_code == ErrorCode.NONE:
+            return found.host, found.port
+        refusal = broker_error(found.error_code, f"looking for the coordinator of group {self._group_id}")
+        if not refusal.retriable:
+            raise refusal
+        return None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosed("the client was closed")

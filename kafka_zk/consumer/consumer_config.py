@@ -1,0 +1,115 @@
+"""Configuration of a consumer whose group the broker coordinates: the keys and defaults of Kafka's consumer.
+
+Pure. Added to Kafka's keys: the deserializers by name, and ``consumer.timeout.ms``, as Kafka's old consumer and
+kafka-python have it. Source: ConsumerConfig.java@3.9. Tests: tests/kafka_zk/consumer/test_consumer_config.py.
+"""
+
+from dataclasses import dataclass
+
+from kafka_zk.client.config import option
+from kafka_zk.client.errors import ConfigError
+from kafka_zk.consumer.assignors import ASSIGNORS
+from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.consumer.deserializers import deserializer_of
+from kafka_zk.consumer.group_member import MemberConfig
+from kafka_zk.serialization.serdes import Deserializer
+
+_JAVA_PACKAGE = "org.apache.kafka.clients.consumer."
+_JAVA_NAMES = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+_ALIASES = {"cooperative": "cooperative-sticky"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerConfig(ReaderConfig):
+    """Kafka's keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
+
+    ``partition_assignment_strategy``: what this member can do, its favourite first: a list of ``range``, ``roundrobin``
+    and ``cooperative-sticky`` (or Java's class names), with commas or as a sequence. A group needs one that all its
+    members have.
+    ``consumer_timeout_ms``: iterators end when no record came for that long; -1: never.
+    ``key_deserializer``, ``value_deserializer``: a name of ``serialization.serdes.SERDES``, an object with
+    ``deserialize``, or None for bytes as they are.
+
+    Raises: ConfigError naming the key and what is allowed.
+    """
+
+    group_id: str = ""
+    client_id: str = ""
+    group_instance_id: str | None = None
+    session_timeout_ms: int = option(45_000, 1)
+    heartbeat_interval_ms: int = option(3_000, 1)
+    max_poll_interval_ms: int = option(300_000, 1)
+    partition_assignment_strategy: str | tuple[str, ...] = "range"
+    enable_auto_commit: bool = option(True)
+    auto_commit_interval_ms: int = option(5_000, 1)
+    exclude_internal_topics: bool = option(True)
+    consumer_timeout_ms: int = option(-1, -1)
+    key_deserializer: str | Deserializer | None = None
+    value_deserializer: str | Deserializer | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.group_id:
+            raise ConfigError("group.id: a consumer that subscribes needs one")
+        if self.group_instance_id is not None and not self.group_instance_id:
+            raise ConfigError("group.instance.id: it must not be empty")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError("heartbeat.interval.ms must be below session.timeout.ms")
+        if not self.client_id:
+            object.__setattr__(self, "client_id", f"consumer-{self.group_id}")
+        object.__setattr__(self, "partition_assignment_strategy", _assignors(self.partition_assignment_strategy))
+        for name in ("key_deserializer", "value_deserializer"):
+            object.__setattr__(self, name, deserializer_of(name, getattr(self, name)))
+
+    @property
+    def member(self) -> MemberConfig:
+        """What the member of the group needs of this."""
+        return MemberConfig(
+            tuple(self.partition_assignment_strategy),
+            self.group_instance_id,
+            self.session_timeout_ms,
+            self.max_poll_interval_ms,
+            self.heartbeat_interval_ms,
+            self.retry_backoff_ms,
+        )
+
+    # What the delivery needs, by the names that it has for all groups.
+
+    @property
+    def reader(self) -> ReaderConfig:
+        return self
+
+    @property
+    def ahead_bytes(self) -> int:
+        return self.max_partition_fetch_bytes
+
+    @property
+    def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
+        """Of keys and of values; None: bytes as they are."""
+        key, value = self.key_deserializer, self.value_deserializer
+        assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
+        return key, value
+
+    @property
+    def backoff_ms(self) -> int:
+        """A rebalance waits for users as long as the group waits for a member."""
+        return self.max_poll_interval_ms
+
+    @property
+    def auto_commit_enable(self) -> bool:
+        return self.enable_auto_commit
+
+
+def _assignors(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+    wanted = []
+    for name in names:
+        name = _JAVA_NAMES.get(name.removeprefix(_JAVA_PACKAGE), _ALIASES.get(name, name))
+        if name not in ASSIGNORS:
+            raise ConfigError(f"partition.assignment.strategy: {name!r} is not one of {', '.join(ASSIGNORS)}")
+        wanted.append(name)
+    return tuple(dict.fromkeys(wanted))

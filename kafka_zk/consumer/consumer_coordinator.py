@@ -1,0 +1,389 @@
+"""A member of a group of the broker at work: carries out what ``group_member`` decides.
+
+All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
+generation in which its partitions are owned, so no offset goes back by itself.
+Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/consumer/test_consumer_coordinator.py,
+tests/integration/test_consumer.py.
+"""
+
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.client.group_coordinator import COORDINATOR_GONE, Committer, GroupCoordinator
+from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.consumer.consumer_config import ConsumerConfig
+from kafka_zk.consumer.group_delivery import GroupDelivery
+from kafka_zk.consumer.group_effects import (
+    CountPartitions,
+    Drop,
+    Effect,
+    Fail,
+    FindCoordinator,
+    JoinAnswer,
+    JoinedMember,
+    SendHeartbeat,
+    SendJoin,
+    SendLeave,
+    SendSync,
+    Start,
+    Stop,
+)
+from kafka_zk.consumer.group_member import GroupMember
+from kafka_zk.consumer.starts_looked_up import StartsLookedUp
+from kafka_zk.consumer.topics_subscribed import TopicsSubscribed
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.session import fires_within
+from kafka_zk.storage.types import TopicPartition
+
+_log = Logger()
+_JOIN_SLACK_MS = 5_000
+"""What Kafka's consumer waits for a JoinGroup beyond the rebalance timeout."""
+_LEAVE_PATIENCE_S = 5.0
+_TURN_S = 0.5
+"""How often it is looked whether the user still asks for records."""
+
+_JoinGroup = codec.request(ApiKey.JOIN_GROUP)
+_SyncGroup = codec.request(ApiKey.SYNC_GROUP)
+_Heartbeat = codec.request(ApiKey.HEARTBEAT)
+_LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
+
+
+class Refused(NamedTuple):
+    """Why an offset was not written."""
+
+    reason: str
+
+
+_NOT_THE_OWNER = Refused("this consumer does not own the partition")
+Answers = dict[TopicPartition, Refused | None]
+
+
+class ConsumerCoordinator:
+    """See the module's text. ``now_ms`` is the clock of the lease: monotonic, any thread."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        delivery: GroupDelivery,
+        topics: TopicsSubscribed,
+        now_ms: Callable[[], float],
+    ) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._cluster = cluster
+        self._delivery = delivery
+        self._topics = topics
+        self._now_ms_of = now_ms
+        self._coordinator = GroupCoordinator(reactor, config, cluster, config.group_id)
+        self._member = GroupMember(config.member)
+        self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
+        self._committing = DeferredLock()
+        self._finding = False
+        self._asked_count = 0
+        self._asked_ms = 0
+        self._timer: Any = None
+        self._left = False
+
+    # --- for the consumer ---
+
+    async def start(self) -> None:
+        """Join the group; returns when the coordinator has been found.
+
+        Raises: BrokerError when this client may not join (GROUP_AUTHORIZATION_FAILED …); NoBrokersAvailable.
+        """
+        self._asked_ms = self._now_ms()
+        await self._cluster.refresh()
+        await self._coordinator.find()
+        self._cluster.on_update.append(self._metadata_came)
+        self._apply(self._member.start(self._topics.of(self._cluster.metadata), self._now_ms()))
+        self._turn()
+
+    def may_act(self) -> bool:
+        """Whether what is owned is certainly still owned. Any thread."""
+        return self._member.may_act(self._now_ms())
+
+    def held_back(self) -> None:
+        """Records wait for the lease; the next answer of the coordinator renews it."""
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
+        """Write these; why each was not written, None where it was."""
+        deadline_s = self._reactor.seconds() + self._config.default_api_timeout_ms / 1000
+        await self._committing.acquire()
+        try:
+            return await self._commit(offsets, deadline_s)
+        finally:
+            self._committing.release()
+
+    async def leave(self) -> None:
+        """Stop and commit what is owned, then leave the group, as far as it can be reached."""
+        self._left = True
+        owned = self._member.owned
+        self._starts.withdraw(owned)
+        offsets = await self._delivery.stop(owned)
+        left = {tp: offset for tp, offset in offsets.items() if offset is not None}
+        if left and not await fires_within(self._reactor, run(self._commit_and_tell(left)), _LEAVE_PATIENCE_S):
+            _log.warn("the last offsets were not committed: the group's coordinator did not answer")
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        for effect in self._member.leave("the consumer was closed"):
+            if isinstance(effect, SendLeave):
+                await fires_within(self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S)
+        self._coordinator.close()
+
+    # --- time ---
+
+    def _now_ms(self) -> int:
+        return int(self._now_ms_of())
+
+    def _turn(self) -> None:
+        """Look at the clock and at the user."""
+        if self._left:
+            return
+        now_ms = self._now_ms()
+        asked_count = sum(stream.handout.asked_count for stream in self._delivery.streams)
+        if asked_count != self._asked_count or any(stream.waiting_count for stream in self._delivery.streams):
+            self._asked_count, self._asked_ms = asked_count, now_ms
+            self._apply(self._member.come_back(now_ms))
+        elif now_ms - self._asked_ms > self._config.max_poll_interval_ms:
+            _log.warn("nobody asked for records for max.poll.interval.ms: this consumer leaves its group until then")
+            self._apply(self._member.give_up("max.poll.interval.ms is over"))
+        self._apply(self._member.tick(now_ms))
+        due_ms = self._member.next_due_ms()
+        wait_s = _TURN_S if due_ms is None else min(_TURN_S, max(0, due_ms - now_ms) / 1000)
+        self._timer = self._reactor.callLater(wait_s, self._turn)
+
+    # --- effects ---
+
+    def _apply(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if not self._left or isinstance(effect, Drop):
+                self._run(effect)
+
+    def _run(self, effect: Effect) -> None:
+        match effect:
+            case FindCoordinator():
+                self._coordinator.forget()
+                if not self._finding:
+                    self._finding = True
+                    self._spawn(self._find())
+            case SendJoin():
+                self._spawn(self._join(effect))
+            case SendSync():
+                self._spawn(self._sync(effect))
+            case SendHeartbeat():
+                self._spawn(self._beat(effect))
+            case SendLeave():
+                self._spawn(self._leave(effect))
+            case CountPartitions(topics):
+                self._spawn(self._count(topics))
+            case Start(tps):
+                self._delivery.prepare(tps)
+                self._spawn(self._starts.begin(dict.fromkeys(tps, 0)))
+            case Stop(number, tps):
+                self._starts.withdraw(tps)
+                self._spawn(self._stop(number, tps))
+            case Drop(tps):
+                self._starts.withdraw(tps)
+                self._delivery.drop(tps)
+            case Fail(code, doing):
+                self._delivery.failed(broker_error(code, doing))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        def failed(failure: Failure) -> None:
+            if self._left or failure.check(ClientClosed):
+                return
+            if failure.check(KafkaError) is None:
+                _log.failure("a consumer cannot go on", failure=failure)
+            assert isinstance(failure.value, Exception)
+            self._delivery.failed(failure.value)
+
+        run(work).addErrback(failed)
+
+    async def _find(self) -> None:
+        try:
+            await self._coordinator.find()
+        finally:
+            self._finding = False
+        self._apply(self._member.coordinator_found(self._now_ms()))
+
+    async def _count(self, topics: Collection[str]) -> None:
+        self._cluster.add_topics(topics)
+        while True:
+            try:
+                await self._cluster.refresh()
+                break
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+            await sleep(self._reactor, self._config.retry_backoff_ms / 1000)
+        counts = self._counts(topics)
+        self._apply(self._member.partitions_counted(counts, self._now_ms()))
+        self._look_for_missing(counts)
+
+    async def _stop(self, number: int, tps: frozenset[TopicPartition]) -> None:
+        offsets = await self._delivery.stop(tps)
+        await self._commit_and_tell({tp: offset for tp, offset in offsets.items() if offset is not None})
+        self._apply(self._member.stopped(number, self._now_ms()))
+
+    async def _commit_and_tell(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for tp, answer in (await self.commit(offsets)).items() if offsets else ():
+            if answer is not None:
+                _log.info("the offset of {tp} was not committed: {reason}", tp=tp, reason=answer.reason)
+
+    # --- metadata ---
+
+    def _counts(self, topics: Collection[str]) -> dict[str, int]:
+        known = self._cluster.metadata
+        found = {topic: known.topic(topic) for topic in topics}
+        return {topic: 0 if each is None else len(each.partitions) for topic, each in found.items()}
+
+    def _metadata_came(self) -> None:
+        if self._left:
+            return
+        now_ms = self._now_ms()
+        self._apply(self._member.subscribe(self._topics.of(self._cluster.metadata), now_ms))
+        counts = self._counts(self._member.watched_topics)
+        self._apply(self._member.partitions_changed(counts, now_ms))
+        self._look_for_missing(counts)
+
+    def _look_for_missing(self, counts: Mapping[str, int]) -> None:
+        """A topic may be created any time: the group's leader asks for those that are not there again and again."""
+        if not all(counts.values()) and not self._left:
+            self._reactor.callLater(self._config.retry_backoff_max_ms / 1000, self._cluster.request_update)
+
+    # --- requests ---
+
+    async def _join(self, effect: SendJoin) -> None:
+        protocol = _JoinGroup.JoinGroupRequestProtocol
+        message = _JoinGroup(
+            group_id=self._config.group_id,
+            session_timeout_ms=self._config.session_timeout_ms,
+            rebalance_timeout_ms=self._config.max_poll_interval_ms,
+            member_id=effect.member_id,
+            group_instance_id=self._config.group_instance_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocols=[protocol(name=name, metadata=metadata) for name, metadata in effect.protocols],
+            reason=effect.reason or None,
+        )
+        timeout_ms = self._config.max_poll_interval_ms + _JOIN_SLACK_MS
+        response, code = await self._ask(ApiKey.JOIN_GROUP, message, timeout_ms)
+        answer = JoinAnswer(code) if response is None else _join_answer(response)
+        self._apply(self._member.join_answered(effect.number, answer, self._now_ms()))
+
+    async def _sync(self, effect: SendSync) -> None:
+        assignment = _SyncGroup.SyncGroupRequestAssignment
+        message = _SyncGroup(
+            group_id=self._config.group_id,
+            generation_id=effect.generation_id,
+            member_id=effect.member_id,
+            group_instance_id=self._config.group_instance_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=effect.protocol_name,
+            assignments=[assignment(member_id=name, assignment=given) for name, given in effect.assignments.items()],
+        )
+        timeout_ms = self._config.max_poll_interval_ms + _JOIN_SLACK_MS
+        response, code = await self._ask(ApiKey.SYNC_GROUP, message, timeout_ms)
+        assigned = b"" if response is None else bytes(response.assignment)
+        self._apply(self._member.sync_answered(effect.number, code, assigned, self._now_ms()))
+
+    async def _beat(self, effect: SendHeartbeat) -> None:
+        sent_ms = self._now_ms()
+        message = _Heartbeat(
+            group_id=self._config.group_id,
+            generation_id=effect.generation_id,
+            member_id=effect.member_id,
+            group_instance_id=self._config.group_instance_id,
+        )
+        timeout_ms = min(self._config.request_timeout_ms, self._config.session_timeout_ms)
+        _, code = await self._ask(ApiKey.HEARTBEAT, message, timeout_ms)
+        self._apply(self._member.heartbeat_answered(effect.number, code, sent_ms, self._now_ms()))
+
+    async def _leave(self, effect: SendLeave) -> None:
+        identity = _LeaveGroup.MemberIdentity
+        message = _LeaveGroup(
+            group_id=self._config.group_id,
+            member_id=effect.member_id,
+            members=[identity(member_id=effect.member_id, group_instance_id=None, reason=effect.reason)],
+        )
+        await self._ask(ApiKey.LEAVE_GROUP, message)
+
+    async def _ask(self, api_key: ApiKey, message: Any, timeout_ms: int | None = None) -> tuple[Any, ErrorCode]:
+        """The answer and its code; None and NETWORK_EXCEPTION when it was lost. Raises: BrokerError, ClientClosed."""
+        try:
+            response = await self._coordinator.ask(api_key, message, timeout_ms=timeout_ms)
+        except BrokerError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                raise
+            return None, ErrorCode.NETWORK_EXCEPTION
+        code = ErrorCode.of(response.error_code)
+        if code in COORDINATOR_GONE:
+            self._coordinator.forget()
+        return response, code
+
+    # --- commits ---
+
+    async def _commit(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> Answers:
+        """Try until it is known what became of each."""
+        answers: Answers = {}
+        left = dict(offsets)
+        codes: dict[TopicPartition, ErrorCode] = {}
+        while left:
+            member = self._member
+            for tp in left.keys() - member.owned:
+                answers[tp] = _NOT_THE_OWNER
+                del left[tp]
+            if not left:
+                break
+            committer = Committer(member.member_id, member.generation_id, self._config.group_instance_id)
+            try:
+                codes = await self._coordinator.commit(left, committer)
+            except KafkaError as error:
+                return answers | dict.fromkeys(left, Refused(str(error)))
+            again = self._settle(codes, committer, answers)
+            left = {tp: offset for tp, offset in left.items() if tp in again}
+            pause_s = self._config.retry_backoff_ms / 1000
+            if left and self._reactor.seconds() + pause_s >= deadline_s:
+                return answers | {tp: Refused(codes[tp].name) for tp in left}
+            if left:
+                await sleep(self._reactor, pause_s)
+        return answers
+
+    def _settle(
+        self, codes: Mapping[TopicPartition, ErrorCode], committer: Committer, answers: Answers
+    ) -> set[TopicPartition]:
+        """Note what is settled, and tell the member of what concerns it. Returns those to be tried again."""
+        again = set()
+        for tp, code in codes.items():
+            if code is ErrorCode.NONE:
+                answers[tp] = None
+            elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS):
+                again.add(tp)  # if it is still owned, in the generation that has begun meanwhile
+            elif code.retriable and code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                again.add(tp)
+            else:
+                answers[tp] = Refused(code.name)
+        for code in set(codes.values()) - {ErrorCode.NONE}:
+            effects = self._member.commit_refused(committer.member_id, committer.generation_id, code, self._now_ms())
+            self._apply(effects)
+        return again
+
+
+def _join_answer(response: Any) -> JoinAnswer:
+    members = tuple(
+        JoinedMember(each.member_id, each.group_instance_id, bytes(each.metadata)) for each in response.members or ()
+    )
+    return JoinAnswer(
+        ErrorCode.of(response.error_code), response.member_id, response.generation_id, response.protocol_name or "",
+        response.leader, bool(response.skip_assignment), members,
+    )  # fmt: skip

@@ -1,0 +1,182 @@
+"""``offsets.storage=kafka``: a group coordinates through ZooKeeper and keeps its offsets with the broker's coordinator.
+
+So Kafka's users moved their groups in 2015: with ``dual.commit.enabled`` offsets are written to both sides, and a
+partition starts at the larger one; when all members do so it is switched off. What one side lacks when a partition
+starts is written at once, so that idle partitions move as well.
+
+The coordinator knows no owners in ZooKeeper: a commit there is checked against the lease before it is sent, and not
+fenced beyond that, as with Kafka's own consumer. On the reactor's thread.
+
+Source: ZookeeperConsumerConnector.scala@0.8.2.2 and 0.10.2.2. Tests: tests/kafka_zk/consumer/test_offsets_in_kafka.py,
+tests/integration/test_offsets_storage.py, tests/peers/test_offsets_storage.py.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kafka_zk.client.errors import ClientClosed, KafkaError
+from kafka_zk.client.group_coordinator import GroupCoordinator
+from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.consumer.group_delivery import GroupDelivery
+from kafka_zk.consumer.starts_looked_up import StartsLookedUp
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.rebalance.delivery import Start
+from kafka_zk.storage.types import TopicPartition
+
+_log = Logger()
+
+
+class Refused(NamedTuple):
+    """Why an offset was not written."""
+
+    reason: str
+
+
+_SETTLED = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE})
+_NOT_THE_OWNER = Refused("this consumer does not own the partition")
+_IN_DOUBT = Refused("the session is not certain to be alive")
+
+Offsets = Mapping[TopicPartition, int]
+Answers = dict[TopicPartition, Any]
+Write = Callable[[Offsets], Awaitable[Mapping[TopicPartition, Any]]]
+"""The driver's commit to ZooKeeper: per partition None, or an object whose ``reason`` says why it was refused."""
+
+
+class OffsetsInKafka:
+    """Stands between a group's driver and its delivery, as a ``rebalance.delivery.Delivery``.
+
+    Args:
+        may_act: whether what is owned is certainly owned.
+        dual: dual.commit.enabled.
+        max_retries, backoff_ms: offsets.commit.max.retries and the pause between them.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        coordinator: GroupCoordinator,
+        delivery: GroupDelivery,
+        may_act: Callable[[], bool],
+        *,
+        dual: bool,
+        max_retries: int,
+        backoff_ms: int,
+    ) -> None:
+        self._reactor = reactor
+        self._coordinator = coordinator
+        self._delivery = delivery
+        self._may_act = may_act
+        self._dual = dual
+        self._max_retries = max_retries
+        self._backoff_s = backoff_ms / 1000
+        self._in_zookeeper: dict[TopicPartition, int] = {}
+        self._starts = StartsLookedUp(delivery.start, self._look_up)
+        self._turn = DeferredLock()
+        self._write: Write | None = None
+        self.prepare = delivery.prepare
+        self.suspend = delivery.suspend
+        self.resume = delivery.resume
+        self.failed = delivery.failed
+
+    def begin(self, write: Write) -> None:
+        """There is a driver, whose commit this is."""
+        self._write = write
+
+    # --- rebalance.delivery.Delivery ---
+
+    def start(self, starts: Mapping[TopicPartition, Start]) -> None:
+        self._in_zookeeper.update({tp: start.offset for tp, start in starts.items()})
+        threads = {tp: start.thread for tp, start in starts.items()}
+        run(self._starts.begin(threads)).addErrback(self._lost)
+
+    def stop(self, partitions: frozenset[TopicPartition]) -> Awaitable[Mapping[TopicPartition, int | None]]:
+        self._starts.withdraw(partitions)
+        return run(self._stop(partitions))
+
+    def drop(self, partitions: frozenset[TopicPartition]) -> None:
+        self._starts.withdraw(partitions)
+        self._delivery.drop(partitions)
+
+    # --- commits ---
+
+    async def commit(self, offsets: Offsets) -> Answers:
+        """To Kafka, and with dual commit what is written there to ZooKeeper; None: written. As the driver's commit."""
+        owned = {tp: offset for tp, offset in offsets.items() if tp in self._delivery.owned}
+        answers: Answers = dict.fromkeys(offsets, _NOT_THE_OWNER)
+        answers.update(await self._commit(owned))
+        return answers
+
+    async def _commit(self, offsets: Offsets) -> Answers:
+        await self._turn.acquire()
+        try:
+            answers = await self._to_kafka(offsets)
+            written = {tp: offset for tp, offset in offsets.items() if answers[tp] is None}
+            if self._dual and written and self._write is not None:
+                answers.update(await self._write(written))
+        finally:
+            self._turn.release()
+        return answers
+
+    async def _to_kafka(self, offsets: Offsets) -> Answers:
+        """Tries again what failed but for OFFSET_METADATA_TOO_LARGE, ``max_retries`` times."""
+        answers: Answers = {}
+        left = dict(offsets)
+        for tries_left in range(self._max_retries, -1, -1):
+            if not left:
+                break
+            if not self._may_act():
+                return answers | dict.fromkeys(left, _IN_DOUBT)
+            try:
+                codes = await self._coordinator.commit(left)
+            except KafkaError as error:
+                return answers | dict.fromkeys(left, Refused(str(error)))
+            for tp, code in codes.items():
+                answers[tp] = None if code is ErrorCode.NONE else Refused(f"the coordinator says {code.name}")
+            left = {tp: offset for tp, offset in left.items() if codes[tp] not in _SETTLED}
+            if left and tries_left:
+                await sleep(self._reactor, self._backoff_s)
+        return answers
+
+    # --- inside ---
+
+    async def _look_up(self, tps: Collection[TopicPartition]) -> Offsets:
+        in_kafka = await self._coordinator.committed(tps)
+        if not self._dual:
+            return in_kafka
+        larger = {tp: max(in_kafka[tp], self._in_zookeeper[tp]) for tp in tps}
+        uneven = {
+            tp: offset for tp, offset in larger.items() if not in_kafka[tp] == self._in_zookeeper[tp] == offset
+        }
+        if uneven:
+            self._reactor.callLater(0, self._level, uneven)  # when they have started
+        return larger
+
+    def _level(self, offsets: Offsets) -> None:
+        """Write what one side lacks, unless more was committed meanwhile."""
+        due = {tp: offset for tp, offset in offsets.items() if self._delivery.is_committed(tp, offset)}
+        run(self.commit(due)).addErrback(self._lost)
+
+    async def _stop(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, int | None]:
+        offsets = await self._delivery.stop(partitions)
+        due = {tp: offset for tp, offset in offsets.items() if offset is not None}
+        await self._turn.acquire()
+        try:
+            answers = await self._to_kafka(due)
+        finally:
+            self._turn.release()
+        for tp, answer in answers.items():
+            if answer is not None:
+                _log.info("the offset of {tp} was not committed: {reason}", tp=tp, reason=answer.reason)
+        return {tp: due[tp] if self._dual and tp in due and answers[tp] is None else None for tp in partitions}
+
+    def _lost(self, failure: Failure) -> None:
+        if failure.check(ClientClosed):
+            return
+        if failure.check(KafkaError) is None:
+            _log.failure("offsets cannot be looked up", failure=failure)
+        assert isinstance(failure.value, Exception)
+        self._delivery.failed(failure.value)

@@ -1,0 +1,39 @@
+"""Partitions that are owned, whose committed offsets are still looked up at the coordinator.
+
+Whoever takes a partition away meanwhile takes it from here: it never starts, and nothing is committed. On the reactor's
+thread.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeAlias
+
+from kafka_zk.rebalance.delivery import Start
+from kafka_zk.storage.types import TopicPartition
+
+Offsets: TypeAlias = Mapping[TopicPartition, int]
+LookUp = Callable[[Collection[TopicPartition]], Awaitable[Offsets]]
+
+
+class StartsLookedUp:
+    """``start`` is the delivery's; ``look_up`` gives the offset of each partition, -1 where there is none."""
+
+    def __init__(self, start: Callable[[Mapping[TopicPartition, Start]], None], look_up: LookUp) -> None:
+        self._start = start
+        self._look_up = look_up
+        self._pending: dict[TopicPartition, object] = {}
+
+    async def begin(self, threads: Mapping[TopicPartition, int]) -> None:
+        """Start these partitions, each in its stream, once their offsets are known. Raises: what ``look_up`` raises."""
+        token = object()
+        self._pending.update(dict.fromkeys(threads, token))
+        offsets = await self._look_up(list(threads))
+        left = [tp for tp in threads if self._pending.get(tp) is token]
+        for tp in left:
+            del self._pending[tp]
+        if left:
+            self._start({tp: Start(threads[tp], offsets[tp]) for tp in left})
+
+    def withdraw(self, tps: Collection[TopicPartition]) -> None:
+        """These are taken away."""
+        for tp in tps:
+            self._pending.pop(tp, None)

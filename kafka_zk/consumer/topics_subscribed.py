@@ -1,0 +1,39 @@
+"""What a consumer subscribes to: named topics, or all whose names (do not) match a regular expression. Pure."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafka_zk.client.metadata import ClusterMetadata
+from kafka_zk.rebalance.topic_filter import normalized, topic_filter
+from kafka_zk.registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST
+
+
+class TopicsSubscribed(NamedTuple):
+    """``names``: topics, or with ``pattern`` WHITE_LIST or BLACK_LIST one regular expression, normalized."""
+
+    names: tuple[str, ...]
+    pattern: str = STATIC
+    exclude_internal_topics: bool = True
+
+    def of(self, metadata: ClusterMetadata) -> list[str]:
+        """The topics, sorted; those that are named need not be there."""
+        if self.pattern == STATIC:
+            return list(self.names)
+        allowed = topic_filter(self.pattern, self.names[0], exclude_internal_topics=self.exclude_internal_topics)
+        return sorted(name for name in metadata.topics if allowed(name))
+
+
+def parse_subscription(topics: Iterable[str], white_list: str | None, black_list: str | None) -> tuple[list[str], str]:
+    """The names (sorted) or the one regular expression, and the pattern.
+
+    Raises: ValueError for anything but one of the three; InvalidTopicFilter.
+    """
+    names = sorted({topics} if isinstance(topics, str) else set(topics))
+    if sum((bool(names), white_list is not None, black_list is not None)) != 1:
+        raise ValueError("subscribe to topics, to a white_list or to a black_list")
+    if names:
+        return names, STATIC
+    pattern = WHITE_LIST if white_list is not None else BLACK_LIST
+    regex = normalized(white_list or black_list or "")
+    topic_filter(pattern, regex)  # raises for what is none
+    return [regex], pattern
