@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli.options import json_option, zookeeper_option
+from kafka_zk.cli.group_type import group_type_option, is_of_broker
+from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.output import note
 
 if TYPE_CHECKING:
@@ -22,12 +23,8 @@ POLL_MS = 100
 @click.command("watch", short_help="Follow a group's rebalances live: why, what moved, who was silent for how long.")
 @click.option("--group", required=True, help="The group to follow; it need not be there yet.")
 @zookeeper_option("Where a group in ZooKeeper is.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
-@click.option(
-    "--bootstrap-server",
-    "bootstrap",
-    metavar="HOST:PORT[,...]",
-    help="Follow a group of the brokers instead; these are asked first.",
-)
+@bootstrap_option
+@group_type_option("Who coordinates the group, see below.")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
@@ -40,7 +37,8 @@ POLL_MS = 100
 def command(
     group: str,
     zookeeper: str | None,
-    bootstrap: str | None,
+    bootstrap: str,
+    group_type: str | None,
     trace: Path | None,
     rebalances: int | None,
     timeout_ms: int | None,
@@ -62,10 +60,11 @@ def command(
     path here. Times come from the members' own clocks. A member that dies is silent from its death, but counted only
     from the end of its session. Members of other kinds (a Scala consumer, say) write no trace; their owner znodes tell.
 
-    Of a group of brokers, Apache Kafka's too, it sees the group's state, and each generation's members and assignments
-    in __consumer_offsets. The coordinator knows the rest: who left and whose session ended, who joined again when, the
-    requests. Our brokers write it with --trace. A partition counts as silent from when its member joins again without
-    it until the next assignment is stored; without traces, from when the rebalance was seen.
+    With the option --bootstrap-server, or --type broker, it follows a group that a broker coordinates, Apache Kafka's
+    too. It sees the group's state, and each generation's members and assignments in __consumer_offsets. The coordinator
+    knows the rest: who left and whose session ended, who joined again when, the requests. Our brokers write it with
+    --trace (up --trace, broker --trace). A partition counts as silent from when its member joins again without it until
+    the next assignment is stored; without traces, from when the rebalance was seen.
 
     \b
     kafka-zk consume --group g --name anna --topic t --trace /tmp/g &
@@ -76,7 +75,7 @@ def command(
     from kafka_zk.timeline.trace_file import TraceFollower
 
     interrupt_at_the_end()
-    watched = broker_group(bootstrap, group) if bootstrap else zookeeper_group(zookeeper, group)
+    watched = broker_group(bootstrap, group) if is_of_broker(group_type) else zookeeper_group(zookeeper, group)
     follower = TraceFollower(trace) if trace is not None else None
     with watched as seen, ExitStack() as cleanup:
 
