@@ -60,7 +60,7 @@ class EmbeddedCluster:
         trace: Path | None = None,
     ) -> None:
         self.data_dir = data_dir.resolve()
-        self._trace = trace
+        self.trace = trace
         self._port = port
         self._broker_count = broker_count
         let_in = zookeeper.client_properties if isinstance(zookeeper, EmbeddedZooKeeper) else {}
@@ -113,8 +113,8 @@ class EmbeddedCluster:
 
     def start_brokers(self) -> None:
         """The second step of ``start``: start the broker processes, without waiting for them."""
-        if self._trace is not None:
-            self._trace.mkdir(parents=True, exist_ok=True)
+        if self.trace is not None:
+            self.trace.mkdir(parents=True, exist_ok=True)
         for port in self._choose_ports():
             self._add_broker(port).start()
 
@@ -132,7 +132,7 @@ class EmbeddedCluster:
         return broker
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
-        return BrokerProcess(folder, broker_id, port, self.zookeeper_connect, self._properties, self._trace)
+        return BrokerProcess(folder, broker_id, port, self.zookeeper_connect, self._properties, self.trace)
 
     def _choose_ports(self) -> Sequence[int]:
         if not self._port:

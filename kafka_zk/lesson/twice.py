@@ -86,9 +86,9 @@ def _who_decides(room: Classroom, found: Mapping[str, Mapping[str, GroupRebalanc
         "With the broker, the coordinator decides who is a member and when all have joined. The group's leader, the "
         "member that came first, computes the assignment for all; the coordinator stores it in __consumer_offsets and "
         "hands it out. Members go on until their next heartbeat is answered, and who hears of the change first waits "
-        f"for who hears of it last: heartbeats come every {HEARTBEAT_MS} ms here, every 3 s by default. A dead member's "
-        f"session ends after {SESSION_TIMEOUT_MS / 1000:g} s here and 45 s by default; its partitions count from then "
-        "on, in both groups."
+        f"for who hears of it last: heartbeats come every {HEARTBEAT_MS} ms here, every 3 s by default. The session of "
+        f"a dead member ends after {SESSION_TIMEOUT_MS / 1000:g} s here and 45 s by default; its partitions count from "
+        "then on, in both groups."
     )
 
 

@@ -1,10 +1,15 @@
-"""Fresh environments as a fixture: one for each set of requirements; the wheel is built once for all workers."""
+"""Fresh environments as a fixture: one for each set of requirements; the wheel is built once for all workers. And a
+cluster whose broker writes its events."""
 
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.testing.zookeeper import Chroot
 from tests.fresh_environment import MakeEnvironment, build_wheel, fresh_environment
 
 
@@ -23,3 +28,15 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory, request: pytest.F
         return made[wanted]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def traced_cluster(
+    zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedCluster]:
+    """One broker, which writes its events into the folder ``trace``; groups begin without much delay."""
+    where = Chroot(zookeeper_server, f"/traced-{uuid.uuid4().hex[:8]}").connect_string
+    properties = {"group.initial.rebalance.delay.ms": "500", "offsets.topic.num.partitions": "5"}
+    folder, trace = tmp_path_factory.mktemp("cluster"), tmp_path_factory.mktemp("trace")
+    with EmbeddedCluster(folder, broker_count=1, zookeeper=where, properties=properties, trace=trace) as running:
+        yield running

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.clients import create_topic
-from kafka_zk.testing.zookeeper import Chroot
 from tests.integration.groups import write
 from tests.integration.processes import ENVIRON, TIMEOUT_S, kafka_zk, start, wait_for
 from tests.integration.terminal import Terminal
@@ -28,21 +26,16 @@ Join = Callable[..., "subprocess.Popen[bytes]"]
 Watch = Callable[..., "subprocess.Popen[str]"]
 
 
-@pytest.fixture(scope="module")
-def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def cluster(traced_cluster: EmbeddedCluster) -> EmbeddedCluster:
+    return traced_cluster
+
+
+@pytest.fixture
+def traces(cluster: EmbeddedCluster) -> Path:
     """The folder that the broker writes its events into."""
-    return tmp_path_factory.mktemp("traces")
-
-
-@pytest.fixture(scope="module")
-def cluster(
-    zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory, traces: Path
-) -> Iterator[EmbeddedCluster]:
-    where = Chroot(zookeeper_server, f"/watched-{uuid.uuid4().hex[:8]}").connect_string
-    properties = {"group.initial.rebalance.delay.ms": "500", "offsets.topic.num.partitions": "5"}
-    folder = tmp_path_factory.mktemp("cluster")
-    with EmbeddedCluster(folder, broker_count=1, zookeeper=where, properties=properties, trace=traces) as running:
-        yield running
+    assert cluster.trace is not None
+    return cluster.trace
 
 
 @pytest.fixture
