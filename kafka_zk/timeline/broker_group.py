@@ -29,8 +29,10 @@ from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
 from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
-from kafka_zk.timeline.rebalances import CoordinatedBy, Rebalances
+from kafka_zk.timeline.rebalances import CoordinatedBy, GroupRebalance, Rebalances
 
+RECORD_MS = 2_000
+"""How long after a group was found to be stable again the record of its generation is awaited."""
 _REBALANCING = (GroupState.PREPARING_REBALANCE.value, GroupState.COMPLETING_REBALANCE.value)
 _WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value)
 
@@ -46,6 +48,8 @@ class BrokerGroupRebalances(Rebalances):
         self._generation = -1  # whose assignment is known
         self._assigned: Mapping[str, tuple[TopicPartition, ...]] = {}
         self._coordinator_tells = False
+        self._seen_in: object = None  # the rebalance in which a generation's record was seen last
+        self._record_due_ms: int | None = None  # until then the record of a stable group may still come
         self._deliver_themselves: set[str] = set()  # members that tell when they stop and start
 
     def add(self, event: Event, request_count: int | None = None) -> None:
@@ -53,6 +57,12 @@ class BrokerGroupRebalances(Rebalances):
         if isinstance(event, DeliveryStarted | DeliveryStopped):
             self._deliver_themselves.add(event.actor)
         super().add(event)
+
+    def advance(self, now_ms: int) -> GroupRebalance | None:
+        """The rebalance that is over if nothing happens before ``now_ms``."""
+        if self._record_due_ms is not None and now_ms < self._record_due_ms:
+            return None
+        return super().advance(now_ms)
 
     def _awaits_members(self) -> bool:
         return self._preparing or super()._awaits_members()
@@ -172,13 +182,16 @@ class BrokerGroupRebalances(Rebalances):
             self._preparing = True
             return
         self._preparing = False
+        if self._round is not None and self._round is not self._seen_in:
+            self._record_due_ms = event.time_ms + RECORD_MS
         if event.state in _WITHOUT_MEMBERS:
             for member in tuple(self._members):
                 self._gone(event.time_ms, member)
 
     def _generation_seen(self, event: GenerationSeen) -> None:
         self._generation = event.generation
-        current = self._begin(event.time_ms, answers=True)
+        self._record_due_ms = None
+        self._seen_in = current = self._begin(event.time_ms, answers=True)
         current.strategy = event.protocol
         present = {each.member: each for each in event.members}
         stopped_ms = min(current.began_ms, event.joined_ms) if event.joined_ms >= 0 else current.began_ms

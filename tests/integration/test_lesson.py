@@ -18,7 +18,7 @@ READING_S = 1.5
 
 def transcript(text: str) -> str:
     """Of a chapter, without what depends on the machine: the bars, and whether a claim came before the release."""
-    unfolded = re.sub(r"(→.*)\r?\n     (?=\S)", r"\1 ", text)
+    unfolded = re.sub(r"(→.*?) *\r?\n {5,}(?=\S)", r"\1 ", text)
     return normalized(
         unfolded,
         (r"^ *⚡ owners.*\n(   A partition is free.*\n(   [^→⚡\s].*\n)?)?", ""),

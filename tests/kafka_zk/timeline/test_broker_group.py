@@ -15,7 +15,7 @@ from kafka_zk.group.requests import Departure
 from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
 from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.broker_group import BrokerGroupRebalances
+from kafka_zk.timeline.broker_group import RECORD_MS, BrokerGroupRebalances
 from kafka_zk.timeline.deliveries import Silence
 from kafka_zk.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
 from kafka_zk.timeline.rebalances import QUIET_MS, CoordinatedBy, GroupRebalance
@@ -223,3 +223,25 @@ def test_a_state_that_is_seen_late() -> None:
         StateSeen(1_101, "observer", "", 0, "Stable"),
     )
     assert found.members.joined == ("b",)
+
+
+def test_a_record_that_comes_late() -> None:
+    """The group is stable already; nothing is told before it is known what has changed."""
+    rebalances = BrokerGroupRebalances()
+    fed(rebalances, seen(0, -1, SeenMember("a", (), (T0,)), cause=FIRST_LOOK))
+    for time_ms, state in ((1_000, "PreparingRebalance"), (1_001, "Stable")):
+        rebalances.add(StateSeen(time_ms, "observer", "", 0, state))
+    assert rebalances.advance(1_001 + QUIET_MS) is None
+    late = seen(1_000, 2, SeenMember("a", (), (T0,)), SeenMember("b", (), (T1,)), joined_ms=1_000)
+    rebalances.add(late)
+    found = rebalances.advance(1_400)
+    assert found is not None and found.members.joined == ("b",) and rebalances.advance(9_000) is None
+
+
+def test_a_record_that_never_comes() -> None:
+    """It could not be read: the rebalance is over all the same, some day."""
+    rebalances = BrokerGroupRebalances()
+    fed(rebalances, seen(0, -1, SeenMember("a", (), (T0,)), cause=FIRST_LOOK))
+    for time_ms, state in ((1_000, "PreparingRebalance"), (1_001, "Stable")):
+        rebalances.add(StateSeen(time_ms, "observer", "", 0, state))
+    assert rebalances.advance(1_001 + RECORD_MS) is not None
