@@ -5,7 +5,6 @@ generation's members were assigned stands in ``__consumer_offsets``, one record 
 coordinator knows (its broker's trace says). Source of the records: GroupMetadataValue.json@3.9.
 """
 
-import time
 from typing import Any
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
@@ -19,7 +18,7 @@ from kafka_zk.group.reporter import assigned_partitions, owned_partitions
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.registry.events import EventSource, Observe
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import wall_ms
+from kafka_zk.system.clock import monotonic_s, wall_ms
 from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER, GenerationSeen, SeenMember, StateSeen
 
 _TIMEOUT_MS = 2_000
@@ -84,7 +83,7 @@ class BrokerGroupObserver:
         self._see_state(described, asked_ms)
 
     def _describe_first(self) -> None:
-        deadline_s = time.monotonic() + _FIRST_LOOK_S
+        deadline_s = monotonic_s() + _FIRST_LOOK_S
         while True:
             try:
                 self._describe()
@@ -92,7 +91,7 @@ class BrokerGroupObserver:
             except NoBrokersAvailable:
                 raise
             except KafkaError:
-                if time.monotonic() > deadline_s:
+                if monotonic_s() > deadline_s:
                     raise
 
     def _describe(self) -> GroupDescription:

@@ -1,6 +1,7 @@
 """What observers are told of a group, by a coordinator with real members' requests."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def subscription(*owned: TopicPartition) -> tuple[tuple[str, bytes], ...]:
     return (("cooperative-sticky", write_subscription(Subscription(("t",), frozenset(owned), 1))),)
 
 
-def first_member(world: World, **fields: object) -> JoinResult:
+def first_member(world: World, **fields: Any) -> JoinResult:
     joined = world.join(protocols=subscription(), **fields)
     world.sync(joined, {joined.member_id: write_assignment([T0, T1])})
     return joined
