@@ -58,7 +58,9 @@ def same_change_twice(room: Classroom) -> dict[str, Any]:
     teacher.picture(table(found))
     _who_decides(room, found)
     room.dismiss()
-    return {name: {kind: _measured(each) for kind, each in kinds.items()} for name, kinds in found.items()}
+    return {
+        name: {kind: _measured(groups[kind], each) for kind, each in kinds.items()} for name, kinds in found.items()
+    }
 
 
 def table(found: Mapping[str, Mapping[str, GroupRebalance]]) -> Iterator[str]:
@@ -108,9 +110,9 @@ def _kill(room: Classroom, group: Group, name: str) -> None:
     room.settle(group)
 
 
-def _measured(rebalance: GroupRebalance) -> dict[str, Any]:
+def _measured(group: Group, rebalance: GroupRebalance) -> dict[str, Any]:
     return {
-        "causes": list(rebalance.causes),
+        "why": Summaries(group.name).why(rebalance),
         "requests": sum(rebalance.requests.values()),
         "duration_ms": rebalance.duration_ms,
         "moved": len(rebalance.moved),

@@ -50,7 +50,7 @@ def test_what_the_lesson_shows() -> None:
     assert [*fourth] == ["join", "leave", "kill"]
     for change in fourth.values():
         old, new = change["ZooKeeper"], change["broker"]
-        assert (old["causes"], old["moved"]) == (new["causes"], new["moved"]), "it is the same change"
+        assert (old["why"], old["moved"]) == (new["why"], new["moved"]), "it is the same change"
         assert len(old["silent_ms"]) == len(new["silent_ms"]) == 6, "both are eager"
         assert 0 < new["requests"] < old["requests"]
 
