@@ -94,9 +94,14 @@ class EventSource:
         self._observe = observe
         self._clock_ms = clock_ms
 
+    @property
+    def observed(self) -> bool:
+        """Whether anybody looks: what only observers need is not even computed otherwise."""
+        return self._observe is not ignore
+
     def emit(self, kind: type[Event], *fields: Any, cause: str, zxid: int = 0) -> None:
         """``fields`` are those that ``kind`` has after the four that all events have."""
-        if self._observe is not ignore:
+        if self.observed:
             self.tell(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
 
     def tell(self, event: Event) -> None:

@@ -24,6 +24,7 @@ from kafka_zk.controller.loop import Controller, ControllerConfig
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
+from kafka_zk.group.reporter import GroupReporter
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.metadata.cache import MetadataCache
@@ -78,8 +79,8 @@ class Broker:
         client: a started ZooKeeper client; the broker closes it at the end.
         on_fatal: told in one sentence why the broker cannot go on (no log directory left, its id was taken).
         stats: counts requests, if somebody wants to know.
-        observe: called with every event of ``registry.events``, ``controller.events`` and ``replica.events``; what it
-            raises is logged.
+        observe: called with every event of ``registry.events``, ``controller.events``, ``replica.events`` and
+            ``group.events``; what it raises is logged.
         clock, random, run_in_thread, connect, open_port: the machine's, and the reactor's threads and sockets, unless a
             simulated world has others.
     """
@@ -221,7 +222,7 @@ class Broker:
         )
         topics = TopicRegistry(self._client)
         coordinator = GroupCoordinator(
-            CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random
+            CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
         replicas.role_changed = coordinator.role_changed
         self.services = Services(

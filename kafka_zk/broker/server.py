@@ -20,6 +20,7 @@ from kafka_zk.metrics.watchdog import Watchdog
 from kafka_zk.network.reactor import install
 from kafka_zk.registry import cluster_id
 from kafka_zk.registry.errors import ConnectionLoss, RegistryError, SessionLost
+from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.znodes.cluster_id import CLUSTER_ID
 from kafka_zk.storage.errors import StorageError
@@ -34,17 +35,22 @@ GC_THRESHOLDS = (10_000, 20, 20)
 of partitions, 60 ms each time with 5,000. Nearly all garbage here goes without it."""
 
 
-def run_broker(config: KafkaConfig, metrics_port: int | None = None, metrics_host: str | None = None) -> int:
+def run_broker(
+    config: KafkaConfig,
+    metrics_port: int | None = None,
+    metrics_host: str | None = None,
+    observe: Observe = ignore,
+) -> int:
     """Run a broker until a signal asks it to end (``signals``); returns the process's exit code (0: it was
     stopped cleanly).
 
     ``metrics_port``: where to serve Prometheus metrics; None for nowhere. ``metrics_host``: the first listener's host
-    by default.
+    by default. ``observe``: called with every event of the broker.
     """
     _raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     host = config.listener_list[0].host if metrics_host is None else metrics_host
-    process = _Process(install(), config, None if metrics_port is None else (host, metrics_port))
+    process = _Process(install(), config, None if metrics_port is None else (host, metrics_port), observe)
     gc.set_threshold(*GC_THRESHOLDS)
     gc.freeze()  # what was imported stays: the collector need not look at it
     process.run()
@@ -57,7 +63,10 @@ def _raise_descriptor_limit() -> None:
 
 
 class _Process:
-    def __init__(self, reactor: Any, config: KafkaConfig, metrics_address: tuple[str, int] | None) -> None:
+    def __init__(
+        self, reactor: Any, config: KafkaConfig, metrics_address: tuple[str, int] | None, observe: Observe
+    ) -> None:
+        self._observe = observe
         self._metrics_address = metrics_address
         self._reactor = reactor
         self._watchdog = Watchdog(reactor)
@@ -89,7 +98,7 @@ class _Process:
             )
             await client.start()
             stats = None if self._metrics_address is None else RequestStats()
-            self._broker = Broker(self._reactor, config, client, self._fatal, stats)
+            self._broker = Broker(self._reactor, config, client, self._fatal, stats, self._observe)
             await self._broker.start()
             client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
             if stats is not None and self._metrics_address is not None:

@@ -23,6 +23,11 @@ from kafka_zk.cli.properties import KEY_VALUE, read_properties
 @click.option(
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="Append the broker's events to this file, or to broker-ID.jsonl in this directory; for kafka-zk watch.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
     properties_file: Path,
@@ -31,6 +36,7 @@ def command(
     metrics_host: str | None,
     log_file: Path | None,
     log_level: str,
+    trace: Path | None,
     log_format: str,
 ) -> None:
     """Run one broker in the foreground until SIGINT, SIGTERM or SIGHUP (a closed terminal, unless under nohup).
@@ -61,4 +67,8 @@ def command(
     from kafka_zk.broker.server import run_broker
 
     logs.configure(level=log_level, as_json=log_format == "json", log_file=log)
-    sys.exit(run_broker(config, metrics_port, metrics_host))
+    if trace is None:
+        sys.exit(run_broker(config, metrics_port, metrics_host))
+    from kafka_zk.timeline.trace_file import TraceWriter
+
+    sys.exit(run_broker(config, metrics_port, metrics_host, TraceWriter(trace, f"broker-{config.broker_id}")))

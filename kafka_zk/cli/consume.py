@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from kafka_zk.cli import line_format
+from kafka_zk.cli.group_type import group_type_option, is_of_broker
 from kafka_zk.cli.options import PARTITION, bootstrap_option, zookeeper_option
 from kafka_zk.cli.output import note
 from kafka_zk.cli.properties import KEY_VALUE
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kafka_zk.consumer.records import ConsumerRecord
     from kafka_zk.consumer.starts import Start
 
-GROUP_TYPES = ("broker", "zookeeper")
 _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list": "--blacklist", "trace": "--trace",
                     "group_type": "--type"}  # fmt: skip
 
@@ -43,7 +42,7 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 )
 @click.option("--group", help="Join this group, whose members share the partitions, see below.")
 @zookeeper_option("The group's ZooKeeper.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
-@click.option("--type", "group_type", type=click.Choice(GROUP_TYPES), help="With --group: who coordinates it.")
+@group_type_option("With --group: who coordinates it.")
 @click.option("--name", help="With --group: what this member is called.  [default: from host and time]")
 @click.option("--whitelist", "white_list", help="With --group: topics whose whole name matches this Java regex.")
 @click.option("--blacklist", "black_list", help="With --group: all topics except these.")
@@ -106,21 +105,8 @@ def _in_group(
             raise click.UsageError(f"{option} cannot be used with --group: the group's offsets say where to start")
     if sum((bool(topics), options["white_list"] is not None, options["black_list"] is not None)) != 1:
         raise click.UsageError("give one of --topic, --whitelist and --blacklist")
-    in_group = _in_group_of_broker if _is_of_broker(group_type) else _in_group_of_zookeeper
+    in_group = _in_group_of_broker if is_of_broker(group_type) else _in_group_of_zookeeper
     return in_group(write, group=group, topics=topics, **options)
-
-
-def _is_of_broker(group_type: str | None) -> bool:
-    """What --type says, else which of the servers stands on the command line."""
-    if group_type is not None:
-        return group_type == "broker"
-    context = click.get_current_context()
-    at_broker, at_zookeeper = (
-        context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("bootstrap", "zookeeper")
-    )
-    if at_broker and at_zookeeper:
-        raise click.UsageError("with --group, give --bootstrap-server or --zookeeper, or say --type broker|zookeeper")
-    return at_broker
 
 
 def _in_group_of_zookeeper(

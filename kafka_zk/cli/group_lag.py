@@ -1,6 +1,7 @@
 """The lag of a group's partitions, measured beside something else that must not wait for brokers."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -16,16 +17,14 @@ from kafka_zk.registry.znodes.consumers import NO_OFFSET
 from kafka_zk.storage.types import TopicPartition
 
 EVERY_S = 1.0
-_TIMEOUT_MS = 2_000
+_TIMEOUTS: dict[str, Any] = {"default_api_timeout_ms": 2_000, "request_timeout_ms": 2_000}
 
 
-class LagMeter:
+class LagMeter(ABC):
     """``poll`` it as often as you like; ``lag`` is what was measured last, empty while brokers do not answer."""
 
-    def __init__(self, client: KazooBlockingClient, group: str) -> None:
+    def __init__(self) -> None:
         self.lag: dict[TopicPartition, int] = {}
-        self._client = client
-        self._offsets = OffsetRegistry(client, group)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="lag")
         self._asked: Future[Mapping[TopicPartition, int]] | None = None
         self._next_s = 0.0
@@ -41,6 +40,23 @@ class LagMeter:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    @abstractmethod
+    def _ask(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin to measure: set ``_asked``."""
+
+    @abstractmethod
+    def _take(self, asked: "Future[Mapping[TopicPartition, int]]") -> None:
+        """Make ``lag`` of what has arrived."""
+
+
+class ZookeeperLagMeter(LagMeter):
+    """Of a group that keeps its offsets in ZooKeeper."""
+
+    def __init__(self, client: KazooBlockingClient, group: str) -> None:
+        super().__init__()
+        self._client = client
+        self._offsets = OffsetRegistry(client, group)
 
     def _ask(self, partitions: Collection[TopicPartition]) -> None:
         try:
@@ -58,11 +74,37 @@ class LagMeter:
         except (KafkaError, RegistryError):
             self.lag = {}
             return
-        committed = {tp: each.offset for tp, each in stored.items() if each.offset != NO_OFFSET}
-        self.lag = {tp: max(0, end - committed[tp]) for tp, end in ends.items() if tp in committed}
+        self.lag = _behind(ends, {tp: each.offset for tp, each in stored.items() if each.offset != NO_OFFSET})
+
+
+class BrokerLagMeter(LagMeter):
+    """Of a group that keeps its offsets at its coordinator."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        super().__init__()
+        self._bootstrap = bootstrap
+        self._group = group
+
+    def _ask(self, partitions: Collection[TopicPartition]) -> None:
+        self._asked = self._thread.submit(_broker_lag, self._bootstrap, self._group, sorted(partitions))
+
+    def _take(self, asked: "Future[Mapping[TopicPartition, int]]") -> None:
+        try:
+            self.lag = dict(asked.result())
+        except KafkaError:
+            self.lag = {}
+
+
+def _behind(ends: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {tp: max(0, end - committed[tp]) for tp, end in ends.items() if tp in committed}
+
+
+def _broker_lag(bootstrap: str, group: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    ends = _log_ends(bootstrap, partitions)
+    with BlockingAdmin(bootstrap_servers=bootstrap, **_TIMEOUTS) as admin:
+        return _behind(ends, {tp: each.offset for tp, each in admin.groups.committed(group).items()})
 
 
 def _log_ends(servers: str, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    timeouts: dict[str, Any] = {"default_api_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
-    with BlockingAdmin(bootstrap_servers=servers, **timeouts) as admin:
+    with BlockingAdmin(bootstrap_servers=servers, **_TIMEOUTS) as admin:
         return {tp: found.offset for tp, found in admin.list_offsets(dict.fromkeys(partitions, LATEST)).items()}

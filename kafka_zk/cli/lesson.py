@@ -12,16 +12,17 @@ from kafka_zk.cli.output import print_json
 
 @click.command("lesson", short_help="A guided lesson on consumer groups, on a live cluster.")
 @click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
-@click.option("--chapter", "chapters", type=click.IntRange(1, 3), multiple=True, help="Only this one; may be repeated.")
+@click.option("--chapter", "chapters", type=click.IntRange(1, 4), multiple=True, help="Only this one; may be repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
 @json_option
 def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool) -> None:
-    """Start a small cluster and show how consumers share partitions through ZooKeeper.
+    """Start a small cluster and show how consumers share partitions, through ZooKeeper and through a broker.
 
     \b
     1. five consumers on four partitions: one is idle
     2. two groups on one topic: each gets everything
     3. the same crash in an eager and a cooperative group, with the lag of both
+    4. the same changes in a group of ZooKeeper and in one of the broker
 
     Where it stops, Enter goes on, s goes to the next chapter, b back (to the beginning of the chapter, and from there
     to the one before), q ends the lesson. The consumers are real members, in this process, so that each watch can be

@@ -56,6 +56,11 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     help=f"Port of the embedded ZooKeeper.  [default: {ZOOKEEPER_PORT}, or a free one if that is taken]",
 )
 @click.option("-o", "--override", "overrides", type=KEY_VALUE, multiple=True, help="A broker's key; may be repeated.")
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory that every broker writes its events into; for kafka-zk watch.",
+)
 @json_option
 def command(
     brokers: int,
@@ -64,6 +69,7 @@ def command(
     zookeeper: str | None,
     zookeeper_port: int | None,
     overrides: tuple[tuple[str, str], ...],
+    trace: Path | None,
     as_json: bool,
 ) -> None:
     """Run a cluster in the foreground until SIGINT, SIGTERM or SIGHUP: ZooKeeper and BROKERS processes.
@@ -96,6 +102,7 @@ def command(
             zookeeper=zookeeper,
             zookeeper_port=zookeeper_port or (ZOOKEEPER_PORT if can_listen(ZOOKEEPER_PORT) else 0),
             properties=properties,
+            trace=trace,
         )
         _run(cluster, as_json, may_choose)
 

@@ -9,32 +9,36 @@ from typing import TYPE_CHECKING
 import click
 
 from kafka_zk.broker.signals import interrupt_at_the_end
-from kafka_zk.cli.options import group_option, json_option, zookeeper_option
+from kafka_zk.cli.group_type import group_type_option, is_of_broker
+from kafka_zk.cli.options import bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.output import note
 
 if TYPE_CHECKING:
     from kafka_zk.cli.watch_show import Show
-    from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
-    from kafka_zk.timeline.timeline import Timeline
+    from kafka_zk.cli.watched_group import WatchedGroup
 
 POLL_MS = 100
 
 
 @click.command("watch", short_help="Follow a group's rebalances live: why, what moved, who was silent for how long.")
-@group_option("The group to follow; it need not be there yet.")
-@zookeeper_option("Where the group is.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option("--group", required=True, help="The group to follow; it need not be there yet.")
+@zookeeper_option("Where a group in ZooKeeper is.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
+@bootstrap_option
+@group_type_option("Who coordinates the group, see below.")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
-    help="The file or directory that members write with consume --trace; it need not exist yet.",
+    help="The file or directory that members (consume --trace) or brokers (up --trace) write; it need not exist yet.",
 )
 @click.option("--rebalances", type=click.IntRange(1), help="Stop after this many rebalances.")
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop after this time.")
-@click.option("-v", "--verbose", is_flag=True, help="Print every step: watches, reads, claims, commits.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every step: watches, reads, claims; joins and heartbeats.")
 @json_option
 def command(
     group: str,
     zookeeper: str | None,
+    bootstrap: str,
+    group_type: str | None,
     trace: Path | None,
     rebalances: int | None,
     timeout_ms: int | None,
@@ -50,53 +54,53 @@ def command(
     13:02:11  dora joined: anna→dora t-1; 3 never stopped; silent 15 ms; 23 requests
     13:02:40  the session of ben ended: ben→anna t-2; 3 never stopped; silent 9 ms; 14 requests
 
-    This command alone sees members, owners and assignments in ZooKeeper. It sees every lasting change; two changes
-    between two reads look like one. The rest only the members know: why they rebalance, when they stop and deliver,
-    their requests. Start members with --trace, on this machine or on a shared file system, and give the same path here.
-    Times come from the members' own clocks. A member that dies is silent from its death, but counted only from the end
-    of its session. Members of other kinds (a Scala consumer, say) write no trace; their owner znodes tell.
+    Of a group in ZooKeeper this command alone sees members, owners and assignments. It sees every lasting change; two
+    changes between two reads look like one. The rest only the members know: why they rebalance, when they stop and
+    deliver, their requests. Start members with --trace, on this machine or on a shared file system, and give the same
+    path here. Times come from the members' own clocks. A member that dies is silent from its death, but counted only
+    from the end of its session. Members of other kinds (a Scala consumer, say) write no trace; their owner znodes tell.
+
+    With the option --bootstrap-server, or --type broker, it follows a group that a broker coordinates, Apache Kafka's
+    too. It sees the group's state, and each generation's members and assignments in __consumer_offsets. The coordinator
+    knows the rest: who left and whose session ended, who joined again when, the requests. Our brokers write it with
+    --trace (up --trace, broker --trace). A partition counts as silent from when its member joins again without it until
+    the next assignment is stored; without traces, from when the rebalance was seen.
 
     \b
     kafka-zk consume --group g --name anna --topic t --trace /tmp/g &
     kafka-zk watch --group g --trace /tmp/g
+    kafka-zk watch --group h --bootstrap-server 127.0.0.1:9092
     """
-    from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_session
-    from kafka_zk.timeline.group_observer import GroupObserver
-    from kafka_zk.timeline.timeline import Timeline
-    from kafka_zk.timeline.trace_file import Traced, TraceFollower
+    from kafka_zk.cli.watched_group import broker_group, zookeeper_group
+    from kafka_zk.timeline.trace_file import TraceFollower
 
     interrupt_at_the_end()
-    timeline = Timeline()
+    watched = broker_group(bootstrap, group) if is_of_broker(group_type) else zookeeper_group(zookeeper, group)
     follower = TraceFollower(trace) if trace is not None else None
+    with watched as seen, ExitStack() as cleanup:
 
-    def read() -> None:
-        for traced in follower.read() if follower is not None else ():
-            timeline.add(traced)
+        def read() -> None:
+            for traced in follower.read() if follower is not None else ():
+                seen.timeline.add(traced)
 
-    with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client, ExitStack() as cleanup:
         end_s = time.monotonic() + timeout_ms / 1000 if timeout_ms is not None else float("inf")
-        show = _show(group, timeline, client, verbose=verbose, as_json=as_json)
+        show = _show(group, seen, verbose=verbose, as_json=as_json)
         cleanup.callback(show.close)
         cleanup.callback(read)
-        observer = GroupObserver(client, group, lambda event: timeline.add(Traced(event, None)))
-        cleanup.callback(observer.close)
-        client.process(0)
-        if observer.sees_nobody and not sys.stdout.isatty():
+        cleanup.callback(seen.close)
+        if seen.sees_nobody and not sys.stdout.isatty():
             note(f"waiting for members of group {group}")
-        while time.monotonic() < end_s and not (rebalances and len(timeline.summaries) >= rebalances):
-            client.process(POLL_MS)
+        while time.monotonic() < end_s and not (rebalances and len(seen.timeline.summaries) >= rebalances):
+            seen.poll(POLL_MS)
             read()
             show.tell(int(time.time() * 1000))
 
 
-def _show(
-    group: str, timeline: "Timeline", client: "KazooBlockingClient", *, verbose: bool, as_json: bool
-) -> "Show":
-    from kafka_zk.cli.group_lag import LagMeter
+def _show(group: str, seen: "WatchedGroup", *, verbose: bool, as_json: bool) -> "Show":
     from kafka_zk.cli.watch_show import JsonLines, LiveScreen, TextLines
 
     if as_json:
-        return JsonLines(timeline)
+        return JsonLines(seen.timeline)
     if sys.stdout.isatty():
-        return LiveScreen(group, timeline, LagMeter(client, group), verbose=verbose)
-    return TextLines(group, timeline, verbose=verbose)
+        return LiveScreen(group, seen.timeline, seen.lag_meter(), verbose=verbose)
+    return TextLines(group, seen.timeline, verbose=verbose)

@@ -284,7 +284,7 @@ def _description(answer: Answer) -> GroupDescription:
 
 def _member(member: Any, is_consumer: bool) -> GroupMember:
     try:
-        partitions = read_assignment(member.member_assignment) if is_consumer else []
+        partitions = sorted(read_assignment(member.member_assignment)) if is_consumer else []
     except ProtocolError:
         partitions = []  # members may assign in a way of their own
     return GroupMember(

@@ -18,13 +18,18 @@ INTERRUPTED = 130  # how up ends when it is stopped before it is ready
 
 
 class DemoCluster:
-    """Starts, watches and stops ``kafka-zk up --json``; what it says tells pids, ports and addresses."""
+    """Starts, watches and stops ``kafka-zk up --json``; what it says tells pids, ports and addresses.
+
+    ``trace`` is the directory that the brokers write their events into.
+    """
 
     def __init__(self, data_dir: Path, broker_count: int, keep: bool) -> None:
         ports_free = all(can_listen(FIRST_PORT + number) for number in range(broker_count))
+        self.trace = data_dir / "trace"
         command, environ = python_command(
-            "up", "--json", "--brokers", str(broker_count), "--data", data_dir, "--port", str(FIRST_PORT * ports_free)
-        )
+            "up", "--json", "--brokers", str(broker_count), "--data", data_dir, "--port", str(FIRST_PORT * ports_free),
+            "--trace", self.trace,
+        )  # fmt: skip
         self._process = ChildProcess("the cluster", command, data_dir / "up.log", environ, outlives_parent=keep)
         self._told_count = 0
         self.bootstrap = ""

@@ -1,8 +1,9 @@
-"""The demo's group: consumers that join, one that is killed, and a line for each rebalance."""
+"""The demo's groups: consumers that join, leave and are killed, and a line for each rebalance."""
 
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from kafka_zk.registry.events import Event
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.broker_timeline import BrokerTimeline
 from kafka_zk.timeline.events import OwnersGone, OwnersSeen
 from kafka_zk.timeline.group_observer import GroupObserver
 from kafka_zk.timeline.rebalances import GroupRebalance
@@ -20,35 +22,41 @@ from kafka_zk.timeline.timeline import Timeline
 from kafka_zk.timeline.trace_file import Traced, TraceFollower
 
 GROUP = "counters"
+BROKER_GROUP = "readers"
 SESSION_TIMEOUT_MS = 4_000  # the shortest that ZooKeeper grants with its default tick
 SETTLE_TIMEOUT_S = 45
 STOP_TIMEOUT_S = 20
+_HEARTBEAT_MS = 500
 _STEP_MS = 50
 _WIDTH = 77  # of a line, on a terminal of 80 columns
 
 
-class DemoGroup:
+class DemoGroup(ABC):
     """Members as processes, which wait for a topic's newest records; ``tell`` gets a line for each rebalance.
 
     Raises: ProcessFailed when a member ends by itself, DemoFailed when the group does not settle.
     """
 
     def __init__(
-        self, data_dir: Path, zookeeper: str, topic: str, partitions: int, tell: Callable[[str], None]
+        self,
+        group_id: str,
+        data_dir: Path,
+        topic: str,
+        partitions: int,
+        tell: Callable[[str], None],
+        timeline: Timeline,
+        trace: Path,
     ) -> None:
+        self._group_id = group_id
         self._folder = data_dir / "group"
-        self._trace = self._folder / "trace"
-        self._trace.mkdir(parents=True)
-        self._zookeeper = zookeeper
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._topic = topic
         self._partitions = partitions
         self._tell = tell
         self._members: dict[str, ChildProcess] = {}
-        self._owners: dict[TopicPartition, str] = {}
-        self._timeline = Timeline()
-        self._summaries = Summaries(GROUP)
-        self._follower = TraceFollower(self._trace)
-        self._client: KazooBlockingClient | None = None
+        self._timeline = timeline
+        self._summaries = Summaries(group_id)
+        self._follower = TraceFollower(trace, from_start=False)
 
     @property
     def rebalances(self) -> list[GroupRebalance]:
@@ -58,51 +66,73 @@ class DemoGroup:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Follow the group within the block; the members end with it."""
-        with KazooBlockingClient(self._zookeeper) as client, ExitStack() as cleanup:
-            self._client = client
-            observer = GroupObserver(client, GROUP, self._seen)
-            cleanup.callback(observer.close)
+        with ExitStack() as cleanup:
+            self._follow(cleanup)
             cleanup.callback(self._stop_members)
             yield
 
     def join(self, *names: str) -> None:
         """Start members and wait until the partitions are shared by all there are."""
+        self.start(*names)
+        self.settle()
+
+    def start(self, *names: str) -> None:
+        """Start members and wait for nothing."""
         for name in names:
-            command, environ = python_command(
-                "consume", "--group", GROUP, "--topic", self._topic, "--zookeeper", self._zookeeper,
-                "--name", name, "--trace", self._trace,
-                "--consumer-property", "partition.assignment.strategy=cooperative",
-                "--consumer-property", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
-            )  # fmt: skip
-            self._members[name] = ChildProcess(f"consumer {name}", command, self._folder / f"{name}.log", environ)
+            arguments = ("--group", self._group_id, "--topic", self._topic, "--name", name, *self._options())
+            command, environ = python_command("consume", *arguments)
+            log = self._folder / f"{self._group_id}-{name}.log"
+            self._members[name] = ChildProcess(f"consumer {name}", command, log, environ)
             self._members[name].start()
-        self._settle()
 
     def kill(self, name: str) -> None:
         """SIGKILL, and wait until the others have its partitions: nobody knows before the session has timed out."""
         self._members.pop(name).kill()
-        self._settle()
+        self.settle()
 
-    def _settle(self) -> None:
+    def leave(self, name: str) -> None:
+        """SIGTERM, and wait until the others have its partitions."""
+        self._members.pop(name).stop(STOP_TIMEOUT_S)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until all members share the partitions, and no rebalance is under way."""
         deadline_s = time.monotonic() + SETTLE_TIMEOUT_S
-        wanted = {f"{GROUP}_{name}" for name in self._members}
-        while len(self._owners) < self._partitions or set(self._owners.values()) != wanted or not self._timeline.calm:
+        wanted = {self._consumer_id(name) for name in self._members}
+        while not self._is_shared_by(wanted) or not self._timeline.calm:
             if time.monotonic() > deadline_s:
-                raise DemoFailed(f"the group {GROUP} did not settle in {SETTLE_TIMEOUT_S} s; see {self._folder}")
+                raise DemoFailed(
+                    f"the group {self._group_id} did not settle in {SETTLE_TIMEOUT_S} s; see {self._folder}"
+                )
             for member in self._members.values():
                 member.check_alive()
-            assert self._client is not None, "the group is followed first"
-            self._client.process(_STEP_MS)
+            self._wait(_STEP_MS)
             self._show(int(time.time() * 1000))
         self._show(None)
 
-    def _seen(self, event: Event) -> None:
-        if isinstance(event, OwnersSeen):
-            self._owners |= dict.fromkeys(event.offsets, consumer_of(event.owner))
-        elif isinstance(event, OwnersGone):
-            for tp in event.partitions:
-                self._owners.pop(tp, None)
-        self._timeline.add(Traced(event, None))
+    @abstractmethod
+    def _follow(self, cleanup: ExitStack) -> None:
+        """Begin to look on."""
+
+    @abstractmethod
+    def _options(self) -> tuple[str | Path, ...]:
+        """Of ``kafka-zk consume``, for this kind of group."""
+
+    @abstractmethod
+    def _consumer_id(self, name: str) -> str:
+        """What the owners call a member of that name."""
+
+    @abstractmethod
+    def _owners(self) -> Mapping[TopicPartition, str]:
+        """Who has which partition."""
+
+    @abstractmethod
+    def _wait(self, timeout_ms: int) -> None:
+        """Let something happen."""
+
+    def _is_shared_by(self, wanted: set[str]) -> bool:
+        owners = self._owners()
+        return len(owners) == self._partitions and set(owners.values()) == wanted
 
     def _show(self, now_ms: int | None) -> None:
         for traced in self._follower.read():
@@ -117,3 +147,75 @@ class DemoGroup:
             member.terminate()
         for member in self._members.values():
             member.stop(STOP_TIMEOUT_S)
+
+
+class ZookeeperDemoGroup(DemoGroup):
+    """Coordinated by znodes and watches; the members write traces."""
+
+    def __init__(
+        self, data_dir: Path, zookeeper: str, topic: str, partitions: int, tell: Callable[[str], None]
+    ) -> None:
+        self._trace = data_dir / "group" / "trace"
+        self._trace.mkdir(parents=True)
+        super().__init__(GROUP, data_dir, topic, partitions, tell, Timeline(), self._trace)
+        self._zookeeper = zookeeper
+        self._owned_by: dict[TopicPartition, str] = {}
+        self._client: KazooBlockingClient | None = None
+
+    def _follow(self, cleanup: ExitStack) -> None:
+        self._client = cleanup.enter_context(KazooBlockingClient(self._zookeeper))
+        cleanup.callback(GroupObserver(self._client, GROUP, self._seen).close)
+
+    def _options(self) -> tuple[str | Path, ...]:
+        return (
+            "--zookeeper", self._zookeeper, "--trace", self._trace,
+            "--consumer-property", "partition.assignment.strategy=cooperative",
+            "--consumer-property", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
+        )  # fmt: skip
+
+    def _consumer_id(self, name: str) -> str:
+        return f"{GROUP}_{name}"
+
+    def _owners(self) -> Mapping[TopicPartition, str]:
+        return self._owned_by
+
+    def _wait(self, timeout_ms: int) -> None:
+        assert self._client is not None, "the group is followed first"
+        self._client.process(timeout_ms)
+
+    def _seen(self, event: Event) -> None:
+        if isinstance(event, OwnersSeen):
+            self._owned_by |= dict.fromkeys(event.offsets, consumer_of(event.owner))
+        elif isinstance(event, OwnersGone):
+            for tp in event.partitions:
+                self._owned_by.pop(tp, None)
+        self._timeline.add(Traced(event, None))
+
+
+class BrokerDemoGroup(DemoGroup):
+    """Coordinated by a broker. All brokers write their events into ``trace``: this is how it is followed."""
+
+    def __init__(
+        self, data_dir: Path, bootstrap: str, trace: Path, topic: str, partitions: int, tell: Callable[[str], None]
+    ) -> None:
+        super().__init__(BROKER_GROUP, data_dir, topic, partitions, tell, BrokerTimeline(BROKER_GROUP), trace)
+        self._bootstrap = bootstrap
+
+    def _follow(self, cleanup: ExitStack) -> None:
+        pass  # the traces are read in any case
+
+    def _options(self) -> tuple[str | Path, ...]:
+        return (
+            "--bootstrap-server", self._bootstrap,
+            "--consumer-property", "partition.assignment.strategy=cooperative-sticky",
+            "--consumer-property", f"heartbeat.interval.ms={_HEARTBEAT_MS}",
+        )  # fmt: skip
+
+    def _consumer_id(self, name: str) -> str:
+        return name
+
+    def _owners(self) -> Mapping[TopicPartition, str]:
+        return self._timeline.rebalances.deliveries.by
+
+    def _wait(self, timeout_ms: int) -> None:
+        time.sleep(timeout_ms / 1000)

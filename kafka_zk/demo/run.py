@@ -14,7 +14,14 @@ from kafka_zk.demo import whereabouts
 from kafka_zk.demo.cluster import DemoCluster
 from kafka_zk.demo.errors import DemoFailed
 from kafka_zk.demo.flights import KEY_COLUMN, count_flights, find_flights, read_flights
-from kafka_zk.demo.group import GROUP, SESSION_TIMEOUT_MS, DemoGroup
+from kafka_zk.demo.group import (
+    BROKER_GROUP,
+    GROUP,
+    SESSION_TIMEOUT_MS,
+    BrokerDemoGroup,
+    DemoGroup,
+    ZookeeperDemoGroup,
+)
 from kafka_zk.demo.lake import DemoLake
 from kafka_zk.demo.show import Show
 from kafka_zk.demo.tally import Tally
@@ -65,7 +72,7 @@ class Demo:
                 self._show_whereabouts()
             with ExitStack() as spark:
                 lake = self._start_spark(spark)
-                with self._step(5, "A consumer group, coordinated by znodes and watches alone"):
+                with self._step(5, "Consumer groups: one coordinated by znodes and watches alone, one by a broker"):
                     self._show_group(lake is not None)
                 with self._step(6, "Into Parquet files with Spark, exactly once; the offsets are kept in ZooKeeper"):
                     self._show_extraction(lake, sent)
@@ -225,25 +232,25 @@ class Demo:
     def _show_group(self, spark_starts: bool) -> None:
         if spark_starts:
             self._show.fact("Spark is starting meanwhile, for the next step")
-        group = DemoGroup(self._data_dir, self._cluster.zookeeper, TOPIC, PARTITIONS, self._show.fact)
-        with group.watched():
-            self._show.fact("anna, ben and cleo start")
+        tell, bootstrap = self._show.fact, self._cluster.bootstrap
+        group = ZookeeperDemoGroup(self._data_dir, self._cluster.zookeeper, TOPIC, PARTITIONS, tell)
+        other = BrokerDemoGroup(self._data_dir, bootstrap, self._cluster.trace, TOPIC, PARTITIONS, tell)
+        with group.watched(), other.watched():
+            tell("anna, ben and cleo start")
             group.join("anna", "ben", "cleo")
-            self._show.fact("dora starts")
+            tell("dora starts")
             group.join("dora")
-            self._show.fact(f"ben is killed; his session, and so his claims, last up to {SESSION_TIMEOUT_MS // 1000} s")
+            tell(f"ben is killed; his session, and so his claims, last up to {SESSION_TIMEOUT_MS // 1000} s")
+            other.start("emil", "fay")  # they can join their group meanwhile
             group.kill("ben")
-        self._show.fact(f"`kafka-zk watch --group {GROUP}` shows any group like this, -v every step of it")
-        self._report["rebalances"] = [
-            {
-                "duration_ms": each.duration_ms,
-                "causes": list(each.causes),
-                "moved": len(each.moved),
-                "never_stopped": each.untouched_count,
-                "zookeeper_requests": each.requests,
-            }
-            for each in group.rebalances
-        ]
+            tell("emil and fay have started meanwhile, in a group that a broker coordinates")
+            other.settle()
+            tell("fay leaves")
+            other.leave("fay")
+        tell(f"`kafka-zk watch --group {GROUP}` shows any group like this, -v every step of it;")
+        tell(f"`kafka-zk watch --group {BROKER_GROUP} --type broker` one of a broker")
+        self._report["rebalances"] = _rebalances(group, "zookeeper_requests")
+        self._report["broker_group_rebalances"] = _rebalances(other, "coordinator_requests")
 
     # --- step 6
 
@@ -353,6 +360,20 @@ class Demo:
             self._show.fact(f"kill {self._cluster.pid} stops it; its data are in {self._data_dir}")
         else:
             self._show.fact(f"done in {seconds:.1f} s, everything is stopped")
+
+
+def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
+    """What was seen of a group; ``requests`` names the key of their counts by member."""
+    return [
+        {
+            "duration_ms": each.duration_ms,
+            "causes": list(each.causes),
+            "moved": len(each.moved),
+            "never_stopped": each.untouched_count,
+            requests: each.requests,
+        }
+        for each in group.rebalances
+    ]
 
 
 def _together(by_partition: dict[int, Tally]) -> Tally:

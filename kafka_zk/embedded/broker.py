@@ -17,10 +17,17 @@ class BrokerProcess:
         folder: ``server.properties``, ``broker.log`` (and ``broker.log.1`` …, once it was full) and the log directory
             ``data`` lie here.
         properties: Kafka's keys; they win over id, listener, log directory and ZooKeeper that are filled in here.
+        trace: a file or directory that it writes its events into.
     """
 
     def __init__(
-        self, folder: Path, broker_id: int, port: int, zookeeper_connect: str, properties: Mapping[str, str]
+        self,
+        folder: Path,
+        broker_id: int,
+        port: int,
+        zookeeper_connect: str,
+        properties: Mapping[str, str],
+        trace: Path | None = None,
     ) -> None:
         self.folder = folder.resolve()
         self.broker_id = broker_id
@@ -35,7 +42,8 @@ class BrokerProcess:
             **properties,
         }
         log = self.folder / "broker.log"
-        command, environ = python_command("broker", self.properties_file, "--log-file", log)
+        traced = () if trace is None else ("--trace", trace)
+        command, environ = python_command("broker", self.properties_file, "--log-file", log, *traced)
         self.process = ChildProcess(f"broker {broker_id}", command, log, environ)
 
     @property

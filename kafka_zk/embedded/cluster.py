@@ -43,6 +43,7 @@ class EmbeddedCluster:
         properties: Kafka's keys for every broker.
         zookeeper_port: for the ZooKeeper made here; 0 takes a free one.
         tick_time_ms, force_sync: see ``EmbeddedZooKeeper``.
+        trace: a directory, made if absent, that every broker writes its events into.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class EmbeddedCluster:
         zookeeper_port: int = 0,
         tick_time_ms: int = 2000,
         force_sync: bool = True,
+        trace: Path | None = None,
     ) -> None:
         self.data_dir = data_dir.resolve()
+        self.trace = trace
         self._port = port
         self._broker_count = broker_count
         let_in = zookeeper.client_properties if isinstance(zookeeper, EmbeddedZooKeeper) else {}
@@ -110,6 +113,8 @@ class EmbeddedCluster:
 
     def start_brokers(self) -> None:
         """The second step of ``start``: start the broker processes, without waiting for them."""
+        if self.trace is not None:
+            self.trace.mkdir(parents=True, exist_ok=True)
         for port in self._choose_ports():
             self._add_broker(port).start()
 
@@ -127,7 +132,7 @@ class EmbeddedCluster:
         return broker
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
-        return BrokerProcess(folder, broker_id, port, self.zookeeper_connect, self._properties)
+        return BrokerProcess(folder, broker_id, port, self.zookeeper_connect, self._properties, self.trace)
 
     def _choose_ports(self) -> Sequence[int]:
         if not self._port:

@@ -26,7 +26,10 @@ from kafka_zk.group.requests import (
     GroupEvent,
     JoinGroup,
     JoinResult,
+    MemberIdGiven,
     MemberRemoved,
+    MemberSyncs,
+    MemberTold,
     RebalanceBegan,
     SyncGroup,
     SyncResult,
@@ -149,6 +152,8 @@ class GroupCoordinator:
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.join(request, reply, now_of(self._clock)))
         result: JoinResult = await waiting
+        if result.error is ErrorCode.MEMBER_ID_REQUIRED:
+            self._tell(group_id, MemberIdGiven(result.member_id))
         return result
 
     async def sync(self, group_id: str, request: SyncGroup) -> SyncResult:
@@ -165,6 +170,8 @@ class GroupCoordinator:
             size_bytes = sum(map(len, request.assignments.values())) - live.group.members.assignments_bytes
             if not self._manager.memory.has_room(size_bytes):
                 return SyncResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if request.member_id in live.group.members:
+            self._tell(group_id, MemberSyncs(request.member_id))
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
         del request  # whoever does not lead may have sent assignments, too
@@ -185,6 +192,8 @@ class GroupCoordinator:
             return ErrorCode.UNKNOWN_MEMBER_ID
         error = live.group.heartbeat(member_id, group_instance_id, generation_id, now_of(self._clock))
         live.wake_in_time()
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._tell(group_id, MemberTold(member_id))
         return error
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity]) -> LeaveResult:

@@ -21,15 +21,18 @@ from kafka_zk.group.requests import (
     AnswerSync,
     AssignmentDone,
     AssignmentStored,
+    Departure,
     Effect,
     EmptyStored,
     GenerationBegan,
     JoinGroup,
     JoinResult,
+    MemberJoins,
     MemberRemoved,
     Now,
     RebalanceBegan,
     Reply,
+    StaticMemberReplaced,
     StaticMemberStored,
     Stored,
     StoreGroup,
@@ -113,7 +116,7 @@ class Group:
         if self.state is _DEAD:
             self._refuse_join(reply, member_id, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif not self._accepts(member_id):
-            self._remove(member_id, "the group is full")
+            self._remove(member_id, Departure.DROPPED, "the group is full")
             self._refuse_join(reply, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
         elif not self._supports(request):
             self._refuse_join(reply, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -129,7 +132,7 @@ class Group:
     def sync(self, request: SyncGroup, reply: Reply, now: Now) -> list[Effect]:
         """A member asks for its assignment; the leader brings all of them."""
         refusal = self._refusal(request.member_id, request.group_instance_id, request.generation_id)
-        if refusal is ErrorCode.NONE and not self._agrees(request):
+        if refusal is ErrorCode.NONE and not request.agrees_with(self.protocol_type, self.protocol_name):
             refusal = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         elif refusal is ErrorCode.NONE and self.state is _PREPARING:
             refusal = ErrorCode.REBALANCE_IN_PROGRESS
@@ -174,12 +177,13 @@ class Group:
         if member_id == UNKNOWN_MEMBER_ID and group_instance_id is not None:
             member_id = self.members.static.get(group_instance_id, UNKNOWN_MEMBER_ID)
         if member_id in self.members.pending:
-            self._remove(member_id, reason)
+            self._remove(member_id, Departure.LEFT, reason)
         else:
             refusal = self._member_refusal(member_id, group_instance_id)
             if refusal is not ErrorCode.NONE:
                 return refusal, []
-            self._remove_and_rebalance(self.members[member_id], f"left: {reason}" if reason else "left", now)
+            told = f"left: {reason}" if reason else "left"
+            self._remove_and_rebalance(self.members[member_id], Departure.LEFT, told, now)
         self._complete_join_if_all_came(now)
         return ErrorCode.NONE, self._take_effects()
 
@@ -219,12 +223,12 @@ class Group:
         if self.earliest_deadline_ms is None or now_ms < self.earliest_deadline_ms:
             return []
         for member_id in [member_id for member_id, until_ms in self.members.pending.items() if until_ms <= now_ms]:
-            self._remove(member_id, "did not join with the id it was given")
+            self._remove(member_id, Departure.DROPPED, "did not join with the id it was given")
         for member in self.members:
             if member.deadline_ms is not None and member.deadline_ms <= now_ms:
                 member.deadline_ms = None
                 if not member.waits_for_the_group:
-                    self._remove_and_rebalance(member, "failed: no heartbeat", now)
+                    self._remove_and_rebalance(member, Departure.SESSION_ENDED, "failed: no heartbeat", now)
         self._complete_join_if_all_came(now)
         if self._join is not None and self._join.deadline_ms <= now_ms:
             self._join_deadline_passed(self._join, now)
@@ -290,6 +294,7 @@ class Group:
             request.session_timeout_ms, request.rebalance_timeout_ms, request.protocols, joining=reply, is_new=True,
         )  # fmt: skip
         self.members.add(member)
+        self._effects.append(MemberJoins(request.by(member_id), is_new=True))
         self._expect(member, NEW_MEMBER_JOIN_TIMEOUT_MS, now)
         self._rebalance_if_possible(f"new member {member_id}: {request.reason or 'no reason given'}", now)
 
@@ -319,18 +324,19 @@ class Group:
         previous = self.members.set_joining(member, reply)
         if previous is not None:  # its connection is gone, or it would not ask again
             self._refuse_join(previous, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+        self._effects.append(MemberJoins(request.by(member.member_id), is_new=False))
 
     def _static_member_returns(self, request: JoinGroup, instance_id: str, reply: Reply, now: Now) -> None:
         """It takes its old place; whoever still has that is fenced."""
         old_member_id = self.members.static[instance_id]
-        previous_leader = self.members.leader or ""
         old = self.members[old_member_id]
         then = StaticMemberStored(
             self.generation_id, instance_id, old_member_id, request.new_member_id, old.protocols,
-            old.session_timeout_ms, old.rebalance_timeout_ms, previous_leader, request.can_skip_assignment,
+            old.session_timeout_ms, old.rebalance_timeout_ms, self.members.leader or "", request.can_skip_assignment,
         )  # fmt: skip
         self._fence(old)
         member = self._rename_static(instance_id, request.new_member_id)
+        self._effects.append(StaticMemberReplaced(instance_id, old_member_id, member.member_id))
         self._update(member, request, reply)
         self._expect(member, member.session_timeout_ms, now)
         reason = f"static member {instance_id} came back"
@@ -436,7 +442,7 @@ class Group:
         """The next generation has those who came. Static members who did not keep their place."""
         for member in self.members:
             if member.joining is None and member.group_instance_id is None:
-                self._remove(member.member_id, "did not join again in time")
+                self._remove(member.member_id, Departure.DROPPED, "did not join again in time")
         if not self.members.elect_joined_leader() and len(self.members):
             # Only static members are left, and none of them came: they are awaited once more.
             self._join = _Join(now.monotonic_ms + self.members.rebalance_timeout_ms)
@@ -479,7 +485,7 @@ class Group:
     def _sync_deadline_passed(self, now: Now) -> None:
         """Who has not asked for its assignment is taken for dead."""
         for member_id in sorted(self._awaited_syncs):
-            self._remove(member_id, "did not ask for its assignment in time")
+            self._remove(member_id, Departure.DROPPED, "did not ask for its assignment in time")
         self._end_of_syncs()
         self._prepare_rebalance("members did not ask for their assignment in time", now)
         self._complete_join_if_all_came(now)
@@ -511,11 +517,6 @@ class Group:
         result = SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, assignment)
         self._effects.append(AnswerSync(reply, result))
 
-    def _agrees(self, request: SyncGroup) -> bool:
-        """A client that names protocol type and name (version 5) means the group's."""
-        has_type = request.protocol_type in (None, self.protocol_type)
-        return has_type and request.protocol_name in (None, self.protocol_name)
-
     # Members.
 
     def _refusal(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
@@ -536,12 +537,12 @@ class Group:
                 return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _remove_and_rebalance(self, member: Member, reason: str, now: Now) -> None:
-        self._remove(member.member_id, reason)
+    def _remove_and_rebalance(self, member: Member, departure: Departure, reason: str, now: Now) -> None:
+        self._remove(member.member_id, departure, reason)
         if self.state in (_STABLE, _COMPLETING):
             self._prepare_rebalance(f"member {member.member_id} {reason}", now)
 
-    def _remove(self, member_id: str, reason: str) -> None:
+    def _remove(self, member_id: str, departure: Departure, reason: str) -> None:
         """Nothing happens if there is no such member; a rebalance that this makes necessary is the caller's."""
         member = self.members.remove(member_id)
         self._synced(member_id)
@@ -551,7 +552,7 @@ class Group:
             self._refuse_join(member.joining, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
         if member.syncing is not None:
             self._effects.append(AnswerSync(member.syncing, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)))
-        self._effects.append(MemberRemoved(member_id, reason))
+        self._effects.append(MemberRemoved(member_id, departure, reason))
 
     def _expect(self, member: Member, within_ms: int, now: Now) -> None:
         member.deadline_ms = now.monotonic_ms + within_ms

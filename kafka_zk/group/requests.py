@@ -5,6 +5,7 @@ A ``Reply`` names a request that is still to be answered; the core only hands it
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, NewType
 
 from kafka_zk.group.records import GroupMetadataValue
@@ -50,6 +51,10 @@ class JoinGroup:
     can_skip_assignment: bool = False
     reason: str = ""
 
+    def by(self, member_id: str) -> "JoinedMember":
+        """The member that it makes under this id, with its metadata for the protocol that it likes best."""
+        return JoinedMember(member_id, self.group_instance_id, self.protocols[0][1])
+
 
 @dataclass(frozen=True, slots=True)
 class SyncGroup:
@@ -61,6 +66,10 @@ class SyncGroup:
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignments: Mapping[str, bytes] | None = None
+
+    def agrees_with(self, protocol_type: str | None, protocol_name: str | None) -> bool:
+        """A client that names protocol type and name (version 5) means the group's."""
+        return self.protocol_type in (None, protocol_type) and self.protocol_name in (None, protocol_name)
 
 
 class JoinedMember(NamedTuple):
@@ -185,12 +194,70 @@ class AssignmentDone:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberIdGiven:
+    """For those who watch: a client was sent away, to come back with this id."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberJoins:
+    """For those who watch: a JoinGroup is accepted, of a new member or of one that joins again."""
+
+    member: JoinedMember
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemberTold:
+    """For those who watch: a heartbeat was answered by REBALANCE_IN_PROGRESS."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSyncs:
+    """For those who watch: a SyncGroup came from this member."""
+
+    member_id: str
+
+
+class Departure(Enum):
+    """How a member goes."""
+
+    LEFT = "left"
+    SESSION_ENDED = "session ended"
+    DROPPED = "dropped"
+    """It lives, for all the group knows, but did not do in time what it had to."""
+
+
+@dataclass(frozen=True, slots=True)
 class MemberRemoved:
     """For those who watch: a member left, failed, or did not come back in time."""
 
     member_id: str
+    departure: Departure
     reason: str
 
 
-GroupEvent = RebalanceBegan | GenerationBegan | AssignmentDone | MemberRemoved
+@dataclass(frozen=True, slots=True)
+class StaticMemberReplaced:
+    """For those who watch: a static member is known by another member id from now on; who has the old one is fenced."""
+
+    group_instance_id: str
+    old_member_id: str
+    new_member_id: str
+
+
+GroupEvent = (
+    RebalanceBegan
+    | GenerationBegan
+    | AssignmentDone
+    | MemberIdGiven
+    | MemberJoins
+    | MemberTold
+    | MemberSyncs
+    | MemberRemoved
+    | StaticMemberReplaced
+)
 Effect = AnswerJoin | AnswerSync | StoreGroup | GroupEvent

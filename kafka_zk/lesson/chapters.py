@@ -1,4 +1,4 @@
-"""The lesson's three chapters. Each returns what was seen, for programs and tests."""
+"""The lesson's chapters. Each returns what was seen, for programs and tests."""
 
 import time
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from kafka_zk.lesson.chart import lag_chart
 from kafka_zk.lesson.classroom import PATIENCE_S, Classroom, Group
 from kafka_zk.lesson.errors import LessonFailed
 from kafka_zk.lesson.kills import TIMES_MS, Kill, Writer, average_input, usual_lag
+from kafka_zk.lesson.twice import same_change_twice
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.timeline.narrator import listed
 from kafka_zk.timeline.rebalances import GroupRebalance
@@ -135,7 +136,12 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     return {"written": written, **measured}
 
 
-CHAPTERS: dict[int, Callable[[Classroom], dict[str, Any]]] = {1: idle_member, 2: two_groups, 3: eager_and_cooperative}
+CHAPTERS: dict[int, Callable[[Classroom], dict[str, Any]]] = {
+    1: idle_member,
+    2: two_groups,
+    3: eager_and_cooperative,
+    4: same_change_twice,
+}
 
 
 def _kill(room: Classroom, group: Group, again: bool) -> Kill:

@@ -1,7 +1,8 @@
 """A lesson's live cluster and the members of its groups."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -9,36 +10,67 @@ from typing import Self
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.client.reactor_thread import reactor_thread
 from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.group.events import AssignmentCompleted, CoordinatorEvent, JoinCompleted, RebalancePrepared
+from kafka_zk.lesson.broker_member import BrokerMember
+from kafka_zk.lesson.clock import LessonClock
 from kafka_zk.lesson.errors import LessonFailed
 from kafka_zk.lesson.gate import Gate
-from kafka_zk.lesson.member import LessonMember
+from kafka_zk.lesson.member import LessonMember, ZookeeperMember
 from kafka_zk.lesson.teacher import Teacher
 from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
+from kafka_zk.timeline.broker_timeline import BrokerTimeline
 from kafka_zk.timeline.lines import StepLines
 from kafka_zk.timeline.picture import began_ms, picture
 from kafka_zk.timeline.rebalances import GroupRebalance
 from kafka_zk.timeline.summary import Summaries
 from kafka_zk.timeline.timeline import Timeline
+from kafka_zk.timeline.trace_file import Traced, TraceFollower
 
 PATIENCE_S = 60
 _TICK_TIME_MS = 500
+_PROPERTIES = {
+    "group.initial.rebalance.delay.ms": "0",  # the first member need not wait for others
+    "group.min.session.timeout.ms": "1000",  # a reader need not wait for six seconds after a kill
+    "offsets.topic.num.partitions": "1",
+}
 _TOLD_BY_THE_TEACHER = (Reread, WatchArmed, WatchFired)
 
 
-class Group:
-    """The members of one group and what they tell."""
+MakeMember = Callable[["Group", str], LessonMember]
 
-    def __init__(self, name: str, topic: str, partitions: int, strategy: str) -> None:
+
+class Group:
+    """The members of one group and what they tell.
+
+    Args:
+        make_member: a new member of a group, by its name.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        partitions: int,
+        strategy: str,
+        make_member: MakeMember,
+        timeline: Timeline | None = None,
+    ) -> None:
         self.name = name
         self.topic = topic
         self.partitions = partitions
         self.strategy = strategy
         self.members: list[LessonMember] = []
-        self.timeline = Timeline()
+        self.timeline = timeline or Timeline()
+        self._make_member = make_member
         self._last_ms = 0
         self._told: list[int] = []  # how many events of each member
         self._summaries = Summaries(name)
         self._steps = StepLines(name, self.timeline)
+
+    def new_member(self, name: str) -> LessonMember:
+        """One that has not joined yet."""
+        self.members.append(self._make_member(self, name))
+        return self.members[-1]
 
     @property
     def living(self) -> list[LessonMember]:
@@ -70,11 +102,15 @@ class Group:
                 self._last_ms = max(self._last_ms, traced.event.time_ms)
                 if not isinstance(traced.event, _TOLD_BY_THE_TEACHER):
                     self.timeline.add(traced)
+        self._hear_of_others()
         for told in self.timeline.due():
             if verbose:
                 yield from self._steps.of(told)
             elif isinstance(told, GroupRebalance):
                 yield f"→ {self._summaries.line(told)}"
+
+    def _hear_of_others(self) -> None:
+        """Take in what others than the members tell."""
 
     def picture(self, width: int) -> Iterator[str]:
         """Partitions by time, from the first delivery until now."""
@@ -83,6 +119,46 @@ class Group:
         if first_ms is not None:
             after_ms = (self._last_ms - first_ms) // 10  # or the last change would be at the edge
             yield from picture(self.name, history, first_ms, self._last_ms + after_ms, width)
+
+
+class BrokerGroup(Group):
+    """A group of the broker, whose coordinator tells of it in a trace, too."""
+
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        partitions: int,
+        strategy: str,
+        make_member: MakeMember,
+        trace: Path,
+        clock: LessonClock,
+    ) -> None:
+        super().__init__(name, topic, partitions, strategy, make_member, BrokerTimeline(name))
+        self._follower = TraceFollower(trace, from_start=False)
+        self._clock = clock
+        self._heard: list[Traced] = []
+        self._assigned = True  # the generation that began last has its assignment
+
+    def settled(self) -> bool:
+        """Also the coordinator has said so: what it tells comes a moment after what members do."""
+        self._follow()
+        return self._assigned and super().settled()
+
+    def _hear_of_others(self) -> None:
+        self._follow()
+        for traced in self._heard:
+            self.timeline.add(traced)
+        self._heard.clear()
+
+    def _follow(self) -> None:
+        for traced in self._follower.read():
+            event = traced.event
+            if isinstance(event, CoordinatorEvent) and event.group_id == self.name:
+                in_lesson = replace(event, time_ms=self._clock.lesson_ms(event.time_ms))
+                self._heard.append(Traced(in_lesson, None))
+                if isinstance(event, RebalancePrepared | JoinCompleted | AssignmentCompleted):
+                    self._assigned = isinstance(event, AssignmentCompleted)
 
 
 class Classroom:
@@ -95,7 +171,15 @@ class Classroom:
         self.teacher = teacher
         self.verbose = verbose
         self._thread = reactor_thread()
-        self._cluster = EmbeddedCluster(data_dir, broker_count=1, tick_time_ms=_TICK_TIME_MS, force_sync=False)
+        self._trace = data_dir / "trace"
+        self._cluster = EmbeddedCluster(
+            data_dir,
+            broker_count=1,
+            tick_time_ms=_TICK_TIME_MS,
+            force_sync=False,
+            properties=_PROPERTIES,
+            trace=self._trace,
+        )
         self.gate = Gate(teacher.watches_fire, self._thread.reactor.callFromThread, teacher.clock)
         self._groups: list[Group] = []
         self._used: dict[str, int] = {}  # names of topics and groups
@@ -126,9 +210,18 @@ class Classroom:
         return unique
 
     def group(self, name: str, topic: str, partitions: int, strategy: str) -> Group:
-        """A new group of this name, or with a number behind it."""
-        self._groups.append(Group(self._unique(name), topic, partitions, strategy))
-        return self._groups[-1]
+        """A new group of this name, or with a number behind it, in ZooKeeper."""
+        made = Group(self._unique(name), topic, partitions, strategy, self._zookeeper_member)
+        self._groups.append(made)
+        return made
+
+    def broker_group(self, name: str, topic: str, partitions: int, strategy: str) -> BrokerGroup:
+        """The same of the broker."""
+        unique = self._unique(name)
+        member, clock = self._broker_member, self.teacher.clock
+        made = BrokerGroup(unique, topic, partitions, strategy, member, self._trace, clock)
+        self._groups.append(made)
+        return made
 
     def news(self, group: Group) -> list[str]:
         """``Group.news`` after everything that has happened until now is known."""
@@ -137,10 +230,7 @@ class Classroom:
 
     def join(self, group: Group, name: str) -> LessonMember:
         """A new member; returns when the group has settled. Watches that fire meanwhile go through the gate."""
-        member = LessonMember(
-            self._thread, self.gate, self.zookeeper, group.name, name, group.topic, group.strategy
-        )
-        group.members.append(member)
+        member = group.new_member(name)
         member.join()
         self.settle(group)
         return member
@@ -166,6 +256,14 @@ class Classroom:
         self._groups.clear()
         self.gate.release()
         self.gate.closed = True
+
+    def _zookeeper_member(self, group: Group, name: str) -> LessonMember:
+        return ZookeeperMember(
+            self._thread, self.gate, self.zookeeper, group.name, name, group.topic, group.strategy
+        )
+
+    def _broker_member(self, group: Group, name: str) -> LessonMember:
+        return BrokerMember(self._thread, self.gate, self.bootstrap, group.name, name, group.topic, group.strategy)
 
     def _unique(self, name: str) -> str:
         count = self._used[name] = self._used.get(name, 0) + 1

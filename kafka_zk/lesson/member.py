@@ -1,12 +1,15 @@
 """A member of a lesson's group: a consumer in this process that reads all the time and keeps what it got."""
 
 import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_zk.client.errors import ClientClosed
 from kafka_zk.client.reactor_thread import ReactorThread
 from kafka_zk.client.waiting import run
+from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.lesson.gate import Gate, GatedClient
 from kafka_zk.registry.client import RegistryClient
@@ -15,7 +18,7 @@ from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.trace_file import Traced
 
-_COMMIT_INTERVAL_MS = 250  # Kafka's default is a minute: a killed member's last minute would be delivered twice
+COMMIT_INTERVAL_MS = 250  # Kafka's default was a minute: a killed member's last minute would be delivered twice
 
 
 class Got(NamedTuple):
@@ -26,12 +29,10 @@ class Got(NamedTuple):
     got_s: float
 
 
-class LessonMember:
+class LessonMember(ABC):
     """Methods are for the lesson's thread; ``got`` and ``events`` only grow."""
 
-    def __init__(
-        self, thread: ReactorThread, gate: Gate, zookeeper: str, group: str, name: str, topic: str, strategy: str
-    ) -> None:
+    def __init__(self, thread: ReactorThread, gate: Gate, name: str) -> None:
         self.name = name
         self.got: list[Got] = []
         self.events: list[Traced] = []
@@ -39,6 +40,48 @@ class LessonMember:
         self.alive = True
         self._thread = thread
         self._gate = gate
+
+    @property
+    def owned(self) -> list[TopicPartition]:
+        """The partitions that it has now; none once it has gone."""
+        return self._assignment() if self.alive else []
+
+    @abstractmethod
+    def join(self) -> None:
+        """Join the group and begin to read."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """What the others see of a crash."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the group."""
+
+    @abstractmethod
+    def _assignment(self) -> list[TopicPartition]:
+        """What its consumer has."""
+
+    async def _read(self, batches: AsyncIterator[list[ConsumerRecord]]) -> None:
+        try:
+            async for records in batches:
+                now_s = time.time()
+                self.got.extend(Got(record.partition, record.offset, now_s) for record in records)
+        except ClientClosed:
+            return
+
+    def _happened(self, event: Event, request_count: int | None) -> None:
+        in_lesson = replace(event, time_ms=self._gate.clock.lesson_ms(event.time_ms))
+        self.events.append(Traced(in_lesson, request_count))
+
+
+class ZookeeperMember(LessonMember):
+    """Of a group in ZooKeeper. Its watches go through the gate."""
+
+    def __init__(
+        self, thread: ReactorThread, gate: Gate, zookeeper: str, group: str, name: str, topic: str, strategy: str
+    ) -> None:
+        super().__init__(thread, gate, name)
         self._zookeeper = zookeeper
         self._client: KazooTwistedClient | None = None
         self._counted: GatedClient | None = None
@@ -51,21 +94,17 @@ class LessonMember:
             zookeeper_connect=zookeeper,
             partition_assignment_strategy=strategy,
             auto_offset_reset="smallest",
-            auto_commit_interval_ms=_COMMIT_INTERVAL_MS,
+            auto_commit_interval_ms=COMMIT_INTERVAL_MS,
             fetch_wait_max_ms=20,
         )
         self.consumer.subscribe([topic])
-
-    @property
-    def owned(self) -> list[TopicPartition]:
-        return self.consumer.assignment() if self.alive else []
 
     def join(self) -> None:
         """Register and begin to read. Raises: RegistryError."""
 
         async def join() -> None:
             await self.consumer.start()
-            run(self._read())
+            run(self._read(self.consumer.batches()))
 
         self._thread.call(join)
 
@@ -84,6 +123,9 @@ class LessonMember:
         self.alive = False
         self._thread.call(self.consumer.close)
 
+    def _assignment(self) -> list[TopicPartition]:
+        return self.consumer.assignment()
+
     async def _open(self) -> RegistryClient:
         timeout_ms = self.consumer.config.zookeeper_session_timeout_ms
         self._client = KazooTwistedClient(self._thread.reactor, self._zookeeper, timeout_ms)
@@ -91,14 +133,5 @@ class LessonMember:
         self._counted = GatedClient(self._client, self.name, self._gate, self._thread.reactor)
         return self._counted
 
-    async def _read(self) -> None:
-        try:
-            async for records in self.consumer.batches():
-                now_s = time.time()
-                self.got.extend(Got(record.partition, record.offset, now_s) for record in records)
-        except ClientClosed:
-            return
-
     def _observe(self, event: Event) -> None:
-        in_lesson = replace(event, time_ms=self._gate.clock.lesson_ms(event.time_ms))
-        self.events.append(Traced(in_lesson, self._counted.request_count if self._counted is not None else None))
+        self._happened(event, self._counted.request_count if self._counted is not None else None)

@@ -32,6 +32,10 @@ class MemberChange:
         self._left: dict[str, None] = {}
         self._gone: dict[str, None] = {}
 
+    def __bool__(self) -> bool:
+        """Whether somebody came or went."""
+        return bool(self._came or self._left or self._gone)
+
     def came(self, member: str, *, before: bool) -> None:
         self._came.setdefault(member, before)
 

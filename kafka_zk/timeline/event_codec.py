@@ -12,6 +12,7 @@ from types import ModuleType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from kafka_zk.controller import events as controller_events
+from kafka_zk.group import events as coordinator_events
 from kafka_zk.rebalance import events as group_events
 from kafka_zk.registry import events as registry_events
 from kafka_zk.registry.events import Event
@@ -19,7 +20,7 @@ from kafka_zk.replica import events as replica_events
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline import events as seen_events
 
-_MODULES = (registry_events, group_events, controller_events, replica_events, seen_events)
+_MODULES = (registry_events, group_events, controller_events, replica_events, coordinator_events, seen_events)
 
 
 def _events_of(module: ModuleType) -> Iterator[type[Event]]:

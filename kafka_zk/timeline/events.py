@@ -1,12 +1,15 @@
-"""What an outside observer sees of a group: changes of its znodes, without the members' own reasons.
+"""What an outside observer sees of a group, without the members' own reasons.
 
-The members' own events are those of ``rebalance.events`` and ``registry.events``. Pure.
+Of a ZooKeeper group it sees changes of znodes; of a broker's group its state, and each generation's record in
+``__consumer_offsets``. The members' own events are those of ``rebalance.events`` and ``registry.events``, the group
+coordinator's those of ``group.events``. Pure.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from kafka_zk.registry.events import RegistryEvent
+from kafka_zk.registry.events import Event, RegistryEvent
 from kafka_zk.storage.types import TopicPartition
 
 OBSERVER = "observer"
@@ -60,3 +63,33 @@ class AssignmentSeen(RegistryEvent):
     generation: int
     strategy: str
     leader: str
+
+
+class SeenMember(NamedTuple):
+    """A member of a broker's group: what it had not given back when it joined this generation, and what it got."""
+
+    member: str
+    owned: tuple[TopicPartition, ...]
+    assigned: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StateSeen(Event):
+    """A broker's group is found in another state than before (Kafka's name for it)."""
+
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSeen(Event):
+    """A broker's group has these members and assignments now. From the record of a generation, whose time is the
+    broker's; at the first look as the coordinator describes it, without a generation (-1).
+
+    ``joined_ms``: when all members had joined, -1 where that is not known.
+    """
+
+    generation: int
+    protocol: str
+    leader: str
+    joined_ms: int
+    members: tuple[SeenMember, ...]

@@ -14,7 +14,7 @@ from kafka_zk.rebalance.events import (
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import FIRST_LOOK, MemberSeen, OwnersSeen
+from kafka_zk.timeline.events import FIRST_LOOK, GenerationSeen, MemberSeen, OwnersSeen
 from kafka_zk.timeline.narrator import Narrator, listed
 from kafka_zk.timeline.rebalances import GroupRebalance
 from kafka_zk.timeline.summary import Summaries, enumerated
@@ -53,6 +53,8 @@ class RebalanceLines:
             self._found.setdefault(event.consumer_id, [])
         elif isinstance(event, OwnersSeen) and event.cause == FIRST_LOOK:
             self._found.setdefault(consumer_of(event.owner), []).extend(event.offsets)
+        elif isinstance(event, GenerationSeen) and event.cause == FIRST_LOOK:
+            self._found |= {each.member: list(each.assigned) for each in event.members}
         elif isinstance(event, _WARNINGS) or (isinstance(event, StrategyChosen) and event.warning):
             who, sentence = self._narrator.who(event), self._narrator.sentence(event)
             yield f"{_time_of_day(event.time_ms)}  {who}: {sentence}"
@@ -65,7 +67,6 @@ class RebalanceLines:
             has = [f"{self._summaries.name(member)} has {listed(tps)}" for member, tps in sorted(found.items())]
             prefix = f"{_time_of_day(now_ms)}  " if now_ms is not None else ""
             yield f"{prefix}at the first look {enumerated(has)}"
-
 
     def _unfinished(self, now_ms: int | None) -> Iterator[str]:
         """What a rebalance waits for that takes long (told once), or that is not over at the end (None)."""

@@ -2,11 +2,18 @@
 
 from typing import NamedTuple
 
+from kafka_zk.group.events import (
+    AssignmentCompleted,
+    MemberJoined,
+    MemberSynced,
+    MemberToldToRejoin,
+    StaticMemberReturned,
+)
 from kafka_zk.rebalance.events import Committed, RebalanceEvent
 from kafka_zk.registry.znodes.consumers import consumer_of
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.timeline.events import MemberGone, MemberSeen, OwnersGone, OwnersSeen
-from kafka_zk.timeline.narrator import Narrator
+from kafka_zk.timeline.events import GenerationSeen, MemberGone, MemberSeen, OwnersGone, OwnersSeen
+from kafka_zk.timeline.narrator import Narrator, listed
 from kafka_zk.timeline.rebalances import GroupRebalance, Rebalances
 from kafka_zk.timeline.timeline import Told
 
@@ -36,6 +43,14 @@ class MembersNow:
         if isinstance(told, GroupRebalance) or isinstance(told.event, Committed):
             return
         event = told.event
+        if isinstance(event, AssignmentCompleted):
+            for member, tps in event.assignments.items():
+                self._last[member] = LastEvent(event.time_ms, f"gets {listed(tps)}")
+            return
+        if isinstance(event, GenerationSeen):
+            for each in event.members:
+                self._last[each.member] = LastEvent(event.time_ms, f"has {listed(each.assigned)}")
+            return
         match event:
             case RebalanceEvent():
                 member = event.actor
@@ -44,6 +59,8 @@ class MembersNow:
                 member = event.consumer_id
             case OwnersSeen() | OwnersGone():
                 member = consumer_of(event.owner)
+            case MemberJoined() | MemberToldToRejoin() | MemberSynced() | StaticMemberReturned():
+                member = event.member
             case _:
                 return
         if event.actor != member and member in self._tell_themselves:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import singledispatchmethod
 
+from kafka_zk.group import events as coordinator
 from kafka_zk.rebalance import events as group
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
@@ -189,6 +190,60 @@ class Narrator:
     def _(self, event: seen.AssignmentSeen) -> str | None:
         leader = self._member(event.leader)
         return f"assignment: generation {event.generation} by {event.strategy}, written by {leader}"
+
+    @sentence.register
+    def _(self, event: seen.StateSeen) -> str | None:
+        return f"the group is {event.state}"
+
+    @sentence.register
+    def _(self, event: seen.GenerationSeen) -> str | None:
+        has = ", ".join(f"{each.member} has {listed(each.assigned)}" for each in event.members) or "nobody is there"
+        number = f"generation {event.generation}, assigned by {event.leader}: " if event.leader else ""
+        return f"{number}{has}"
+
+    # --- the coordinator of a broker's group ---
+
+    @sentence.register
+    def _(self, event: coordinator.RebalancePrepared) -> str | None:
+        return f"REBALANCE is prepared after generation {event.generation}: {event.cause}"
+
+    @sentence.register
+    def _(self, event: coordinator.MemberIdAssigned) -> str | None:
+        return f"{event.member} gets a member id, to join with"
+
+    @sentence.register
+    def _(self, event: coordinator.MemberJoined) -> str | None:
+        again = "" if event.is_new else " again"
+        static = f" as static member {event.group_instance_id}" if event.group_instance_id else ""
+        return f"{event.member} joins{again}{static}, delivers {listed(event.owned)}"
+
+    @sentence.register
+    def _(self, event: coordinator.MemberToldToRejoin) -> str | None:
+        return f"{event.member}'s heartbeat is answered: rebalance in progress"
+
+    @sentence.register
+    def _(self, event: coordinator.JoinCompleted) -> str | None:
+        if not event.members:
+            return f"generation {event.generation}: the group is empty"
+        who = f"{', '.join(event.members)}; {event.leader} leads and assigns by {event.protocol}"
+        return f"generation {event.generation}: {who}"
+
+    @sentence.register
+    def _(self, event: coordinator.MemberSynced) -> str | None:
+        return f"{event.member} asks for its assignment"
+
+    @sentence.register
+    def _(self, event: coordinator.AssignmentCompleted) -> str | None:
+        gets = ", ".join(f"{member} gets {listed(tps)}" for member, tps in event.assignments.items())
+        return f"REBALANCE done, generation {event.generation} is stable: {gets}"
+
+    @sentence.register
+    def _(self, event: coordinator.MemberDeparted) -> str | None:
+        return f"{event.member} is removed: {event.cause}"
+
+    @sentence.register
+    def _(self, event: coordinator.StaticMemberReturned) -> str | None:
+        return f"static member {event.group_instance_id} is back and keeps its place; its old member id is fenced"
 
     def _path(self, path: str) -> str:
         """Paths of the group without what they have in common."""

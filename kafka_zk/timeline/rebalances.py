@@ -10,6 +10,8 @@ delivers. Events come in the order of their times. Pure. Tests: tests/kafka_zk/t
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
 
 from kafka_zk.rebalance.events import (
     DeliveryStarted,
@@ -35,6 +37,13 @@ UNANSWERED_MS = 1_500
 STUCK_MS = 5_000
 
 
+class CoordinatedBy(StrEnum):
+    """Who keeps a group together."""
+
+    ZOOKEEPER = "zookeeper"
+    BROKER = "broker"
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
     """One rebalance of a group. Members are named by their consumer ids."""
@@ -48,8 +57,9 @@ class GroupRebalance:
     silences: tuple[Silence, ...]
     first_owners: dict[TopicPartition, str]  # delivered for the first time, by whom
     untouched_count: int  # delivered all the time
-    requests: dict[str, int]  # to ZooKeeper, by member; members that do not count are left out
-    notifications: dict[str, int]  # watches that fired, by member
+    requests: dict[str, int]  # to ZooKeeper or to the coordinator, by member; those that do not count are left out
+    notifications: dict[str, int]  # watches that fired, or heartbeats that told of it, by member
+    coordinated_by: CoordinatedBy = CoordinatedBy.ZOOKEEPER
 
     @property
     def moved(self) -> tuple[Silence, ...]:
@@ -88,7 +98,12 @@ class _Round:
 
 
 class Rebalances:
-    """Feed it with ``add``, and with the time by ``advance``, which answers with a rebalance that is over."""
+    """Feed it with ``add``, and with the time by ``advance``, which answers with a rebalance that is over.
+
+    This is for a group in ZooKeeper; ``broker_group.BrokerGroupRebalances`` is for a group of the broker.
+    """
+
+    coordinated_by: ClassVar[CoordinatedBy] = CoordinatedBy.ZOOKEEPER
 
     def __init__(self) -> None:
         self.deliveries = Deliveries()
@@ -125,7 +140,7 @@ class Rebalances:
         return tuple(sorted(self._members))
 
     def add(self, event: Event, request_count: int | None = None) -> None:
-        """Take in an event; ``request_count``: how many requests its member had sent to ZooKeeper until then."""
+        """Take in an event; ``request_count``: how many requests its member had sent until then."""
         if isinstance(event, RebalanceEvent):
             self.traced.add(event.actor)
             self._of_member(event)
@@ -138,7 +153,7 @@ class Rebalances:
 
     def advance(self, now_ms: int) -> GroupRebalance | None:
         """The rebalance that is over if nothing happens before ``now_ms``."""
-        if self._round is None or self._busy:
+        if self._round is None or self._awaits_members():
             return None
         unless_stuck_ms = QUIET_MS if self._round.answered else UNANSWERED_MS
         needed_ms = STUCK_MS if self._waits() else unless_stuck_ms
@@ -146,8 +161,12 @@ class Rebalances:
 
     def end(self) -> GroupRebalance | None:
         """The rebalance that is over if nothing more happens at all."""
-        over = self._round is not None and not self._busy and not self._waits()
+        over = self._round is not None and not self._awaits_members() and not self._waits()
         return self._finish(self._round) if over and self._round is not None else None
+
+    def _awaits_members(self) -> bool:
+        """Whether members have begun and are not done."""
+        return bool(self._busy)
 
     def _waits(self) -> bool:
         """Whether partitions stopped that some member should take."""
@@ -296,6 +315,7 @@ class Rebalances:
             sum(tp not in touched for tp in self.deliveries.by),
             {member: count for member, count in requests.items() if count},
             dict(sorted(current.notifications.items())),
+            self.coordinated_by,
         )
 
     def _cause(self, cause: str | int) -> str:

@@ -1,4 +1,4 @@
-"""A rebalance of a group in one line: why, what moved, who was silent for how long, what ZooKeeper was asked. Pure.
+"""A rebalance of a group in one line: why, what moved, who was silent for how long, how much was asked. Pure.
 
 ``ben's session ended: ben→anna t-2, ben→cleo t-3; 6 never stopped; silent 14 ms; 24 requests``
 """
@@ -8,12 +8,16 @@ from typing import TypeVar
 
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.narrator import listed, short_name
-from kafka_zk.timeline.rebalances import GroupRebalance
+from kafka_zk.timeline.rebalances import CoordinatedBy, GroupRebalance
 
 T = TypeVar("T")
 
 _LISTED = 12
 """More partitions than these are counted instead."""
+_COUNTED = {
+    CoordinatedBy.ZOOKEEPER: ("ZooKeeper requests", "watches fired"),
+    CoordinatedBy.BROKER: ("requests to the coordinator", "heartbeats that told of it"),
+}
 
 
 class Summaries:
@@ -52,7 +56,8 @@ class Summaries:
                 yield f"{partition} was taken over before its owner was seen to be gone ({path})"
             else:
                 yield f"{partition} silent for {each.silent_ms} ms{since} ({path})"
-        for what, counts in (("ZooKeeper requests", summary.requests), ("watches fired", summary.notifications)):
+        counted = zip(_COUNTED[summary.coordinated_by], (summary.requests, summary.notifications), strict=True)
+        for what, counts in counted:
             if counts:
                 shares = ", ".join(f"{self.name(member)} {count}" for member, count in counts.items())
                 yield f"{what}: {sum(counts.values())} ({shares})"

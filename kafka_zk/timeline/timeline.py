@@ -24,10 +24,10 @@ Told = Traced | GroupRebalance
 
 
 class Timeline:
-    """Collects the events of one group."""
+    """Collects the events of one group; ``rebalances`` knows its kind, by default a group in ZooKeeper."""
 
-    def __init__(self) -> None:
-        self.rebalances = Rebalances()
+    def __init__(self, rebalances: Rebalances | None = None) -> None:
+        self.rebalances = rebalances or Rebalances()
         self.summaries: list[GroupRebalance] = []
         """Every rebalance that is over."""
         self.first_ms: int | None = None

@@ -1,4 +1,4 @@
-"""Trace files: what the members of a group tell of themselves, one JSON object a line, for others to follow."""
+"""Trace files: what members of groups and brokers tell of themselves, one JSON object a line, for others to follow."""
 
 import json
 import threading
@@ -23,15 +23,15 @@ class TraceWriter:
     """Appends events to a file as they come; any thread. Usable as an observer.
 
     Args:
-        path: a file, or a directory, in which the file is named after the member.
-        request_count: how many requests were sent to ZooKeeper so far.
+        path: a file, or a directory, in which the file is named after the ``actor``.
+        request_count: how many requests were sent to ZooKeeper so far; nobody counts them by default.
     Raises: OSError.
     """
 
-    def __init__(self, path: Path, consumer_id: str, request_count: Callable[[], int]) -> None:
+    def __init__(self, path: Path, actor: str, request_count: Callable[[], int | None] = lambda: None) -> None:
         self._request_count = request_count
         self._lock = threading.Lock()
-        self._file: IO[str] = (path / f"{consumer_id}{SUFFIX}" if path.is_dir() else path).open("a", encoding="utf-8")
+        self._file: IO[str] = (path / f"{actor}{SUFFIX}" if path.is_dir() else path).open("a", encoding="utf-8")
 
     def __call__(self, event: Event) -> None:
         line = json.dumps({**encode(event), "requests": self._request_count()}, separators=(",", ":"))

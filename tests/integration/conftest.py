@@ -1,5 +1,7 @@
-"""Fresh environments as a fixture: one for each set of requirements; the wheel is built once for all workers."""
+"""Fresh environments as a fixture: one for each set of requirements; the wheel is built once for all workers. And a
+cluster whose broker writes its events."""
 
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -38,3 +40,15 @@ def group_cluster(
     keys = {"group.initial.rebalance.delay.ms": "0"}
     with kafka_zk_backend.cluster(tmp_path_factory.mktemp("cluster"), 1, chroot.connect_string, keys) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def traced_cluster(
+    zookeeper_server: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedCluster]:
+    """One broker, which writes its events into the folder ``trace``; groups begin without much delay."""
+    where = Chroot(zookeeper_server, f"/traced-{uuid.uuid4().hex[:8]}").connect_string
+    properties = {"group.initial.rebalance.delay.ms": "500", "offsets.topic.num.partitions": "5"}
+    folder, trace = tmp_path_factory.mktemp("cluster"), tmp_path_factory.mktemp("trace")
+    with EmbeddedCluster(folder, broker_count=1, zookeeper=where, properties=properties, trace=trace) as running:
+        yield running

@@ -17,7 +17,7 @@ READING_S = 1.5
 
 def transcript(text: str) -> str:
     """Of a chapter, without what depends on the machine: the bars, and whether a claim came before the release."""
-    unfolded = re.sub(r"(→.*)\r?\n     (?=\S)", r"\1 ", text)
+    unfolded = re.sub(r"(→.*?) *\r?\n {5,}(?=\S)", r"\1 ", text)
     return normalized(
         unfolded,
         (r"^ *⚡ owners.*\n(   A partition is free.*\n(   [^→⚡\s].*\n)?)?", ""),
@@ -25,6 +25,7 @@ def transcript(text: str) -> str:
         (r"^(   (lesson|news)-\d)  [a-z·]+$", r"\1  PICTURE"),
         (r"^ +0\.\d+ s .*", "             TIMES"),
         (r"^ +(-?\d+) +\d+  ( *|[█▏▎▍▌▋▊▉]+ *)\d+  ( *|[█▏▎▍▌▋▊▉]+ *)\d+(  ←.*)?$", r"   \1  BARS\4"),
+        (r"^   (orders-\d|requests)( +\d+){6}$", r"   \1  NUMBERS"),
         (r"(again per kill): eager \d+, cooperative \d+", r"\1: eager N, cooperative N"),
         (r"\b(HOST:PORT)\b.*", r"\1"),
     )
@@ -35,7 +36,7 @@ def test_what_the_lesson_shows() -> None:
     done = kafka_zk("lesson", "--json", timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    first, second, third = (report[f"chapter {number}"] for number in (1, 2, 3))
+    first, second, third, fourth = (report[f"chapter {number}"] for number in (1, 2, 3, 4))
     assert first["idle"] not in (None, first["left"])
     assert first["shares_after"][first["idle"]] == 1 and sum(first["shares_after"].values()) == 4
     assert second["read"] == {"cats": 20, "dogs": 20}
@@ -45,9 +46,15 @@ def test_what_the_lesson_shows() -> None:
     assert cooperative["longest_silence_of_others_ms"] == 0
     assert eager["lag_after"] > 2 * eager["lag_before"], "the bars vary less before the kill"
     assert eager["lag_after"] > 2 * cooperative["lag_after"], "the picture shows what the chapter says"
+    assert [*fourth] == ["join", "leave", "kill"]
+    for change in fourth.values():
+        old, new = change["ZooKeeper"], change["broker"]
+        assert (old["why"], old["moved"]) == (new["why"], new["moved"]), "it is the same change"
+        assert len(old["silent_ms"]) == len(new["silent_ms"]) == 6, "both are eager"
+        assert 0 < new["requests"] < old["requests"]
 
 
-@pytest.mark.parametrize("chapter", [1, 2, 3])
+@pytest.mark.parametrize("chapter", [1, 2, 3, 4])
 def test_a_chapter_in_a_pipe(chapter: int) -> None:
     """In words, one line per change."""
     done = kafka_zk("lesson", "--no-pause", "--chapter", str(chapter), timeout_s=TIMEOUT_S)

@@ -12,9 +12,11 @@ from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.group import GroupConfig
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import OffsetAndMetadata
+from kafka_zk.group.reporter import GroupReporter
 from kafka_zk.group.requests import JoinGroup, JoinResult, SyncGroup, SyncResult
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.manager import LeaderState, ReplicaManager
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState
@@ -40,6 +42,7 @@ class World:
         self.folder = folder
         self.config = config
         self.clock = VirtualClock(EPOCH_MS)
+        self.events: list[Event] = []
         self.start()
 
     def start(self) -> None:
@@ -55,7 +58,10 @@ class World:
         self.replicas = ReplicaManager(
             0, logs, self.clock, Purgatory(self.clock), lambda work: succeed(work()), helpers, self.metadata
         )
-        self.coordinator = GroupCoordinator(self.config, self.clock, self.replicas, self.metadata)
+        source = EventSource("broker-0", self.events.append, self.clock.wall_ms)
+        self.coordinator = GroupCoordinator(
+            self.config, self.clock, self.replicas, self.metadata, tell=GroupReporter(source).tell
+        )
         self.replicas.role_changed = self.coordinator.role_changed
 
     def stop(self) -> None:

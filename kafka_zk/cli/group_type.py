@@ -1,0 +1,26 @@
+"""The two types of groups on the command line: a broker coordinates, or the members among themselves in ZooKeeper."""
+
+import click
+from click.core import ParameterSource
+
+from kafka_zk.cli.options import Decorator
+
+GROUP_TYPES = ("broker", "zookeeper")
+
+
+def group_type_option(help_text: str) -> Decorator:
+    """``--type``, as the parameter ``group_type``."""
+    return click.option("--type", "group_type", type=click.Choice(GROUP_TYPES), help=help_text)
+
+
+def is_of_broker(group_type: str | None) -> bool:
+    """What --type says, else which of the servers stands on the command line; environment variables do not choose."""
+    if group_type is not None:
+        return group_type == "broker"
+    context = click.get_current_context()
+    at_broker, at_zookeeper = (
+        context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("bootstrap", "zookeeper")
+    )
+    if at_broker and at_zookeeper:
+        raise click.UsageError("with --group, give --bootstrap-server or --zookeeper, or say --type broker|zookeeper")
+    return at_broker

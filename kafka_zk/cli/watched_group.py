@@ -1,0 +1,104 @@
+"""What ``kafka-zk watch`` watches: a group in ZooKeeper, or one of the brokers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from kafka_zk.cli.group_lag import BrokerLagMeter, LagMeter, ZookeeperLagMeter
+from kafka_zk.cli.output import note
+from kafka_zk.cli.zk import DEFAULT_ZOOKEEPER, zookeeper_session
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.znodes.consumers import is_znode_name
+from kafka_zk.timeline.broker_group_observer import BrokerGroupObserver
+from kafka_zk.timeline.broker_timeline import BrokerTimeline
+from kafka_zk.timeline.group_observer import GroupObserver
+from kafka_zk.timeline.timeline import Timeline
+from kafka_zk.timeline.trace_file import Traced
+
+
+class WatchedGroup(ABC):
+    """One group; what happens to it gets into ``timeline``."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+
+    @property
+    @abstractmethod
+    def sees_nobody(self) -> bool:
+        """Whether it has no member."""
+
+    @abstractmethod
+    def poll(self, timeout_ms: int) -> None:
+        """Take in what happens, for about that long."""
+
+    @abstractmethod
+    def lag_meter(self) -> LagMeter:
+        """A new one, for this group."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """See nothing from now on."""
+
+
+class _InZookeeper(WatchedGroup):
+    def __init__(self, client: KazooBlockingClient, group: str) -> None:
+        super().__init__(Timeline())
+        self._client = client
+        self._group = group
+        self._observer = GroupObserver(client, group, lambda event: self.timeline.add(Traced(event, None)))
+        client.process(0)
+
+    @property
+    def sees_nobody(self) -> bool:
+        return self._observer.sees_nobody
+
+    def poll(self, timeout_ms: int) -> None:
+        self._client.process(timeout_ms)
+
+    def lag_meter(self) -> LagMeter:
+        return ZookeeperLagMeter(self._client, self._group)
+
+    def close(self) -> None:
+        self._observer.close()
+
+
+class _OfBrokers(WatchedGroup):
+    def __init__(self, bootstrap: str, group: str) -> None:
+        super().__init__(BrokerTimeline(group))
+        self._bootstrap = bootstrap
+        self._group = group
+        self._told: str | None = None
+        self._observer = BrokerGroupObserver(bootstrap, group, lambda event: self.timeline.add(Traced(event, None)))
+
+    @property
+    def sees_nobody(self) -> bool:
+        return self._observer.sees_nobody
+
+    def poll(self, timeout_ms: int) -> None:
+        self._observer.poll(timeout_ms)
+        if self._observer.trouble is not None and self._told is None:
+            note(f"the group cannot be seen now: {self._observer.trouble}")
+        self._told = self._observer.trouble
+
+    def lag_meter(self) -> LagMeter:
+        return BrokerLagMeter(self._bootstrap, self._group)
+
+    def close(self) -> None:
+        self._observer.close()
+
+
+@contextmanager
+def zookeeper_group(zookeeper: str | None, group: str) -> Iterator[WatchedGroup]:
+    """A group in ZooKeeper. Raises: click.BadParameter for what can be no name there."""
+    if not is_znode_name(group):
+        raise click.BadParameter(f"{group!r} cannot be the name of a group in ZooKeeper", param_hint="--group")
+    with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client:
+        yield _InZookeeper(client, group)
+
+
+@contextmanager
+def broker_group(bootstrap: str, group: str) -> Iterator[WatchedGroup]:
+    """A group of the brokers. Raises: KafkaError when nobody answers."""
+    yield _OfBrokers(bootstrap, group)

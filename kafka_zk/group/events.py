@@ -1,0 +1,95 @@
+"""What became of the groups that this broker coordinates, for observers (``kafka-zk watch``, flight recorder, tests).
+
+Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``) and the cause in a few
+words; no zxid. In the order of one rebalance: ``MemberJoins`` or ``MemberDeparted``, ``RebalancePrepared``, for each
+member ``MemberTold`` and ``MemberJoins``, then ``JoinCompleted``, for each ``MemberSyncs``, ``AssignmentCompleted``.
+Committed offsets are no events: they come all the time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_zk.group.requests import Departure
+from kafka_zk.registry.events import Event
+from kafka_zk.storage.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorEvent(Event):
+    """Base of all. Members are named by their member ids."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RebalancePrepared(CoordinatorEvent):
+    """The group is in PreparingRebalance from now on, after this generation; ``cause`` names the reason that a client
+    gave (KIP-800), too."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberIdAssigned(CoordinatorEvent):
+    """A client that joins for the first time was sent away, to come back with this member id."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberJoined(CoordinatorEvent):
+    """A JoinGroup was accepted. ``owned``: the partitions that the member has not given back; an eager one has none."""
+
+    member: str
+    is_new: bool
+    group_instance_id: str | None
+    owned: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberToldToRejoin(CoordinatorEvent):
+    """A heartbeat was answered by REBALANCE_IN_PROGRESS: this is how a member learns of a rebalance."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCompleted(CoordinatorEvent):
+    """A new generation has these members (CompletingRebalance), or none (Empty); its leader assigns."""
+
+    generation: int
+    protocol: str
+    leader: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSynced(CoordinatorEvent):
+    """A SyncGroup came: the member asks for its assignment, or as the leader brings everybody's."""
+
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentCompleted(CoordinatorEvent):
+    """The leader's assignment is stored and valid (Stable); members of other kinds than consumers have nothing."""
+
+    generation: int
+    assignments: Mapping[str, tuple[TopicPartition, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDeparted(CoordinatorEvent):
+    """A member is removed."""
+
+    member: str
+    departure: Departure
+
+
+@dataclass(frozen=True, slots=True)
+class StaticMemberReturned(CoordinatorEvent):
+    """A static member takes its old place under a new member id; who still uses the old one is fenced."""
+
+    group_instance_id: str
+    old_member: str
+    member: str

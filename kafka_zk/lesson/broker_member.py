@@ -1,0 +1,109 @@
+"""A member of a lesson's group that a broker coordinates."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kafka_zk.client.reactor_thread import ReactorThread
+from kafka_zk.client.waiting import run
+from kafka_zk.consumer.consumer import Consumer
+from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.lesson.gate import Gate
+from kafka_zk.lesson.member import COMMIT_INTERVAL_MS, LessonMember
+from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import wall_ms
+
+HEARTBEAT_MS = 300
+SESSION_TIMEOUT_MS = 1_500
+_PATIENCE_MS = 1_000
+"""How long a member whose connections are cut tries to say good-bye."""
+
+
+class BrokerMember(LessonMember):
+    """It tells when it stops and starts to deliver; everything else its coordinator tells."""
+
+    def __init__(
+        self, thread: ReactorThread, gate: Gate, bootstrap: str, group: str, name: str, topic: str, strategy: str
+    ) -> None:
+        super().__init__(thread, gate, name)
+        self._killed = False
+        self._connections: list[KafkaConnection] = []
+        self.consumer = Consumer(
+            thread.reactor,
+            listener=_Listener(self),
+            connect=self._connect,
+            group_id=group,
+            client_id=name,
+            bootstrap_servers=bootstrap,
+            partition_assignment_strategy=strategy,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=COMMIT_INTERVAL_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            request_timeout_ms=_PATIENCE_MS,
+            default_api_timeout_ms=_PATIENCE_MS,
+            fetch_max_wait_ms=20,
+        )
+        self.consumer.subscribe([topic])
+
+    def join(self) -> None:
+        """Find the coordinator, join and begin to read. Raises: KafkaError."""
+
+        async def join() -> None:
+            await self.consumer.start()
+            run(self._read(self.consumer.batches()))
+
+        self._thread.call(join)
+
+    def kill(self) -> None:
+        """Cut its connections: the coordinator hears nothing from it any more, and sees that when its session ends."""
+
+        async def cut() -> None:
+            for connection in self._connections:
+                if connection.connected_to_broker and connection.transport is not None:
+                    connection.transport.abortConnection()
+            run(self.consumer.close()).addErrback(lambda failure: failure.trap(Exception) and None)
+
+        self.alive = False
+        self._killed = True
+        self._thread.call(cut)
+
+    def close(self) -> None:
+        """Leave the group. One that was killed can reach nobody: it is not waited for."""
+        self.alive = False
+        if not self._killed:
+            self._thread.call(self.consumer.close)
+
+    def stopped(self, tps: Collection[TopicPartition]) -> None:
+        """Of these it delivers nothing from now on."""
+        if not self._killed:
+            event = DeliveryStopped(wall_ms(), self.name, "the group rebalances", 0, tuple(sorted(tps)))
+            self._happened(event, None)
+
+    def started(self, tps: Collection[TopicPartition]) -> None:
+        """These it delivers from now on."""
+        if not self._killed:
+            event = DeliveryStarted(wall_ms(), self.name, "assigned", 0, dict.fromkeys(sorted(tps), -1))
+            self._happened(event, None)
+
+    def _assignment(self) -> list[TopicPartition]:
+        return self.consumer.assignment()
+
+    async def _connect(self, *args: Any, **options: Any) -> KafkaConnection:
+        if self._killed:
+            raise ConnectionRefusedError(f"{self.name} is dead")
+        connection = await connect(*args, **options)
+        self._connections.append(connection)
+        return connection
+
+
+class _Listener(RebalanceListener):
+    def __init__(self, member: BrokerMember) -> None:
+        self._member = member
+
+    def before_releasing_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        self._member.stopped(partitions)
+
+    def before_starting_fetchers(self, consumer_id: str, partitions: Mapping[TopicPartition, int]) -> None:
+        self._member.started(partitions)

@@ -1,0 +1,209 @@
+"""Puts what the coordinator of a broker's group tells together into rebalances, as ``rebalances`` does for ZooKeeper.
+
+The group's preparation begins a rebalance, which lasts until an assignment is valid and every partition that stopped is
+delivered again: a cooperative group needs two generations for that. An eager member gives everything back before it
+joins again, so its partitions are silent from its JoinGroup until the assignment; of a cooperative one only those that
+it loses. Where members tell themselves when they stop and start (``rebalance.events``), that counts instead. Without
+events of the brokers, the states that were seen and the records of generations tell; a silence then begins when the
+rebalance was seen. Pure. Tests: tests/kafka_zk/timeline/test_broker_group.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
+
+from kafka_zk.group.events import (
+    AssignmentCompleted,
+    CoordinatorEvent,
+    JoinCompleted,
+    MemberDeparted,
+    MemberIdAssigned,
+    MemberJoined,
+    MemberSynced,
+    MemberToldToRejoin,
+    RebalancePrepared,
+    StaticMemberReturned,
+)
+from kafka_zk.group.requests import Departure
+from kafka_zk.group.states import GroupState
+from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
+from kafka_zk.registry.events import Event
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.events import FIRST_LOOK, GenerationSeen, SeenMember, StateSeen
+from kafka_zk.timeline.rebalances import CoordinatedBy, GroupRebalance, Rebalances
+
+RECORD_MS = 2_000
+"""How long after a group was found to be stable again the record of its generation is awaited."""
+_REBALANCING = (GroupState.PREPARING_REBALANCE.value, GroupState.COMPLETING_REBALANCE.value)
+_WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value)
+
+
+class BrokerGroupRebalances(Rebalances):
+    """Of one group, whose events name members by their short names (``member_names``)."""
+
+    coordinated_by: ClassVar[CoordinatedBy] = CoordinatedBy.BROKER
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._preparing = False  # or the assignment is awaited
+        self._generation = -1  # whose assignment is known
+        self._assigned: Mapping[str, tuple[TopicPartition, ...]] = {}
+        self._coordinator_tells = False
+        self._seen_in: object = None  # the rebalance in which a generation's record was seen last
+        self._record_due_ms: int | None = None  # until then the record of a stable group may still come
+        self._deliver_themselves: set[str] = set()  # members that tell when they stop and start
+
+    def add(self, event: Event, request_count: int | None = None) -> None:
+        """Requests are counted here, as the coordinator sees them: not what a member counts."""
+        if isinstance(event, DeliveryStarted | DeliveryStopped):
+            self._deliver_themselves.add(event.actor)
+        super().add(event)
+
+    def advance(self, now_ms: int) -> GroupRebalance | None:
+        """The rebalance that is over if nothing happens before ``now_ms``."""
+        if self._record_due_ms is not None and now_ms < self._record_due_ms:
+            return None
+        return super().advance(now_ms)
+
+    def _awaits_members(self) -> bool:
+        return self._preparing or super()._awaits_members()
+
+    def _of_observer(self, event: Event) -> None:
+        if isinstance(event, CoordinatorEvent):
+            self._coordinator_tells = True
+            self._of_coordinator(event)
+        elif isinstance(event, GenerationSeen):
+            if event.cause == FIRST_LOOK:
+                self._first_look(event)
+            elif event.generation > self._generation:
+                self._generation_seen(event)
+        elif isinstance(event, StateSeen) and not self._coordinator_tells:
+            self._state_seen(event)
+
+    # -- what the coordinator tells --
+
+    def _of_coordinator(self, event: CoordinatorEvent) -> None:
+        match event:
+            case MemberIdAssigned():
+                self._asked(event.member)
+            case MemberJoined():
+                self._joined(event)
+            case MemberToldToRejoin():
+                self._asked(event.member)
+                if self._round is not None:
+                    told = self._round.notifications
+                    told[event.member] = told.get(event.member, 0) + 1
+            case RebalancePrepared():
+                current = self._begin(event.time_ms, answers=True)
+                if not current.members and not current.causes:
+                    current.causes[event.cause] = None
+                self._preparing = True
+                self._busy.update(self._members)
+            case JoinCompleted():
+                self._begin(event.time_ms, answers=True).strategy = event.protocol
+                self._busy.clear()
+                self._preparing = bool(event.members)
+            case MemberSynced():
+                self._asked(event.member)
+                if not self._preparing:
+                    self._deliver(event.time_ms, {event.member: self._assigned.get(event.member, ())})
+            case AssignmentCompleted():
+                self._generation = event.generation
+                self._assignment_valid(event.time_ms, event.assignments)
+            case MemberDeparted():
+                self._departed(event)
+            case StaticMemberReturned():
+                self._begin(event.time_ms, answers=True).members.came(event.member, before=True)
+                held = self.deliveries.held_by(event.member)
+                self.deliveries.stop(event.time_ms, event.member, held, noticed=True)
+
+    def _joined(self, event: MemberJoined) -> None:
+        member = event.member
+        self.traced.add(member)
+        self._asked(member)
+        if event.is_new:
+            self._came(event.time_ms, member)
+        elif member not in self._deliver_themselves:
+            self._stop(event.time_ms, member, set(self.deliveries.held_by(member)).difference(event.owned))
+        self._busy.discard(member)
+
+    def _departed(self, event: MemberDeparted) -> None:
+        member = event.member
+        match event.departure:
+            case Departure.LEFT:
+                self._asked(member)
+                self._begin(event.time_ms, answers=False).members.left(member)
+                self._members.discard(member)
+                self.deliveries.stop(event.time_ms, member, self.deliveries.held_by(member), noticed=False)
+            case Departure.SESSION_ENDED:
+                self._gone(event.time_ms, member)
+            case Departure.DROPPED:
+                self.traced.discard(member)  # its session has not ended
+                self._gone(event.time_ms, member)
+                self._begin(event.time_ms, answers=False).causes[f"{member} {event.cause}"] = None
+        self._busy.discard(member)
+
+    def _assignment_valid(self, time_ms: int, assignments: Mapping[str, tuple[TopicPartition, ...]]) -> None:
+        self._preparing = False
+        self._busy.clear()
+        self._assigned = assignments
+        self._begin(time_ms, answers=True)
+        for member in self._told_for(assignments):
+            self._stop(time_ms, member, set(self.deliveries.held_by(member)).difference(assignments[member]))
+        self._deliver(time_ms, assignments)
+
+    def _deliver(self, time_ms: int, assignments: Mapping[str, tuple[TopicPartition, ...]]) -> None:
+        for member in self._told_for(assignments):
+            if new := [tp for tp in assignments[member] if self.deliveries.by.get(tp) != member]:
+                self._start(time_ms, member, new)
+
+    def _told_for(self, members: Iterable[str]) -> list[str]:
+        """Those that do not tell themselves when they stop and start."""
+        return [member for member in members if member not in self._deliver_themselves]
+
+    def _asked(self, member: str) -> None:
+        """A request of that member to the coordinator."""
+        self._requests[member] = self._requests.get(member, 0) + 1
+
+    # -- what is seen from outside --
+
+    def _first_look(self, event: GenerationSeen) -> None:
+        present = {each.member: each.assigned for each in event.members}
+        for member in self._members.difference(present):
+            self._forget(event.time_ms, member)
+        self._members.update(present)
+        self._former.update(present)
+        for member, assigned in present.items():
+            for tp in assigned:
+                self.deliveries.start(event.time_ms, member, tp)
+
+    def _state_seen(self, event: StateSeen) -> None:
+        if event.state in _REBALANCING:
+            self._begin(event.time_ms, answers=True)
+            self._preparing = True
+            return
+        self._preparing = False
+        if self._round is not None and self._round is not self._seen_in:
+            self._record_due_ms = event.time_ms + RECORD_MS
+        if event.state in _WITHOUT_MEMBERS:
+            for member in tuple(self._members):
+                self._gone(event.time_ms, member)
+
+    def _generation_seen(self, event: GenerationSeen) -> None:
+        self._generation = event.generation
+        self._record_due_ms = None
+        self._seen_in = current = self._begin(event.time_ms, answers=True)
+        current.strategy = event.protocol
+        present = {each.member: each for each in event.members}
+        stopped_ms = min(current.began_ms, event.joined_ms) if event.joined_ms >= 0 else current.began_ms
+        for member in self._members.difference(present):
+            self._gone(stopped_ms, member)
+        for member in present.keys() - self._members:
+            self._came(event.time_ms, member)
+        for member in self._told_for(present):
+            self._stop(stopped_ms, member, _given_back(self.deliveries.held_by(member), present[member]))
+        self._assignment_valid(event.time_ms, {member: each.assigned for member, each in present.items()})
+
+
+def _given_back(held: tuple[TopicPartition, ...], seen: SeenMember) -> set[TopicPartition]:
+    """What the member delivers no more when it joins."""
+    return set(held).difference(seen.owned)

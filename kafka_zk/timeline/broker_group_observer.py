@@ -1,0 +1,123 @@
+"""Watches a group of the broker from outside and reports what changes, as events.
+
+Any cluster will do, Apache Kafka's as well: the coordinator is asked for the group's state again and again, and what a
+generation's members were assigned stands in ``__consumer_offsets``, one record for each. Why a member goes only the
+coordinator knows (its broker's trace says). Source of the records: GroupMetadataValue.json@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
+from kafka_zk.client.group_admin import GroupDescription
+from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.group.partitions import OFFSETS_TOPIC, partition_for
+from kafka_zk.group.records import GroupKey, GroupMetadataValue, decode_group_value, decode_key
+from kafka_zk.group.reporter import assigned_partitions, owned_partitions
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.registry.events import EventSource, Observe
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import monotonic_s, wall_ms
+from kafka_zk.timeline.events import FIRST_LOOK, OBSERVER, GenerationSeen, SeenMember, StateSeen
+
+_TIMEOUT_MS = 2_000
+_FIRST_LOOK_S = 20.0
+"""The first who asks for a group makes ``__consumer_offsets``, which takes a moment."""
+
+
+class BrokerGroupObserver:
+    """Reports on one group; ``poll`` it as often as you want to see its state. A context manager is ``close``'s.
+
+    Raises: KafkaError when the group cannot be looked at in the first place.
+    """
+
+    def __init__(self, bootstrap: str, group: str, observe: Observe) -> None:
+        timeouts: dict[str, Any] = {"default_api_timeout_ms": _TIMEOUT_MS, "request_timeout_ms": _TIMEOUT_MS}
+        self._group = group
+        self._observe = observe
+        self._source = EventSource(OBSERVER, observe)
+        self._state: str | None = None
+        self.trouble: str | None = None
+        """Why the group was not seen at the last poll; None if it was."""
+        self._admin = BlockingAdmin(bootstrap_servers=bootstrap, **timeouts)
+        self._reader = BlockingReader(bootstrap_servers=bootstrap, **timeouts)
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def sees_nobody(self) -> bool:
+        """Whether the group had no member at the first look."""
+        return self._nobody
+
+    def poll(self, timeout_ms: int) -> None:
+        """Wait for records that long, and look at the state. A broker that does not answer is no error."""
+        for record in self._reader.poll(timeout_ms):
+            self._take(record)
+        asked_ms = wall_ms()
+        try:
+            self._see_state(self._describe(), asked_ms)
+            self.trouble = None
+        except KafkaError as error:
+            self.trouble = str(error)
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        self._reader.close()
+        self._admin.close()
+
+    def _begin(self) -> None:
+        """What is written after the first look is read in any case; what both show is no news."""
+        self._describe_first()
+        count = len(self._reader.partitions_for(OFFSETS_TOPIC).partitions)
+        tp = TopicPartition(OFFSETS_TOPIC, partition_for(self._group, count))
+        self._reader.assign(dict(self._reader.end_offsets([tp])))
+        asked_ms = wall_ms()
+        described = self._describe()
+        self._nobody = not described.members
+        members = tuple(SeenMember(each.member_id, each.partitions, each.partitions) for each in described.members)
+        self._source.emit(GenerationSeen, -1, described.assignor, "", -1, members, cause=FIRST_LOOK)
+        self._see_state(described, asked_ms)
+
+    def _describe_first(self) -> None:
+        deadline_s = monotonic_s() + _FIRST_LOOK_S
+        while True:
+            try:
+                self._describe()
+                return
+            except NoBrokersAvailable:
+                raise
+            except KafkaError:
+                if monotonic_s() > deadline_s:
+                    raise
+
+    def _describe(self) -> GroupDescription:
+        return self._admin.groups.describe_groups([self._group])[self._group]
+
+    def _see_state(self, described: GroupDescription, asked_ms: int) -> None:
+        """``asked_ms``: a record of the generation that ends this state must not seem to be older than the state."""
+        if described.state != self._state:
+            self._state = described.state
+            self._observe(StateSeen(asked_ms, OBSERVER, "state changed", 0, described.state))
+
+    def _take(self, record: ConsumerRecord) -> None:
+        try:
+            if record.key is None or decode_key(record.key) != GroupKey(self._group) or record.value is None:
+                return
+            self._observe(_seen(decode_group_value(record.value), record.timestamp_ms))
+        except ProtocolError:
+            return  # a program of its own has written there
+
+
+def _seen(group: GroupMetadataValue, time_ms: int) -> GenerationSeen:
+    members = tuple(
+        SeenMember(each.member_id, owned_partitions(each.subscription), assigned_partitions(each.assignment))
+        for each in group.members
+    )
+    return GenerationSeen(
+        time_ms, OBSERVER, "record", 0, group.generation_id, group.protocol_name or "", group.leader or "",
+        group.state_timestamp_ms, members,
+    )  # fmt: skip
