@@ -116,6 +116,6 @@ def test_controller_socket_timeout_ms_is_for_answers_too(tmp_path: Path, monkeyp
     """A broker that hangs holds up what it is to be told as long as is configured, in Kafka as here."""
     broker = make_broker(Clock(), None, tmp_path, controller_socket_timeout_ms="5000")
     given: list[dict[str, Any]] = []
-    monkeypatch.setattr("kafka_zk.broker.broker.connect", lambda *_, **options: given.append(options) or succeed(None))
+    monkeypatch.setattr(broker, "_connect_to", lambda *_, **options: given.append(options) or succeed(None))
     ensureDeferred(broker._connect(BrokerInfo.of(4, [EndPoint("PLAINTEXT", "PLAINTEXT", "there", 9092)])))
     assert [(options["timeout_s"], options["request_timeout_s"]) for options in given] == [(5.0, 5.0)]
