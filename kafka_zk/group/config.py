@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 
 from kafka_zk.config.kafka_config import KafkaConfig
-from kafka_zk.group.group import GroupConfig
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """``group.initial.rebalance.delay.ms`` and ``group.max.size``; the session timeouts' bounds are the caller's."""
+
+    initial_rebalance_delay_ms: int = 3000
+    max_size: int = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)

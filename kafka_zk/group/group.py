@@ -11,6 +11,7 @@ Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_zk.group.config import GroupConfig
 from kafka_zk.group.members import Member, Members
 from kafka_zk.group.offsets import GroupOffsets
 from kafka_zk.group.records import GroupMetadataValue
@@ -47,13 +48,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """A member that has never seen a generation may wait so long for its first one."""
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
-
-@dataclass(frozen=True, slots=True)
-class GroupConfig:
-    """``group.initial.rebalance.delay.ms`` and ``group.max.size``; the session timeouts' bounds are the caller's."""
-
-    initial_rebalance_delay_ms: int = 3000
-    max_size: int = 2**31 - 1
 
 
 @dataclass(slots=True)

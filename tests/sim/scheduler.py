@@ -61,7 +61,11 @@ class VirtualClock(Clock):
         while (due := self.next_due()) is not None and due <= self.rightNow:
             _, _, call = heapq.heappop(self._heap)
             call.called = 1
-            call.func(*call.args, **call.kw)
+            self.turn(call)
+
+    def turn(self, call: DelayedCall) -> None:
+        """One turn of the reactor; a test may measure it."""
+        call.func(*call.args, **call.kw)
 
     def wall_ms(self) -> int:
         return self._epoch_ms + int(self.seconds() * 1000)

@@ -10,12 +10,13 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from twisted.internet.task import Clock
+from twisted.internet.base import DelayedCall
 
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.world import Cluster, Connection, led_by
+from tests.sim.scheduler import VirtualClock
 from tests.sim.zookeeper import Link
 
 PARTITIONS = 2100
@@ -31,24 +32,16 @@ class Turns:
         self._calls = 0
         self._ours: dict[Any, bool] = {}  # code object -> whether it is counted
 
-    def advance(self, clock: Clock, amount: float) -> None:
-        """As ``Clock.advance``."""
-        clock.rightNow += amount
-        clock._sortCalls()
-        while clock.calls and clock.calls[0].getTime() <= clock.seconds():
-            call: Any = clock.calls.pop(0)
-            call.called = 1
-            self._turn(call.func, call.args, call.kw)
-            clock._sortCalls()
-
-    def _turn(self, function: Callable[..., object], arguments: Any, named: Any) -> None:
+    def turn(self, call: DelayedCall) -> None:
+        """As ``VirtualClock.turn``."""
+        function: Callable[..., object] = call.func
         if getattr(function, "__func__", None) in (Link._arrive, Connection._arrive):
-            function(*arguments, **named)
+            function(*call.args, **call.kw)
             return
         self._calls = 0
         sys.setprofile(self._called)
         try:
-            function(*arguments, **named)
+            function(*call.args, **call.kw)
         finally:
             sys.setprofile(None)
         self.longest = max(self.longest, self._calls)
@@ -65,7 +58,7 @@ class Turns:
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
     turns = Turns()
-    monkeypatch.setattr(Clock, "advance", lambda clock, amount: turns.advance(clock, amount))
+    monkeypatch.setattr(VirtualClock, "turn", lambda clock, call: turns.turn(call))
     yield turns
     assert 1000 < turns.longest < MOST_CALLS
 

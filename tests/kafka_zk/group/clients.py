@@ -7,7 +7,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_zk.group.group import Group, GroupConfig
+from kafka_zk.group.config import GroupConfig
+from kafka_zk.group.group import Group
 from kafka_zk.group.requests import (
     UNKNOWN_MEMBER_ID,
     AnswerJoin,

@@ -7,9 +7,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
-from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.config import CoordinatorConfig, GroupConfig
 from kafka_zk.group.coordinator import GroupCoordinator
-from kafka_zk.group.group import GroupConfig
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import OffsetAndMetadata
 from kafka_zk.group.reporter import GroupReporter

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kafka_zk.group.group import Group, GroupConfig
+from kafka_zk.group.config import GroupConfig
+from kafka_zk.group.group import Group
 from kafka_zk.group.offsets import Committed
 from kafka_zk.group.records import (
     NO_EXPIRY,

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.config import CoordinatorConfig, GroupConfig
 from kafka_zk.group.coordinator import MemberIdentity
-from kafka_zk.group.group import GroupConfig
 from kafka_zk.group.memory import held_bytes
 from kafka_zk.group.records import (
     GroupKey,

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.group.group import Group, GroupConfig
+from kafka_zk.group.config import GroupConfig
+from kafka_zk.group.group import Group
 from kafka_zk.group.records import decode_group_value, encode_group_value
 from kafka_zk.group.requests import (
     AnswerJoin,

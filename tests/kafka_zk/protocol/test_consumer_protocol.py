@@ -18,7 +18,7 @@ def test_what_a_client_writes_is_read(topics: dict[str, set[int]], version: int,
     listed = [(name, list(numbers)) for name, numbers in topics.items()]
     written = ConsumerProtocolMemberAssignment(version, listed, user_data)
     expected = sorted((name, number) for name, numbers in topics.items() for number in numbers)
-    assert sorted(read_assignment(written.encode())) == expected
+    assert read_assignment(written.encode()) == expected
 
 
 @given(st.binary(max_size=40))
@@ -29,7 +29,7 @@ def test_anything_else_is_a_protocol_error(noise: bytes) -> None:
 
 def test_no_bytes_are_no_partitions_and_cut_ones_an_error() -> None:
     written = ConsumerProtocolMemberAssignment(0, [("t", [1, 2])], b"").encode()
-    assert read_assignment(b"") == frozenset()
+    assert read_assignment(b"") == []
     for size in range(1, len(written) - 4):
         with pytest.raises(ProtocolError):
             read_assignment(written[:size])
