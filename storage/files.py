@@ -74,6 +74,9 @@ class FileSystem:
         """Give a file or a directory another name; a file that has it is replaced."""
         os.rename(path, target)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def remove(self, path: str) -> None:
         """Raises: FileNotFoundError."""
         os.unlink(path)
@@ -133,6 +136,11 @@ def use(system: FileSystem) -> Iterator[None]:
 def open_to_append(path: str) -> int:
     """A descriptor of an existing file, to read anywhere and to write at the end."""
     return _system.open(path, _READ_AND_APPEND)
+
+
+def open_new(path: str) -> int:
+    """A descriptor of a file that is made, or emptied, to be written from its beginning on."""
+    return _system.open(path, _REPLACE)
 
 
 def open_locked(path: str) -> int | None:
@@ -258,6 +266,11 @@ def write_atomically(path: str, data: Data, *, durable: bool = True) -> None:
 def rename(path: str, target: str) -> None:
     """Give a file or a directory another name; a file that has it is replaced."""
     _system.rename(path, target)
+
+
+def set_modified(path: str, modified_ms: int) -> None:
+    """Have a file say that it was written to at that time."""
+    _system.set_modified(path, modified_ms)
 
 
 def remove_file(path: str) -> None:

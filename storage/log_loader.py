@@ -18,12 +18,9 @@ from kafka_zk.storage.filenames import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     MOVED_ASIDE_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
     offset_file,
     parse_offset_file,
 )
@@ -39,13 +36,13 @@ from kafka_zk.storage.record_batch import HEADER_SIZE
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import ScanWork, Steps, run_here
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
+from kafka_zk.storage.segment_swap import INDEX_SUFFIXES, finish_interrupted
 from kafka_zk.storage.types import TopicPartition
 
 Scanner = Callable[[str, str, str, int, int, int], SegmentScan]
 
 _TEMPORARY_SUFFIX = ".tmp"
-_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-_SEGMENT_SUFFIXES = (LOG_SUFFIX, *_INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
+_SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
 _FILE_SUFFIXES = (
     *_SEGMENT_SUFFIXES, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SUFFIX,
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA,
@@ -186,12 +183,12 @@ def load_log_steps(
 
 def _segment_offsets(directory: str, observe: Observe) -> list[tuple[int, int]]:
     """(base offset, size in bytes) of all segments, ascending. Indexes without a segment are removed."""
-    names = _finish_interrupted(directory, _file_names(directory, observe))
+    names = finish_interrupted(directory, _file_names(directory, observe))
     bases = sorted(found[0] for name in names if (found := parse_offset_file(name)) and found[1] == LOG_SUFFIX)
     known = set(bases)
     for name in names:
         found = parse_offset_file(name)
-        if found and found[1] in _INDEX_SUFFIXES and found[0] not in known:
+        if found and found[1] in INDEX_SUFFIXES and found[0] not in known:
             path = f"{directory}/{name}"
             remove_file(path)
             observe(Finding(path, "is the index of a segment that is not there", "it is removed"))
@@ -208,29 +205,6 @@ def _file_names(directory: str, observe: Observe) -> list[str]:
             path = f"{directory}/{entry.name}"
             observe(discard(path, "it is a directory", "it is taken for a file that is not there"))
     return names
-
-
-def _finish_interrupted(directory: str, names: list[str]) -> list[str]:
-    """Remove ``.deleted`` and ``.cleaned`` files, put ``.swap`` files in their place; returns the names that remain.
-
-    A ``.swap`` file at or after the lowest ``.cleaned`` one belongs to a split that did not finish and goes as well.
-    """
-    cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
-    lowest = min(cleaned, default=None)
-    remaining = []
-    for name in names:
-        path = f"{directory}/{name}"
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
-            remove_file(path)
-        elif name.endswith(SWAP_SUFFIX) and (found := parse_offset_file(name)):
-            if lowest is not None and found[0] >= lowest:
-                remove_file(path)
-                continue
-            files.rename(path, path.removesuffix(SWAP_SUFFIX))
-            remaining.append(name.removesuffix(SWAP_SUFFIX))
-        else:
-            remaining.append(name)
-    return remaining
 
 
 def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: int, end_offset: int) -> Finding:
