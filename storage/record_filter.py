@@ -27,6 +27,7 @@ from kafka_zk.storage.record_batch import (
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
+    Buffer,
     assemble_batch,
     check_crc,
     read_header,
@@ -87,7 +88,7 @@ class Retention(NamedTuple):
 class Filtered(NamedTuple):
     """What is left of a batch: ``data`` to be written, None for nothing."""
 
-    data: bytes | bytearray | memoryview | None
+    data: Buffer | None
     last_offset: int
     max_timestamp_ms: int
     read_count: int
@@ -95,7 +96,7 @@ class Filtered(NamedTuple):
     keyless_count: int  # records without a key, which a compacted topic does not have by right
 
 
-def filter_batch(batch: bytes | memoryview, retention: Retention) -> Filtered:
+def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     """What is left of a batch of magic 2.
 
     Raises: CorruptRecord, InvalidRecord; nothing that is damaged is given a new checksum.
@@ -119,7 +120,7 @@ def filter_batch(batch: bytes | memoryview, retention: Retention) -> Filtered:
     return Filtered(rebuilt, header.last_offset, max_timestamp_ms, count, len(kept), keyless_count)
 
 
-def uncompressed_records(batch: bytes | memoryview, header: BatchHeader) -> bytes:
+def uncompressed_records(batch: Buffer, header: BatchHeader) -> bytes:
     """The records' bytes. Raises: CorruptRecord."""
     data = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     codec = header.attributes & CODEC_MASK
@@ -256,7 +257,7 @@ def _without_records(header: BatchHeader) -> bytearray:
 # -- magic 0 and 1 ----------------------------------------------------------------------------------------------------
 
 
-def filter_entry(entry: bytes | memoryview, span: BatchSpan, retention: Retention, keeps_tombstones: bool) -> Filtered:
+def filter_entry(entry: Buffer, span: BatchSpan, retention: Retention, keeps_tombstones: bool) -> Filtered:
     """What is left of an entry of magic 0 or 1, which may hold a compressed set; nothing rather than an empty one.
 
     ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``. Raises: as ``read_message_set``.
@@ -279,7 +280,7 @@ def filter_entry(entry: bytes | memoryview, span: BatchSpan, retention: Retentio
     return Filtered(data, kept[-1].offset, newest_ms(kept), len(messages), len(kept), keyless_count)
 
 
-def entry_codec(entry: bytes | memoryview) -> Compression:
+def entry_codec(entry: Buffer) -> Compression:
     """The codec of an entry of magic 0 or 1."""
     return Compression(entry[17] & CODEC_MASK)
 

@@ -66,6 +66,7 @@ class History:
         self.log = new_log(path, **chosen)
         self.now_ms = T0
         self.wrote: dict[int, Wrote] = {}
+        self.attempted_offset = 0  # before it a cleaning that was cut off may have removed something
         self.cleaned_at: list[tuple[int, int]] = []  # (time, the first offset that no cleaning may look at)
         self._keys = rng.choice((1, 3, 10, 100))
         self._producers: dict[int, int] = {}
@@ -119,16 +120,20 @@ def check(history: History) -> None:
             assert header.producer_id >= 0 or header.next_offset in {end for _, end in history.cleaned_at}
             assert header.attributes & 0x47 == 0 and header.base_timestamp == NO_TIMESTAMP
     _check_producers(history, found)
+    if history.cleaned_at and not history.attempted_offset:
+        end_offset = history.cleaned_at[-1][1]
+        assert end_offset in {header.next_offset for header, _ in found}, "nothing says where the cleaned part ended"
 
 
 def _check_last_values(history: History, left: dict[int, Record]) -> None:
     """Exactly the last record of each key is left of what was cleaned, and everything of what was not."""
     cleaned_to = history.log.cleaned_offset or 0
+    touched_to = max(cleaned_to, history.attempted_offset)
     last: dict[bytes, Wrote] = {}
     for wrote in history.wrote.values():
         last[wrote.key] = wrote
-        if wrote.offset >= cleaned_to:
-            assert wrote.offset in left, f"{wrote.offset} is lost, and the log is clean up to {cleaned_to} only"
+        if wrote.offset >= touched_to:
+            assert wrote.offset in left, f"{wrote.offset} is lost, and the log is clean up to {touched_to} only"
     for wrote in last.values():
         if wrote.value is not None:
             assert wrote.offset in left, f"the last value of {wrote.key!r} at {wrote.offset} is lost"

@@ -14,8 +14,10 @@ from .helpers import reopen
 def run_history(path: Path, seed: int, steps: int = 120) -> History:
     """Appends, rolls and cleanings in random order; after each cleaning everything is checked."""
     rng = random.Random(seed)
+    path.mkdir(exist_ok=True)
     history = History(path, rng)
-    config = rng.choice((SMALL, CleanerConfig(dedupe_buffer_bytes=24 * rng.choice((40, 150)), io_buffer_bytes=256)))
+    tiny = CleanerConfig(dedupe_buffer_bytes=24 * rng.choice((30, 60)), io_buffer_bytes=256)  # several rounds
+    config = rng.choice((SMALL, tiny))
     for _ in range(rng.randint(1, steps)):
         what = rng.random()
         if what < 0.85:
