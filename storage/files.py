@@ -16,10 +16,12 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from struct import Struct
 from typing import NamedTuple
 
 Data = bytes | bytearray | memoryview
 
+_FLOCK = Struct("@hhqqi4x")  # type, whence, start, length, process id
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _READ_AND_APPEND = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
@@ -67,8 +69,19 @@ class FileSystem:
         os.ftruncate(descriptor, size_bytes)
 
     def lock(self, descriptor: int) -> None:
-        """Lock a file for this process until it is closed; an OSError if another process has done so."""
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        """Lock a file's first byte for this process until it is closed; an OSError if another process has done so.
+
+        Java locks all of a file, so the two exclude each other.
+        """
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+
+    def lock_inheritably(self, descriptor: int) -> None:
+        """Lock the second byte until this descriptor is closed in every process that has inherited it.
+
+        An OSError if others have locked it. Where the system has no such locks, nothing is done.
+        """
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0))
 
     def rename(self, path: str, target: str) -> None:
         """Give a file or a directory another name; a file that has it is replaced."""
@@ -152,6 +165,16 @@ def open_locked(path: str) -> int | None:
         _system.close(descriptor)
         return None
     return descriptor
+
+
+def lock_inheritably(descriptor: int) -> bool:
+    """Lock a file for this process and for those that inherit the descriptor, until all have closed it; False if
+    others hold that lock."""
+    try:
+        _system.lock_inheritably(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def close(descriptor: int) -> None:

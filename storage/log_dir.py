@@ -9,6 +9,7 @@ threads, 0.4 s with 16 or more. Tests: tests/storage/test_log_manager.py, tests/
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from kafka_zk.storage import checkpoints, files
 from kafka_zk.storage.errors import CorruptCheckpoint, LogDirLocked
 from kafka_zk.storage.filenames import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSET_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -36,12 +38,15 @@ LOGS_AT_ONCE = 128
 """Bounds how many files a flush holds open, the pool's bound counts, too; and how long one step takes."""
 
 WAIT_S = 0.05
+CLEANER_END_S = 10.0
+"""How long a start waits for the cleaner of a broker that was killed; it ends when it notices."""
 
 _MEANINGS = {
     RECOVERY_POINT_CHECKPOINT: "unless the last stop was clean, every log here is checked from its first record on",
     LOG_START_OFFSET_CHECKPOINT: (
         "every log here begins with its first segment, so records that DeleteRecords deleted may be back"
     ),
+    CLEANER_OFFSET_CHECKPOINT: "every compacted log here counts as dirty from its first record on",
     REPLICATION_CHECKPOINT: "the high watermarks of the logs here are not known until their leaders tell them",
     CLEAN_SHUTDOWN: "the last stop does not count as clean: every log here is checked from its recovery point on",
 }
@@ -60,14 +65,15 @@ class LogDir:
     """A log directory that this process holds the lock of, from ``open`` to ``close``, and the ``logs`` in it."""
 
     __slots__ = (
-        "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points", "_lock", "_prepared_count", "_write_lock",
-        "_written", "logs", "path",
+        "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points", "_lock",
+        "_prepared_count", "_write_lock", "_written", "logs", "path",
     )  # fmt: skip
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self.logs: dict[TopicPartition, Log] = {}
         self._deleted: list[_DeletedLog] = []
+        self._checkpointed_cleaner_offsets: dict[TopicPartition, int] = {}
         self._checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self._lock = -1
         self._had_recovery_points = False
@@ -76,7 +82,7 @@ class LogDir:
         self._written: dict[str, int] = {}  # checkpoint -> number of the preparation that it holds
 
     def open(self, broker_id: int, cluster_id: str) -> None:
-        """Create the directory if need be, lock it, check whose it is.
+        """Create the directory if need be, lock it, check whose it is. The cleaner of a dead broker is waited for.
 
         Raises: LogDirLocked, InconsistentLogDir; OSError if the directory cannot be used at all.
         """
@@ -87,6 +93,12 @@ class LogDir:
         descriptor = files.open_locked(f"{self.path}/{LOCK}")
         if descriptor is None:
             raise LogDirLocked(f"{self.path} is in use by another process")
+        deadline_s = time.monotonic() + CLEANER_END_S
+        while not files.lock_inheritably(descriptor):
+            if time.monotonic() > deadline_s:
+                files.close(descriptor)
+                raise LogDirLocked(f"{self.path} is in use by the log cleaner of a broker that has gone")
+            time.sleep(WAIT_S)
         self._lock = descriptor
         _locked_here.add(identity)
         self._had_recovery_points = files.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
@@ -95,6 +107,11 @@ class LogDir:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def lock(self) -> int:
+        """The descriptor that a process inherits which writes here; -1 if the directory is not open."""
+        return self._lock
 
     def close(self) -> None:
         """Give the lock back. The file stays: removing it would let two processes lock different files.
@@ -176,6 +193,13 @@ class LogDir:
     def read_high_watermarks(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         return self._read(REPLICATION_CHECKPOINT, observe)
 
+    def load_cleaner_offsets(self, observe: Observe = ignore) -> None:
+        """Tell the logs here up to where they have been compacted."""
+        self._checkpointed_cleaner_offsets = self._read(CLEANER_OFFSET_CHECKPOINT, observe)
+        for tp, offset in self._checkpointed_cleaner_offsets.items():
+            if tp in self.logs:
+                self.logs[tp].cleaned_offset = offset
+
     def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
         """A checkpoint; a damaged one is discarded as a whole and counts as empty."""
         path = f"{self.path}/{name}"
@@ -188,11 +212,14 @@ class LogDir:
     # Each ``prepare`` gives the work of writing what the logs say now, durably; any thread may do it.
 
     def prepare_checkpoint(self) -> Callable[[], None]:
-        """Log start offsets and recovery points."""
-        works = (
+        """Log start offsets, recovery points, and up to where logs have been compacted."""
+        works = [
             self.prepare_log_start_offsets(),
             self._prepare(RECOVERY_POINT_CHECKPOINT, {tp: log.recovery_point for tp, log in self.logs.items()}),
-        )
+        ]
+        cleaner_offsets = self.prepare_cleaner_offsets()
+        if cleaner_offsets is not None:
+            works.append(cleaner_offsets)
 
         def work() -> None:
             for each in works:
@@ -216,6 +243,14 @@ class LogDir:
             return None
         self._checkpointed_high_watermarks = offsets
         return self._prepare(REPLICATION_CHECKPOINT, offsets)
+
+    def prepare_cleaner_offsets(self) -> Callable[[], None] | None:
+        """None if none has moved since the last time."""
+        offsets = {tp: log.cleaned_offset for tp, log in self.logs.items() if log.cleaned_offset is not None}
+        if offsets == self._checkpointed_cleaner_offsets:
+            return None
+        self._checkpointed_cleaner_offsets = offsets
+        return self._prepare(CLEANER_OFFSET_CHECKPOINT, offsets)
 
     def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
         """The work of replacing a checkpoint.

@@ -186,6 +186,7 @@ class LogManager:
 
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
+        log_dir.load_cleaner_offsets(self._observe)
         log_dir.resume_deletions(self._clock_ms())
         log_dir.remove_clean_shutdown()
 
@@ -315,7 +316,7 @@ class LogManager:
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
         """As ``cleanup``, one log at a step; logs may come and go in between."""
         for log in self.all_logs():
-            if not self._has(log):
+            if not self._has(log) or log.is_being_cleaned:
                 continue
             try:
                 count = log.delete_old_segments(now_ms)
@@ -336,6 +337,18 @@ class LogManager:
             work = log_dir.prepare_high_watermarks()
             if work is not None:
                 self._run_on(log_dir, work)
+
+    def checkpoint_cleaner_offsets(self) -> None:
+        """Write ``cleaner-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
+        for log_dir in list(self._live_dirs):
+            work = log_dir.prepare_cleaner_offsets()
+            if work is not None:
+                self._run_on(log_dir, work)
+
+    @property
+    def directory_locks(self) -> list[int]:
+        """Descriptors for a process to inherit that writes into log directories: while it lives no broker starts."""
+        return [log_dir.lock for log_dir in self._live_dirs]
 
     def prepare_start_offsets(
         self, tps: Iterable[TopicPartition]

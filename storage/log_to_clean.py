@@ -11,6 +11,7 @@ from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.record_filter import LastRecord
 from kafka_zk.storage.segment import Segment
+from kafka_zk.storage.segment_swap import remove_cleaned
 
 
 class LogToClean(NamedTuple):
@@ -153,6 +154,10 @@ class Cleaning:
             for one, other, file in zip(present, segments, cleaned.replaced, strict=True)
         )
         return segments if is_same else None
+
+    def remove_leftovers(self) -> None:
+        """Remove what a cleaning that was given up has written; whoever wrote it has ended. Raises: OSError."""
+        remove_cleaned(self.log.segments.directory)
 
     def finish(self, end_offset: int | None) -> bool:
         """It has ended: everything before ``end_offset`` is clean, None if it was given up. Whether that counts."""

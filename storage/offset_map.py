@@ -9,6 +9,8 @@ import mmap
 from hashlib import md5
 from struct import Struct
 
+from kafka_zk.storage.errors import InvalidConfig
+
 ENTRY_SIZE = 24
 NOT_FOUND = -1
 _DIGEST_SIZE = 16
@@ -25,7 +27,7 @@ class OffsetMap:
 
     Args:
         most_keys: so many keys there are at most; the table is not made bigger than that needs.
-    Raises: ValueError if there is no room for a single key.
+    Raises: InvalidConfig if there is no room for a single key.
     """
 
     __slots__ = ("_step_count", "_table", "latest_offset", "max_size", "size", "slots")
@@ -37,7 +39,7 @@ class OffsetMap:
         self.slots = _prime_up_to(slots)
         self.max_size = min(int(self.slots * load_factor), self.slots - 1)  # a free slot ends every search
         if self.max_size < 1:
-            raise ValueError(f"{memory_bytes} bytes with a load factor of {load_factor} have no room for a key")
+            raise InvalidConfig(f"{memory_bytes} bytes with a load factor of {load_factor} have no room for a key")
         self._step_count = max(1, self.slots - 1)
         self._table = mmap.mmap(-1, self.slots * ENTRY_SIZE)  # zeros that take no memory before they are touched
         self.size = 0

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.storage.offset_map import ENTRY_SIZE, NOT_FOUND, OffsetMap
 
 
@@ -30,7 +31,7 @@ def test_it_is_as_big_as_its_memory_at_most() -> None:
     assert offsets.slots * ENTRY_SIZE <= 1000 and offsets.max_size == offsets.slots // 2
     assert OffsetMap(1 << 30, 0.9, most_keys=10).slots < 200
     assert OffsetMap(10 * ENTRY_SIZE, 0.9, most_keys=1 << 40).slots <= 10
-    with pytest.raises(ValueError, match="no room for a key"):
+    with pytest.raises(InvalidConfig, match="no room for a key"):
         OffsetMap(ENTRY_SIZE, 0.9)
 
 

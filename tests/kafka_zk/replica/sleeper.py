@@ -1,0 +1,13 @@
+"""A work for a helper process that never ends by itself."""
+
+import time
+from typing import NamedTuple
+
+from kafka_zk.storage.helper_process import Report
+
+
+class Sleeper(NamedTuple):
+    def run(self, report: Report) -> None:
+        report(1)
+        while True:
+            time.sleep(1)
