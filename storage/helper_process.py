@@ -1,8 +1,8 @@
 """A helper process for work that must not keep the broker's interpreter: ``Helper`` in the broker, ``main`` in it.
 
-It does one work after the other and ends when the broker closes the socket or dies, also in the middle. A work is any object
-that can be pickled with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file; big buffers in it are
-wrapped into ``pickle.PickleBuffer`` and go as they are. Tests: tests/storage/test_helper_process.py.
+It does one work after the other and ends when the broker closes the socket or dies, also in the middle. A work is any
+object that can be pickled with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file; big buffers in it
+are wrapped into ``pickle.PickleBuffer`` and go as they are. Tests: tests/storage/test_helper_process.py.
 """
 
 import os
@@ -26,9 +26,9 @@ PROGRESS, DONE, FAILED = range(3)
 
 
 class Report(Protocol):
-    """Told how many more bytes are done."""
+    """Told how many more bytes are done; of a cleaning, of the segments that are."""
 
-    def __call__(self, size_bytes: int, /) -> None: ...
+    def __call__(self, size_bytes: Any, /) -> None: ...
 
 
 class Helper:
@@ -67,7 +67,7 @@ class Helper:
             send_handle(self.connection, descriptor, self.process.pid)
 
     def receive(self) -> tuple[int, Any]:
-        """(PROGRESS, bytes), (DONE, result) or (FAILED, what ``run`` raised).
+        """(PROGRESS, what was reported), (DONE, result) or (FAILED, what ``run`` raised).
 
         Raises: EOFError, ConnectionError if the process is gone.
         """
@@ -103,8 +103,8 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
     connection: Connection = Connection(socket)
     threading.Thread(target=_end_with_broker, args=(socket,), daemon=True).start()
 
-    def report(size_bytes: int) -> None:
-        _send(connection, (PROGRESS, size_bytes))
+    def report(content: object) -> None:
+        _send(connection, (PROGRESS, content))
 
     while True:
         try:
