@@ -7,11 +7,12 @@ their broker's part (``segment_swap``). So this may run in a helper process, and
 Source: Cleaner in LogCleaner.scala@3.9. Tests: tests/storage/test_cleaner.py, tests/storage/test_compaction_model.py.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_zk.storage import files
 from kafka_zk.storage.errors import CorruptRecord
@@ -33,6 +34,7 @@ from kafka_zk.storage.record_filter import (
     LastRecord,
     Retention,
     Transactions,
+    choose,
     filter_batch,
     filter_entry,
     places,
@@ -41,7 +43,12 @@ from kafka_zk.storage.record_filter import (
 from kafka_zk.storage.recovery import IndexBuilder
 from kafka_zk.storage.segment_scan import BatchSpan, iter_spans, read_range
 
+if TYPE_CHECKING:
+    from kafka_zk.storage.cleaner_kernel import CleanerKernel
+
 MAX_POSITION = 0x7FFFFFFF
+KERNEL_BYTES = 128 << 20
+"""Loading numba takes as long as the interpreter takes for about that much."""
 _THROTTLE_WINDOW_S = 0.3
 
 
@@ -120,6 +127,17 @@ class CleanWork(NamedTuple):
         return _Cleaning(self).run(report)
 
 
+def load_kernel(offsets: OffsetMap, size_bytes: int) -> "CleanerKernel | None":
+    """The compiled loops, where they are to be had and there is enough to do to load them for."""
+    if size_bytes < KERNEL_BYTES or sys.byteorder != "little":
+        return None
+    try:
+        from kafka_zk.storage.cleaner_kernel import CleanerKernel
+    except ImportError:  # numba is not installed
+        return None
+    return CleanerKernel(offsets)
+
+
 class Throttler:
     """Sleeps so that no more than a rate is read and written. Source: Throttler.java@3.9."""
 
@@ -155,6 +173,7 @@ class _Cleaning:
         self._throttler = Throttler(work.config.max_bytes_per_second)
         self._transactions = Transactions()
         self._stats = CleanerStats()
+        self._kernel: CleanerKernel | None = None
 
     def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
         work = self._work
@@ -165,11 +184,13 @@ class _Cleaning:
             work.uncleanable_offset - work.first_dirty_offset,
         )
         try:
+            self._kernel = load_kernel(offsets, sum(segment.size_bytes for segment in work.segments))
             self._fill(offsets)
             self._stats.elapsed_index_s = time.monotonic() - started_s
             end_offset = offsets.latest_offset + 1
             retention = Retention(
                 offsets.get,
+                partial(choose, offsets.get) if self._kernel is None else self._kernel.choose,
                 offsets.latest_offset,
                 work.uncleanable_offset,
                 work.now_ms,
@@ -187,6 +208,8 @@ class _Cleaning:
             self._stats.elapsed_s = time.monotonic() - started_s
             return Cleaned(end_offset, self._stats)
         finally:
+            if self._kernel is not None:
+                self._kernel.close()
             offsets.close()
 
     # -- the offset map -------------------------------------------------------------------------------------------
@@ -207,36 +230,40 @@ class _Cleaning:
         position = self._position_before(segment, start_offset)
         for span, batch in self._batches(segment, position):
             if span.last_offset >= start_offset:
-                for key, offset in self._keys(span, batch):
-                    if offset >= start_offset and not offsets.put(key, offset):
-                        if offsets.latest_offset < start_offset:
-                            raise CorruptRecord(f"the first batch has more keys than the {offsets.max_size} of the map")
-                        return False
+                if not self._note_keys(span, batch, offsets):
+                    if offsets.latest_offset < start_offset:
+                        raise CorruptRecord(f"the first batch has more keys than the {offsets.max_size} of the map")
+                    return False
                 offsets.latest_offset = max(offsets.latest_offset, span.last_offset)
         return True
 
-    def _keys(self, span: BatchSpan, batch: bytes) -> Iterator[tuple[bytes, int]]:
-        """(key, offset) of a batch's records; those of transactions do not count."""
+    def _note_keys(self, span: BatchSpan, batch: bytes, offsets: OffsetMap) -> bool:
+        """Put a batch's keys into the map; False if it is full. Those of transactions do not count."""
+        start_offset = self._work.first_dirty_offset
+        stats = self._stats
+        stats.map_bytes_read += span.size_bytes
         if span.magic < 2:
             messages = list(read_message_set(batch))
-            found = [(message.key, message.offset) for message in messages if message.key is not None]
-            count = len(messages)
-        else:
-            header = read_header(batch)
-            check_crc(batch, 0, header)
-            count = header.record_count
-            if self._transactions.is_kept_whole(header):
-                found = []
-            else:
-                base_offset = header.base_offset
-                found = [
-                    (key, base_offset + offset_delta)
-                    for _, _, _, offset_delta, key, _ in places(uncompressed_records(batch, header), count)
-                    if key is not None
-                ]
-        self._stats.map_bytes_read += span.size_bytes
-        self._stats.map_records_read += count
-        return iter(found)
+            stats.map_records_read += len(messages)
+            return all(
+                offsets.put(message.key, message.offset)
+                for message in messages
+                if message.key is not None and message.offset >= start_offset
+            )
+        header = read_header(batch)
+        check_crc(batch, 0, header)
+        stats.map_records_read += header.record_count
+        if self._transactions.is_kept_whole(header):
+            return True
+        records = uncompressed_records(batch, header)
+        if self._kernel is not None:
+            return self._kernel.note_keys(records, header, start_offset)
+        base_offset = header.base_offset
+        return all(
+            offsets.put(key, base_offset + offset_delta)
+            for _, _, _, offset_delta, key, _ in places(records, header.record_count)
+            if key is not None and base_offset + offset_delta >= start_offset
+        )
 
     def _position_before(self, segment: SegmentFile, offset: int) -> int:
         """Where to start reading to find an offset: what the index says, if that is true, else the beginning."""

@@ -23,14 +23,15 @@ class OffsetMap:
     """Open addressing in a table of at most ``memory_bytes``.
 
     ``latest_offset``: up to where the log has been looked at, -1 at the beginning. ``size`` is the number of keys;
-    above ``max_size``, the share ``load_factor`` of the slots, no more should be put in.
+    above ``max_size``, the share ``load_factor`` of the slots, no more should be put in. An entry of ``table`` is a
+    digest and one more than its offset, in the machine's order of bytes; an entry of zeros is free.
 
     Args:
         most_keys: so many keys there are at most; the table is not made bigger than that needs.
     Raises: InvalidConfig if there is no room for a single key.
     """
 
-    __slots__ = ("_step_count", "_table", "latest_offset", "max_size", "size", "slots")
+    __slots__ = ("_step_count", "latest_offset", "max_size", "size", "slots", "table")
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9, most_keys: int | None = None) -> None:
         slots = memory_bytes // ENTRY_SIZE
@@ -41,7 +42,7 @@ class OffsetMap:
         if self.max_size < 1:
             raise InvalidConfig(f"{memory_bytes} bytes with a load factor of {load_factor} have no room for a key")
         self._step_count = max(1, self.slots - 1)
-        self._table = mmap.mmap(-1, self.slots * ENTRY_SIZE)  # zeros that take no memory before they are touched
+        self.table = mmap.mmap(-1, self.slots * ENTRY_SIZE)  # zeros that take no memory before they are touched
         self.size = 0
         self.latest_offset = -1
 
@@ -58,18 +59,18 @@ class OffsetMap:
             if self.size >= self.max_size:
                 return False
             self.size += 1
-        self._table[position : position + ENTRY_SIZE] = digest + _OFFSET.pack(offset + 1)
+        self.table[position : position + ENTRY_SIZE] = digest + _OFFSET.pack(offset + 1)
         return True
 
     def get(self, key: bytes) -> int:
         """The offset noted last, NOT_FOUND for an unknown key."""
         position, is_new = self._find(md5(key, usedforsecurity=False).digest())
-        offset: int = _OFFSET.unpack_from(self._table, position + _DIGEST_SIZE)[0]
+        offset: int = _OFFSET.unpack_from(self.table, position + _DIGEST_SIZE)[0]
         return NOT_FOUND if is_new else offset - 1
 
     def _find(self, digest: bytes) -> tuple[int, bool]:
         """(position, False) of the digest's entry, or (position, True) of the free one where it belongs."""
-        table = self._table
+        table = self.table
         slots = self.slots
         slot = int.from_bytes(digest[:8], "little") % slots
         step = 0
@@ -86,7 +87,7 @@ class OffsetMap:
 
     def close(self) -> None:
         """Give the memory back."""
-        self._table.close()
+        self.table.close()
 
 
 def _prime_up_to(number: int) -> int:

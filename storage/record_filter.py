@@ -59,6 +59,24 @@ class Transactions:
         return bool(header.attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG))
 
 
+LastOffsetOf = Callable[[bytes], int]
+"""The last offset of a key in the dirty part of the log, -1 for one that is not there."""
+
+
+class Chosen(NamedTuple):
+    """The records of a batch that stay, as they lie in ``records``, and what the batch's header must say of them."""
+
+    kept_count: int
+    keyless_count: int  # of those that go
+    has_tombstone: bool
+    max_timestamp_delta: int
+    records: bytes
+
+
+Choose = Callable[[bytes, BatchHeader, int, bool], Chosen]
+"""``choose`` for one offset map."""
+
+
 class Retention(NamedTuple):
     """What one cleaning keeps.
 
@@ -67,7 +85,8 @@ class Retention(NamedTuple):
     where it ended.
     """
 
-    last_offset_of: Callable[[bytes], int]
+    last_offset_of: LastOffsetOf
+    choose: Choose
     latest_offset: int
     round_end_offset: int
     now_ms: int
@@ -107,17 +126,18 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     if retention.transactions.is_kept_whole(header):
         return Filtered(batch, header.last_offset, header.max_timestamp, count, count, 0)
     records = uncompressed_records(batch, header)
-    kept, keyless_count = _kept_places(records, header, retention)
-    if not kept:
+    keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp
+    chosen = retention.choose(records, header, retention.latest_offset, keeps_tombstones)
+    if not chosen.kept_count:
         must_stay = retention.keeps_producer(header) or header.next_offset == retention.round_end_offset
         data = _without_records(header) if must_stay else None
-        return Filtered(data, header.last_offset, header.max_timestamp, count, 0, keyless_count)
-    gets_horizon = not header.has_delete_horizon and not all(has_value for *_, has_value in kept)
-    if len(kept) == count and not gets_horizon:
-        return Filtered(batch, header.last_offset, header.max_timestamp, count, count, keyless_count)
+        return Filtered(data, header.last_offset, header.max_timestamp, count, 0, chosen.keyless_count)
+    gets_horizon = chosen.has_tombstone and not header.has_delete_horizon
+    if chosen.kept_count == count and not gets_horizon:
+        return Filtered(batch, header.last_offset, header.max_timestamp, count, count, chosen.keyless_count)
     horizon_ms = retention.now_ms + retention.delete_retention_ms if gets_horizon else None
-    rebuilt, max_timestamp_ms = _rebuild(records, header, kept, horizon_ms)
-    return Filtered(rebuilt, header.last_offset, max_timestamp_ms, count, len(kept), keyless_count)
+    rebuilt, max_timestamp_ms = _rebuild(header, chosen, horizon_ms)
+    return Filtered(rebuilt, header.last_offset, max_timestamp_ms, count, chosen.kept_count, chosen.keyless_count)
 
 
 def uncompressed_records(batch: Buffer, header: BatchHeader) -> bytes:
@@ -179,46 +199,46 @@ def places(records: bytes, record_count: int) -> Iterator[RecordPlace]:
         raise CorruptRecord(f"the batch holds more than the {record_count} records that it says")
 
 
-def _kept_places(records: bytes, header: BatchHeader, retention: Retention) -> tuple[list[RecordPlace], int]:
-    """The records that stay, and how many have no key."""
-    base_offset, latest_offset = header.base_offset, retention.latest_offset
-    last_offset_of = retention.last_offset_of
-    keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp
-    kept = []
-    keyless_count = 0
-    for place in places(records, header.record_count):
-        _, _, _, offset_delta, key, has_value = place
+def choose(
+    last_offset_of: LastOffsetOf, records: bytes, header: BatchHeader, latest_offset: int, keeps_tombstones: bool
+) -> Chosen:
+    """Which records of a batch stay. Raises: CorruptRecord."""
+    base_offset = header.base_offset
+    kept: list[bytes] = []
+    keyless_count = max_timestamp_delta = 0
+    has_tombstone = False
+    for start, end, timestamp_delta, offset_delta, key, has_value in places(records, header.record_count):
         offset = base_offset + offset_delta
-        if offset > latest_offset:
-            kept.append(place)
-        elif key is None:
-            keyless_count += 1
-        elif offset >= last_offset_of(key) and (has_value or keeps_tombstones):
-            kept.append(place)
-    return kept, keyless_count
+        if offset <= latest_offset:
+            if key is None:
+                keyless_count += 1
+                continue
+            if offset < last_offset_of(key) or not (has_value or keeps_tombstones):
+                continue
+        if not kept or timestamp_delta > max_timestamp_delta:
+            max_timestamp_delta = timestamp_delta
+        has_tombstone = has_tombstone or not has_value
+        kept.append(records[start:end])
+    return Chosen(len(kept), keyless_count, has_tombstone, max_timestamp_delta, b"".join(kept))
 
 
-def _rebuild(
-    records: bytes, header: BatchHeader, kept: list[RecordPlace], horizon_ms: int | None
-) -> tuple[bytearray, int]:
-    """The batch with the kept records only, and its largest timestamp; ``horizon_ms`` is a delete horizon to set."""
+def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tuple[bytearray, int]:
+    """The batch with the chosen records only, and its largest timestamp; ``horizon_ms`` is a delete horizon to set."""
     max_timestamp_ms = header.max_timestamp
     attributes = header.attributes
     if not attributes & TIMESTAMP_TYPE_FLAG:
-        max_timestamp_ms = header.base_timestamp + max(timestamp_delta for _, _, timestamp_delta, *_ in kept)
-    if horizon_ms is None:
-        base_timestamp = header.base_timestamp
-        parts = [records[start:end] for start, end, *_ in kept]
-    else:
-        base_timestamp = horizon_ms
+        max_timestamp_ms = header.base_timestamp + chosen.max_timestamp_delta
+    base_timestamp, data = header.base_timestamp, chosen.records
+    if horizon_ms is not None:
         attributes |= DELETE_HORIZON_FLAG
-        parts = [_moved(records, place, header.base_timestamp - horizon_ms) for place in kept]
-    data = b"".join(parts)
+        base_timestamp = horizon_ms
+        by_ms = header.base_timestamp - horizon_ms
+        data = b"".join(_moved(data, place, by_ms) for place in places(data, chosen.kept_count))
     codec = attributes & CODEC_MASK
     rebuilt = assemble_batch(
         compress(codec, data) if codec else data,
         attributes=attributes,
-        record_count=len(kept),
+        record_count=chosen.kept_count,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp_ms,
         producer=(header.producer_id, header.producer_epoch, header.base_sequence),

@@ -58,7 +58,7 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
         offset_map, "if found == digest:", "if True:", model,
     ),
     "the last record of a key is kept": (
-        record_filter, "offset >= last_offset_of(key)", "offset > last_offset_of(key)", model,
+        record_filter, "offset < last_offset_of(key)", "offset <= last_offset_of(key)", model,
     ),
     "a tombstone gets its time": (
         record_filter, "keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp",

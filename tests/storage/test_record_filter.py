@@ -1,5 +1,6 @@
 """What compaction leaves of one batch."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from kafka_zk.storage.record_filter import (
     LastRecord,
     Retention,
     Transactions,
+    choose,
     filter_batch,
     filter_entry,
 )
@@ -29,12 +31,17 @@ from kafka_zk.storage.segment_scan import BatchSpan
 from .helpers import T0
 
 DAY_MS = 86_400_000
-KEPT = Retention(lambda key: -1, 1 << 40, 1 << 40, T0, DAY_MS, {}, Transactions())
+KEPT = Retention(lambda key: -1, partial(choose, lambda key: -1), 1 << 40, 1 << 40, T0, DAY_MS, {}, Transactions())
 
 
 def retention(last: dict[bytes, int], **changes: Any) -> Retention:
     """As if these were the last offsets of the keys."""
-    return KEPT._replace(last_offset_of=lambda key: last.get(key, -1), **changes)
+
+
+    def last_offset_of(key: bytes) -> int:
+        return last.get(key, -1)
+
+    return KEPT._replace(last_offset_of=last_offset_of, choose=partial(choose, last_offset_of), **changes)
 
 
 def made(*records: tuple[bytes | None, bytes | None], compression: str = "none", **how: bool) -> bytes:
