@@ -17,7 +17,12 @@ class UnpacksTooBig(CorruptRecord):
 
 
 class InvalidRecord(StorageError):
-    """A well-formed batch that breaks a rule (control batch from a client, offsets that do not count up …)."""
+    """A well-formed batch that breaks a rule (control batch from a client, offsets that do not count up …).
+
+    ``record_errors``: (index in the batch, what is wrong) of single records, if it is their fault.
+    """
+
+    record_errors: tuple[tuple[int, str], ...] = ()
 
 
 class RecordTooLarge(StorageError):

@@ -16,10 +16,12 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from struct import Struct
 from typing import NamedTuple
 
 Data = bytes | bytearray | memoryview
 
+_FLOCK = Struct("@hhqqi4x")  # type, whence, start, length, process id
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _READ_AND_APPEND = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
@@ -83,12 +85,26 @@ class FileSystem:
             yield view
 
     def lock(self, descriptor: int) -> None:
-        """Lock a file for this process until it is closed; an OSError if another process has done so."""
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        """Lock a file's first byte for this process until it is closed; an OSError if another process has done so.
+
+        Java locks all of a file, so the two exclude each other.
+        """
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+
+    def lock_inheritably(self, descriptor: int) -> None:
+        """Lock the second byte until this descriptor is closed in every process that has inherited it.
+
+        An OSError if others have locked it. Where the system has no such locks, nothing is done.
+        """
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0))
 
     def rename(self, path: str, target: str) -> None:
         """Give a file or a directory another name; a file that has it is replaced."""
         os.rename(path, target)
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def remove(self, path: str) -> None:
         """Raises: FileNotFoundError."""
@@ -151,6 +167,11 @@ def open_to_append(path: str) -> int:
     return _system.open(path, _READ_AND_APPEND)
 
 
+def open_new(path: str) -> int:
+    """A descriptor of a file that is made, or emptied, to be written from its beginning on."""
+    return _system.open(path, _REPLACE)
+
+
 def open_locked(path: str) -> int | None:
     """A descriptor of a file, made if need be, that this process has locked; None if another process has."""
     descriptor = _system.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
@@ -165,6 +186,16 @@ def open_locked(path: str) -> int | None:
 def locked_here() -> set[str]:
     """The directories that this process has locked: POSIX locks do not keep two holders in one process apart."""
     return _system.locked_here
+
+
+def lock_inheritably(descriptor: int) -> bool:
+    """Lock a file for this process and for those that inherit the descriptor, until all have closed it; False if
+    others hold that lock."""
+    try:
+        _system.lock_inheritably(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def close(descriptor: int) -> None:
@@ -274,6 +305,11 @@ def write_atomically(path: str, data: Data, *, durable: bool = True) -> None:
 def rename(path: str, target: str) -> None:
     """Give a file or a directory another name; a file that has it is replaced."""
     _system.rename(path, target)
+
+
+def set_modified(path: str, modified_ms: int) -> None:
+    """Have a file say that it was written to at that time."""
+    _system.set_modified(path, modified_ms)
 
 
 def remove_file(path: str) -> None:

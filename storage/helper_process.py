@@ -1,16 +1,19 @@
 """A helper process for work that must not keep the broker's interpreter: ``Helper`` in the broker, ``main`` in it.
 
-It does one work after the other and ends when the broker closes the socket between them, or dies. A work is any object
-that can be pickled with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file; big buffers in it are
-wrapped into ``pickle.PickleBuffer`` and go as they are. Tests: tests/storage/test_helper_process.py.
+It does one work after the other and ends when the broker closes the socket or dies, also in the middle. A work is any
+object that can be pickled with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file; big buffers in it
+are wrapped into ``pickle.PickleBuffer`` and go as they are. Tests: tests/storage/test_helper_process.py.
 """
 
 import os
 import pickle
 import resource
+import select
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
@@ -23,18 +26,19 @@ PROGRESS, DONE, FAILED = range(3)
 
 
 class Report(Protocol):
-    """Told how many more bytes are done."""
+    """Told how many more bytes are done; of a cleaning, of the segments that are."""
 
-    def __call__(self, size_bytes: int, /) -> None: ...
+    def __call__(self, size_bytes: Any, /) -> None: ...
 
 
 class Helper:
     """One process. Calls block; ``receive`` as long as the work takes.
 
     ``memory_limit_bytes``: of address space; a work that needs more is refused. ``niceness``: of the process.
+    ``locks``: descriptors that it inherits, so that their locks are held while it lives.
     """
 
-    def __init__(self, memory_limit_bytes: int = 0, niceness: int = 0) -> None:
+    def __init__(self, memory_limit_bytes: int = 0, niceness: int = 0, locks: Sequence[int] = ()) -> None:
         """Raises: OSError if no process is to be had."""
         self.connection, theirs = Pipe()
         path = os.pathsep.join(filter(None, (_IMPORT_ROOT, os.environ.get("PYTHONPATH"))))
@@ -43,7 +47,7 @@ class Helper:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, *map(str, numbers)],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *locks],
                 env={**os.environ, "PYTHONPATH": path},
             )
         except OSError:
@@ -63,7 +67,7 @@ class Helper:
             send_handle(self.connection, descriptor, self.process.pid)
 
     def receive(self) -> tuple[int, Any]:
-        """(PROGRESS, bytes), (DONE, result) or (FAILED, what ``run`` raised).
+        """(PROGRESS, what was reported), (DONE, result) or (FAILED, what ``run`` raised).
 
         Raises: EOFError, ConnectionError if the process is gone.
         """
@@ -97,9 +101,10 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (memory_limit_bytes, memory_limit_bytes))
     os.nice(niceness)
     connection: Connection = Connection(socket)
+    threading.Thread(target=_end_with_broker, args=(socket,), daemon=True).start()
 
-    def report(size_bytes: int) -> None:
-        _send(connection, (PROGRESS, size_bytes))
+    def report(content: object) -> None:
+        _send(connection, (PROGRESS, content))
 
     while True:
         try:
@@ -108,6 +113,14 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
             _send(connection, _answer(work, descriptor, report))
         except (EOFError, ConnectionError):
             return
+
+
+def _end_with_broker(socket: int) -> None:
+    """Wait for the other end of the socket to be closed, which the broker's death does."""
+    waiting = select.poll()
+    waiting.register(socket, 0)  # hang-ups are always told
+    waiting.poll()
+    os._exit(0)
 
 
 def _answer(work: Any, descriptor: int, report: Report) -> tuple[int, object]:

@@ -57,13 +57,15 @@ class Log:
     Built by ``log_loader``. ``log_start_offset``, ``recovery_point`` and ``log_end_offset`` are the first offsets that
     are not deleted, not fsynced and not written; ``high_watermark`` and ``last_stable_offset`` those that consumers may
     not read. While ``commits_appends`` the high watermark is the log's end; so it begins, until its replica tells it
-    otherwise.
+    otherwise. ``cleaned_offset`` is where the last compaction ended, None before the first; while one runs,
+    ``is_being_cleaned`` keeps retention away.
     """
 
     __slots__ = (
         "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
-        "_truncation_count", "_unflushed_count", "commits_appends", "config", "leader_epochs", "log_end_offset",
-        "log_start_offset", "producers", "recovery_point", "segments", "topic_id", "tp",
+        "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "is_being_cleaned",
+        "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id",
+        "tp", "truncation_count",
     )  # fmt: skip
 
     def __init__(
@@ -86,7 +88,10 @@ class Log:
         self._high_watermark: int | None = None  # None: the log end offset
         self.commits_appends = True
         self._needs_records = needs_records(config)
-        self._truncation_count = 0
+        self._roll_ms = config.max_segment_ms
+        self.truncation_count = 0
+        self.cleaned_offset: int | None = None
+        self.is_being_cleaned = False
         self._unflushed_count = self.log_end_offset - self.recovery_point
         self._oldest_unflushed_ms = segments.active.created_ms if self._unflushed_count else -1
         self._last_append_ms = -1
@@ -109,6 +114,7 @@ class Log:
         """Follow a change of the topic's configuration; it holds from the next append on."""
         self.config = config
         self._needs_records = needs_records(config)
+        self._roll_ms = config.max_segment_ms
         active = self.segments.active
         active.index_interval_bytes = config.index_interval_bytes
         active.max_index_bytes = config.segment_index_bytes
@@ -304,12 +310,12 @@ class Log:
             self.segments.roll(offset, self.config, now_ms)
 
     def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
-        """Whether the segment is older than ``segment.ms``, by the records' clock or, without one, by ours."""
+        """Whether the segment is older than it may get, by the records' clock or, without one, by ours."""
         if not segment.size_bytes:
             return False
         first_ms = segment.first_timestamp_ms
         waited_ms = timestamp_ms - first_ms if first_ms >= 0 else now_ms - segment.created_ms
-        return waited_ms > self.config.segment_ms - segment.roll_jitter_ms
+        return waited_ms > self._roll_ms - segment.roll_jitter_ms
 
     # -- read ---------------------------------------------------------------------------------------------------
 
@@ -402,11 +408,11 @@ class Log:
         """
         offset = self.log_end_offset if up_to is None else up_to
         flush = self.segments.prepare_flush(self.recovery_point, offset)
-        truncation_count, appended_ms = self._truncation_count, self._last_append_ms
+        truncation_count, appended_ms = self.truncation_count, self._last_append_ms
 
         def done() -> None:
             flush.release()
-            if flush.is_done and self._truncation_count == truncation_count:
+            if flush.is_done and self.truncation_count == truncation_count:
                 self._mark_flushed(offset, appended_ms)
 
         return flush.run, done
@@ -456,10 +462,12 @@ class Log:
 
     def _complete_truncation(self, end_offset: int) -> None:
         """Bring everything that hangs on the log end offset back to ``end_offset``."""
-        self._truncation_count += 1
+        self.truncation_count += 1
         self.log_end_offset = end_offset
         self.recovery_point = min(self.recovery_point, end_offset)
         self.log_start_offset = min(self.log_start_offset, end_offset)
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(self.cleaned_offset, end_offset)
         if self._high_watermark is not None:
             self.update_high_watermark(self._high_watermark)
         self.leader_epochs.truncate_from_end(end_offset)

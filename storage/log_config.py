@@ -88,6 +88,13 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def max_segment_ms(self) -> int:
+        """The age at which a segment is closed: only closed ones are compacted. Source: LogConfig.maxSegmentMs@3.9."""
+        if self.is_compacted and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+    @property
     def timestamp_before_max_ms(self) -> int:
         """The bound in force: the old combined key counts as long as the newer one keeps its default."""
         bound = self.message_timestamp_before_max_ms

@@ -18,6 +18,7 @@ from kafka_zk.storage import checkpoints, files
 from kafka_zk.storage.errors import CorruptCheckpoint, LogDirLocked
 from kafka_zk.storage.filenames import (
     CLEAN_SHUTDOWN,
+    CLEANER_OFFSET_CHECKPOINT,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -36,6 +37,9 @@ from kafka_zk.system.randomness import SYSTEM_RANDOM
 LOGS_AT_ONCE = 128
 """Bounds how many files a flush holds open (so does the pool), and how long one step takes."""
 
+CLEANER_END_POLLS = 1_000
+"""So often a start looks whether the cleaner of a broker that was killed has ended; it does when it notices."""
+
 Works = Sequence[Callable[[], None]]
 """fsyncs: any threads may do them, in any order. They raise nothing; whoever made them sees to failures."""
 
@@ -44,6 +48,7 @@ _MEANINGS = {
     LOG_START_OFFSET_CHECKPOINT: (
         "every log here begins with its first segment, so records that DeleteRecords deleted may be back"
     ),
+    CLEANER_OFFSET_CHECKPOINT: "every compacted log here counts as dirty from its first record on",
     REPLICATION_CHECKPOINT: "the high watermarks of the logs here are not known until their leaders tell them",
     CLEAN_SHUTDOWN: "the last stop does not count as clean: every log here is checked from its recovery point on",
 }
@@ -61,14 +66,15 @@ class LogDir:
     """A log directory that this process holds the lock of, from ``open`` to ``close``, and the ``logs`` in it."""
 
     __slots__ = (
-        "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points", "_lock", "_prepared_count", "_random",
-        "_write_lock", "_written", "logs", "path",
+        "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points", "_lock",
+        "_prepared_count", "_random", "_write_lock", "_written", "logs", "path",
     )  # fmt: skip
 
     def __init__(self, path: str, random: Random = SYSTEM_RANDOM) -> None:
         self.path = os.path.abspath(path)
         self.logs: dict[TopicPartition, Log] = {}
         self._deleted: list[_DeletedLog] = []
+        self._checkpointed_cleaner_offsets: dict[TopicPartition, int] = {}
         self._checkpointed_high_watermarks: dict[TopicPartition, int] = {}
         self._lock = -1
         self._had_recovery_points = False
@@ -77,8 +83,9 @@ class LogDir:
         self._random = random
         self._written: dict[str, int] = {}  # checkpoint -> number of the preparation that it holds
 
-    def open(self, broker_id: int, cluster_id: str) -> None:
-        """Create the directory if need be, lock it, check whose it is.
+    def open_steps(self, broker_id: int, cluster_id: str) -> Iterator[None]:
+        """Create the directory if need be, lock it, check whose it is. Between two steps the cleaner of a dead broker
+        is given time to end.
 
         Raises: LogDirLocked, InconsistentLogDir; OSError if the directory cannot be used at all.
         """
@@ -90,6 +97,13 @@ class LogDir:
         if descriptor is None:
             raise LogDirLocked(f"{self.path} is in use by another process")
         self._lock = descriptor
+        for _ in range(CLEANER_END_POLLS):
+            if files.lock_inheritably(descriptor):
+                break
+            yield
+        else:
+            self.close()
+            raise LogDirLocked(f"{self.path} is in use by the log cleaner of a broker that has gone")
         files.locked_here().add(identity)
         self._had_recovery_points = files.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
         try:
@@ -97,6 +111,11 @@ class LogDir:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def lock(self) -> int:
+        """The descriptor that a process inherits which writes here; -1 if the directory is not open."""
+        return self._lock
 
     def close(self) -> None:
         """Give the lock back. The file stays: removing it would let two processes lock different files.
@@ -178,6 +197,11 @@ class LogDir:
     def read_high_watermarks(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         return self._read(REPLICATION_CHECKPOINT, observe)
 
+    def read_cleaner_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
+        """Up to where the logs here have been compacted."""
+        self._checkpointed_cleaner_offsets = self._read(CLEANER_OFFSET_CHECKPOINT, observe)
+        return self._checkpointed_cleaner_offsets
+
     def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
         """A checkpoint; a damaged one is discarded as a whole and counts as empty."""
         path = f"{self.path}/{name}"
@@ -190,11 +214,14 @@ class LogDir:
     # Each ``prepare`` gives the work of writing what the logs say now, durably; any thread may do it.
 
     def prepare_checkpoint(self) -> Callable[[], None]:
-        """Log start offsets and recovery points."""
-        works = (
+        """Log start offsets, recovery points, and up to where logs have been compacted."""
+        works = [
             self.prepare_log_start_offsets(),
             self._prepare(RECOVERY_POINT_CHECKPOINT, {tp: log.recovery_point for tp, log in self.logs.items()}),
-        )
+        ]
+        cleaner_offsets = self.prepare_cleaner_offsets()
+        if cleaner_offsets is not None:
+            works.append(cleaner_offsets)
 
         def work() -> None:
             for each in works:
@@ -218,6 +245,14 @@ class LogDir:
             return None
         self._checkpointed_high_watermarks = offsets
         return self._prepare(REPLICATION_CHECKPOINT, offsets)
+
+    def prepare_cleaner_offsets(self) -> Callable[[], None] | None:
+        """None if none has moved since the last time."""
+        offsets = {tp: log.cleaned_offset for tp, log in self.logs.items() if log.cleaned_offset is not None}
+        if offsets == self._checkpointed_cleaner_offsets:
+            return None
+        self._checkpointed_cleaner_offsets = offsets
+        return self._prepare(CLEANER_OFFSET_CHECKPOINT, offsets)
 
     def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
         """The work of replacing a checkpoint.

@@ -19,12 +19,9 @@ from kafka_zk.storage.filenames import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_SUFFIX,
     MOVED_ASIDE_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
     offset_file,
     parse_offset_file,
 )
@@ -40,14 +37,14 @@ from kafka_zk.storage.record_batch import HEADER_SIZE
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import ScanWork, Steps
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
+from kafka_zk.storage.segment_swap import INDEX_SUFFIXES, finish_interrupted
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 Scanner = Callable[[str, str, str, int, int, int], SegmentScan]
 
 _TEMPORARY_SUFFIX = ".tmp"
-_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-_SEGMENT_SUFFIXES = (LOG_SUFFIX, *_INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
+_SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, SNAPSHOT_SUFFIX)
 _FILE_SUFFIXES = (
     *_SEGMENT_SUFFIXES, DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, _TEMPORARY_SUFFIX,
     LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA,
@@ -102,6 +99,7 @@ def load_log_steps(
     recovery_point: int,
     log_start_offset: int,
     clean_shutdown: bool,
+    cleaned_offset: int | None = None,
     scan: Scanner = scan_segment,
     observe: Observe = ignore,
     random: Random = SYSTEM_RANDOM,
@@ -111,6 +109,7 @@ def load_log_steps(
     Args:
         recovery_point, log_start_offset: from the checkpoint files, 0 if they do not mention the partition.
         clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned.
+        cleaned_offset: up to where the log has been compacted, None if never; so far it may have holes.
         scan: what scans a segment here, unless the work that was offered came back done.
         observe: told of every file that cannot be used as it is, for as long as the log lives.
         random: of ``segment.jitter.ms``.
@@ -125,8 +124,9 @@ def load_log_steps(
         observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
         recovery_point = 0
     epochs, rebuilds_epochs = _load_epochs(directory, segments, observe)
+    may_have_holes = config.is_compacted or cleaned_offset is not None
     dropped, end_offset = yield from _Recovery(
-        tp, segments, epochs, recovery_point, clean_shutdown, config.is_compacted, scan, observe
+        tp, segments, epochs, recovery_point, clean_shutdown, may_have_holes, scan, observe
     ).steps(rebuilds_epochs)
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
@@ -152,6 +152,7 @@ def load_log_steps(
         ProducerState(observe),
         _load_topic_id(directory, observe),
     )
+    log.cleaned_offset = cleaned_offset
     if not clean_shutdown or snapshot_offsets(directory):
         yield from log.reload_producers_steps()  # without any snapshot a clean log had no idempotent producers
     for segment in segments:
@@ -161,12 +162,12 @@ def load_log_steps(
 
 def _segment_offsets(directory: str, observe: Observe) -> list[tuple[int, int]]:
     """(base offset, size in bytes) of all segments, ascending. Indexes without a segment are removed."""
-    names = _finish_interrupted(directory, _file_names(directory, observe))
+    names = finish_interrupted(directory, _file_names(directory, observe))
     bases = sorted(found[0] for name in names if (found := parse_offset_file(name)) and found[1] == LOG_SUFFIX)
     known = set(bases)
     for name in names:
         found = parse_offset_file(name)
-        if found and found[1] in _INDEX_SUFFIXES and found[0] not in known:
+        if found and found[1] in INDEX_SUFFIXES and found[0] not in known:
             path = f"{directory}/{name}"
             remove_file(path)
             observe(Finding(path, "is the index of a segment that is not there", "it is removed"))
@@ -183,29 +184,6 @@ def _file_names(directory: str, observe: Observe) -> list[str]:
             path = f"{directory}/{entry.name}"
             observe(discard(path, "it is a directory", "it is taken for a file that is not there"))
     return names
-
-
-def _finish_interrupted(directory: str, names: list[str]) -> list[str]:
-    """Remove ``.deleted`` and ``.cleaned`` files, put ``.swap`` files in their place; returns the names that remain.
-
-    A ``.swap`` file at or after the lowest ``.cleaned`` one belongs to a split that did not finish and goes as well.
-    """
-    cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
-    lowest = min(cleaned, default=None)
-    remaining = []
-    for name in names:
-        path = f"{directory}/{name}"
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, _TEMPORARY_SUFFIX)):
-            remove_file(path)
-        elif name.endswith(SWAP_SUFFIX) and (found := parse_offset_file(name)):
-            if lowest is not None and found[0] >= lowest:
-                remove_file(path)
-                continue
-            files.rename(path, path.removesuffix(SWAP_SUFFIX))
-            remaining.append(name.removesuffix(SWAP_SUFFIX))
-        else:
-            remaining.append(name)
-    return remaining
 
 
 def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: int, end_offset: int) -> Finding:
@@ -274,7 +252,7 @@ class _Recovery(NamedTuple):
     epochs: LeaderEpochCache
     recovery_point: int
     clean_shutdown: bool
-    is_compacted: bool
+    may_have_holes: bool
     scan: Scanner
     observe: Observe
 
@@ -305,7 +283,7 @@ class _Recovery(NamedTuple):
                 continue
             reason = result.reason
             if reason is None and not durable and next_base is not None and end_offset < next_base:
-                reason = None if self.is_compacted else f"the records {end_offset} to {next_base - 1} are missing"
+                reason = None if self.may_have_holes else f"the records {end_offset} to {next_base - 1} are missing"
             if reason is not None:
                 return self._drop_behind(index, size_bytes, result, reason), end_offset
         return None, end_offset

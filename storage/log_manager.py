@@ -124,7 +124,7 @@ class LogManager:
             topic_configs: the topics' own properties; other topics get the default configuration.
         Raises: LogDirLocked, InconsistentLogDir; OSError if no directory can be used.
         """
-        offline, found = self._lock_dirs()
+        offline, found = yield from self._lock_dirs_steps()
         configs = {
             topic: LogConfig.from_properties(properties, self.default_config)
             for topic, properties in topic_configs.items()
@@ -165,13 +165,16 @@ class LogManager:
         recovered_count = sum(log_dir in unclean for log_dir in self._dir_of.values())
         return StartReport(len(self._logs), recovered_count, tuple(start.dropped), offline, start.scanned_bytes)
 
-    def _lock_dirs(self) -> tuple[dict[str, str], dict[LogDir, list[tuple[TopicPartition, str]]]]:
+    def _lock_dirs_steps(
+        self,
+    ) -> Generator[StartProgress, None, tuple[dict[str, str], dict[LogDir, list[tuple[TopicPartition, str]]]]]:
         """Lock what can be used; returns the paths of what cannot, and why, and which logs lie in the others."""
         offline: dict[str, str] = {}
         found = {}
         for log_dir in self._dirs:
             try:
-                log_dir.open(self._broker_id, self._cluster_id)
+                for _ in log_dir.open_steps(self._broker_id, self._cluster_id):
+                    yield StartProgress(0, 0, 0, 0, True)
                 log_dir.clear_directories(self._observe)
                 found[log_dir] = log_dir.partitions()
             except OSError as error:
@@ -322,7 +325,7 @@ class LogManager:
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
         """As ``cleanup``, one log at a step; logs may come and go in between."""
         for log in self.all_logs():
-            if not self._has(log):
+            if not self._has(log) or log.is_being_cleaned:
                 continue
             try:
                 count = log.delete_old_segments(now_ms)
@@ -343,6 +346,18 @@ class LogManager:
             work = log_dir.prepare_high_watermarks()
             if work is not None:
                 self._run_on(log_dir, work)
+
+    def checkpoint_cleaner_offsets(self) -> None:
+        """Write ``cleaner-offset-checkpoint`` of all directories where one has moved, through ``run_blocking``."""
+        for log_dir in list(self._live_dirs):
+            work = log_dir.prepare_cleaner_offsets()
+            if work is not None:
+                self._run_on(log_dir, work)
+
+    @property
+    def directory_locks(self) -> list[int]:
+        """Descriptors for a process to inherit that writes into log directories: while it lives no broker starts."""
+        return [log_dir.lock for log_dir in self._live_dirs]
 
     def prepare_start_offsets(
         self, tps: Iterable[TopicPartition]

@@ -18,6 +18,7 @@ from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file
 from kafka_zk.storage.files import remove_file, rename, sync_file, sync_path
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.segment import FileSlice, Segment, open_segment
+from kafka_zk.storage.segment_swap import begin_swap, end_swap
 from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 
@@ -189,6 +190,24 @@ class LogSegments:
             remove_file(f"{self.directory}/{offset_file(segment.base_offset, SNAPSHOT_SUFFIX)}")
             self.pending_removals.append(PendingRemoval(due_ms, segment))
         self._positions.clear()
+
+    def replace(self, replaced: Sequence[Segment], size_bytes: int, config: LogConfig, now_ms: int) -> None:
+        """Put the ``.cleaned`` files of ``size_bytes`` that were made of neighbouring segments in their place, durably.
+
+        The old files are unlinked after ``file.delete.delay.ms``. Raises: OSError; a restart finds one or the others.
+        """
+        base_offset = replaced[0].base_offset
+        begin_swap(self.directory, base_offset)
+        for segment in replaced:
+            segment.mark_deleted()
+            self.pending_removals.append(PendingRemoval(now_ms + config.file_delete_delay_ms, segment))
+        end_swap(self.directory, base_offset)
+        cleaned = open_segment(self.directory, base_offset, config, self.pool, now_ms, size_bytes=size_bytes)
+        slot = self._segments.index(replaced[0])
+        self._segments[slot : slot + len(replaced)] = [cleaned]
+        self._positions.clear()
+        for segment in replaced[1:]:
+            remove_file(f"{self.directory}/{offset_file(segment.base_offset, SNAPSHOT_SUFFIX)}")
 
     def remove_due(self, now_ms: int) -> int:
         """Unlink segment files whose delay is over; returns how many segments. Slices in use read on."""

@@ -37,6 +37,7 @@ _CRC = Struct(">I")
 _ATTRIBUTES = Struct(">h")
 _TIMESTAMP = Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
+_MOST_RECORD_ERRORS = 1000
 _LZ4_FAST_LEVEL = 9  # Kafka's default number stands for the fast compressor, all others for the high one
 _CODECS = {**Compression.__members__, "uncompressed": Compression.none}
 
@@ -158,10 +159,11 @@ def _check_records(
     )
     append_time_ms = header.max_timestamp if header.attributes & TIMESTAMP_TYPE_FLAG else None
     counts_up = True
+    keyless: list[int] = []
     for index, span in enumerate(walk(chunks, header.record_count)):
         data, _, timestamp_delta, offset_delta, body, end = span
         if key_and_value(data, body, end)[1] < 0 and needs_key:
-            raise InvalidRecord("a compacted topic takes no record without a key")
+            keyless.append(index)
         timestamp_ms = header.base_timestamp + timestamp_delta if append_time_ms is None else append_time_ms
         if has_bounds:
             _check_timestamp(timestamp_ms, config, now_ms, index)
@@ -169,7 +171,17 @@ def _check_records(
             counts_up = False
         if writer is not None:
             writer.add_found(timestamp_ms, span)
+    if keyless:
+        raise _without_key(keyless)
     return counts_up
+
+
+def _without_key(indexes: list[int]) -> InvalidRecord:
+    """What is wrong with a batch for a compacted topic; as in Kafka, each record is told, up to a bound."""
+    problem = "a compacted topic takes no record without a key"
+    error = InvalidRecord(f"{problem}: {len(indexes)} of the batch have none")
+    error.record_errors = tuple((index, problem) for index in indexes[:_MOST_RECORD_ERRORS])
+    return error
 
 
 def _check_timestamp(timestamp_ms: int, config: LogConfig, now_ms: int, index: int) -> None:

@@ -376,13 +376,18 @@ def assemble_batch(
     producer: tuple[int, int, int] = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE),
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
+    last_offset_delta: int | None = None,
 ) -> bytearray:
-    """A batch around its records, compressed or not; ``producer`` is id, epoch and first sequence."""
+    """A batch around its records, compressed or not; ``producer`` is id, epoch and first sequence.
+
+    ``last_offset_delta``: of a batch that once had more records than are left.
+    """
     batch = bytearray(HEADER_SIZE)
     batch += records
     _HEADER.pack_into(
         batch, 0, base_offset, len(batch) - LOG_OVERHEAD, partition_leader_epoch, 2, 0, attributes,
-        record_count - 1, base_timestamp, max_timestamp, *producer, record_count,
+        record_count - 1 if last_offset_delta is None else last_offset_delta,
+        base_timestamp, max_timestamp, *producer, record_count,
     )  # fmt: skip
     _set_crc(batch)
     return batch

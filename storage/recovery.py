@@ -44,7 +44,7 @@ class SegmentScan(NamedTuple):
     keeps_damage: bool = False  # the rest is damaged but was durable: leave it, go on in a new segment
 
 
-class _IndexBuilder:
+class IndexBuilder:
     """Collects index entries as appends would have made them."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
@@ -82,8 +82,17 @@ class _IndexBuilder:
             self.offset_entries.append((last_offset - self.base_offset) << 32 | position)
             self.last_indexed_position = position
             if self.max_timestamp[0] > self.last_time:
-                self.last_time = self.max_timestamp[0]
-                self.time_entries += _TIME_ENTRY.pack(self.last_time, self.max_timestamp[1] - self.base_offset)
+                self._add_time_entry()
+
+    def _add_time_entry(self) -> None:
+        self.last_time = self.max_timestamp[0]
+        self.time_entries += _TIME_ENTRY.pack(self.last_time, self.max_timestamp[1] - self.base_offset)
+
+    def finish(self) -> "tuple[array[int], bytes]":
+        """The entries of both indexes of a segment that is closed: the last one is for its newest record."""
+        if self.max_timestamp[0] > self.last_time:
+            self._add_time_entry()
+        return self.offset_entries, bytes(self.time_entries)
 
 
 def scan_segment(
@@ -100,7 +109,7 @@ def scan_segment(
     Source: LogSegment.recover@3.9, but for the start at the recovery point.
     """
     size_bytes = files.size_bytes(log_path)
-    builder = _IndexBuilder(base_offset, interval_bytes)
+    builder = IndexBuilder(base_offset, interval_bytes)
     if not size_bytes:
         return SegmentScan(0, base_offset, b"", b"", NO_TIMESTAMP, base_offset, (), None)
     with files.mapped(log_path) as view:
@@ -110,7 +119,7 @@ def scan_segment(
 
 
 def _resume(
-    view: memoryview, builder: _IndexBuilder, index_path: str, time_index_path: str, recovery_point: int
+    view: memoryview, builder: IndexBuilder, index_path: str, time_index_path: str, recovery_point: int
 ) -> tuple[int, int]:
     """Take over the index up to the recovery point if it fits the log; returns (position, lowest offset expected)."""
     base_offset = builder.base_offset
@@ -141,7 +150,7 @@ def _scan(
     view: memoryview,
     position: int,
     next_offset: int,
-    builder: _IndexBuilder,
+    builder: IndexBuilder,
     recovery_point: int,
     report: Callable[[int], None],
 ) -> SegmentScan:

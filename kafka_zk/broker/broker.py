@@ -51,6 +51,7 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
+from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.security.authorizer import AllowAll
@@ -159,6 +160,7 @@ class Broker:
         await self._controller.start()
         self._config_watcher = self._configs.watch_changes(self._config_changed)
         self._start_periodic_work()
+        self.log_cleaner.start()
         _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
 
     async def _identify(self) -> tuple[str, int]:
@@ -225,6 +227,9 @@ class Broker:
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
         replicas.role_changed = coordinator.role_changed
+        self.log_cleaner = LogCleaner(
+            self._clock, self._run_in_thread, self._logs, LogCleanerSettings.of(config), replicas.standing_of
+        )
         self.services = Services(
             broker_id=self.broker_id,
             cluster_id=cluster,
@@ -269,7 +274,7 @@ class Broker:
             config.connections_per_ip_overrides,
             descriptors_for_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0], self._logs.pool.max_open_files),
         )
-        self._live_config = LiveConfig(self.services, quotas)
+        self._live_config = LiveConfig(self.services, quotas, self.log_cleaner)
         for wanted in config.listener_list:
             listener = Listener(
                 self._reactor,
@@ -439,6 +444,7 @@ class Broker:
         if self._config_watcher is not None:
             self._config_watcher.close()
         await self._controller.shutdown()
+        self.log_cleaner.stop()
         self.services.fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
         self.services.coordinator.close()

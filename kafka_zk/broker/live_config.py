@@ -15,6 +15,7 @@ from kafka_zk.network.slices import in_slices
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 
 _log = Logger()
 
@@ -32,8 +33,9 @@ async def read_broker_config(configs: ConfigRegistry, dynamic: DynamicBrokerConf
 class LiveConfig:
     """Keeps a broker's parts at the configuration that ZooKeeper has."""
 
-    def __init__(self, services: Services, quotas: ConnectionQuotas) -> None:
+    def __init__(self, services: Services, quotas: ConnectionQuotas, log_cleaner: LogCleaner) -> None:
         self._services = services
+        self._log_cleaner = log_cleaner
         self._quotas = quotas
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
@@ -66,6 +68,7 @@ class LiveConfig:
             config.max_connections, config.max_connections_per_ip, config.connections_per_ip_overrides
         )
         services.replicas.logs.producer_id_expiration_ms = config.producer_id_expiration_ms
+        self._log_cleaner.reconfigure(LogCleanerSettings.of(config))
         if new_defaults:
             services.replicas.set_topic_defaults(config.topic_defaults)
             await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))

@@ -150,17 +150,30 @@ class BrokerKeys:
         "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port, an empty host meaning all interfaces.",
         use=READ, update=PER_BROKER,
     )
-    log_cleaner_backoff_ms = LONG("15000", update=CLUSTER_WIDE)
-    log_cleaner_dedupe_buffer_size = LONG("134217728", update=CLUSTER_WIDE)
+    log_cleaner_backoff_ms = LONG(
+        "15000", "How long the log cleaner rests when no log is dirty enough.", low=0, use=READ, update=CLUSTER_WIDE,
+    )
+    log_cleaner_dedupe_buffer_size = LONG(
+        "134217728", "Memory of all cleaner threads for the keys of what they clean.", use=READ, update=CLUSTER_WIDE,
+    )
     log_cleaner_delete_retention_ms = topic_default("delete.retention.ms")
-    log_cleaner_enable = BOOLEAN("true", use=ACCEPTED)
-    log_cleaner_io_buffer_load_factor = DOUBLE("0.9", update=CLUSTER_WIDE)
-    log_cleaner_io_buffer_size = INT("524288", update=CLUSTER_WIDE)
-    log_cleaner_io_max_bytes_per_second = DOUBLE("1.7976931348623157E308", update=CLUSTER_WIDE)
+    log_cleaner_enable = BOOLEAN("true", "Whether compacted topics are compacted.", use=READ)
+    log_cleaner_io_buffer_load_factor = DOUBLE(
+        "0.9", "How full that memory may get; fuller is slower.", use=READ, update=CLUSTER_WIDE,
+    )
+    log_cleaner_io_buffer_size = INT(
+        "524288", "Memory of all cleaner threads to read and write segments.", low=0, use=READ, update=CLUSTER_WIDE,
+    )
+    log_cleaner_io_max_bytes_per_second = DOUBLE(
+        "1.7976931348623157E308", "The most bytes that the cleaner reads and writes in a second.",
+        use=READ, update=CLUSTER_WIDE,
+    )
     log_cleaner_max_compaction_lag_ms = topic_default("max.compaction.lag.ms")
     log_cleaner_min_cleanable_ratio = topic_default("min.cleanable.dirty.ratio")
     log_cleaner_min_compaction_lag_ms = topic_default("min.compaction.lag.ms")
-    log_cleaner_threads = INT("1", low=0, update=CLUSTER_WIDE)
+    log_cleaner_threads = INT(
+        "1", "How many logs are compacted at a time.", low=0, use=READ, update=CLUSTER_WIDE,
+    )
     log_cleanup_policy = topic_default("cleanup.policy")
     log_dir = STRING("/tmp/kafka-logs", "Log directory, used where log.dirs is not set.", use=READ)
     log_dir_failure_timeout_ms = LONG("30000")

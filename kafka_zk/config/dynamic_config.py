@@ -5,7 +5,7 @@ Dynamic values lie in ``/config/brokers/<default>`` and ``/config/brokers/<id>``
 ``log.retention.hours``). Pure: whoever applies a new configuration is in ``live_config``.
 
 Of Kafka's dynamic keys those of TLS, SASL, listeners and plugins are refused like keys that are not dynamic; those
-that only tune a JVM broker (thread counts, the cleaner's buffers) are kept and shown and change nothing.
+that only tune a JVM broker (thread counts but for the cleaner's) are kept and shown and change nothing.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 """
 
@@ -82,7 +82,9 @@ class DynamicBrokerConfig:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         default, own = (self.default, properties) if per_broker else (properties, self.own)
         try:
-            _check_requirements(self._merge(default, own))
+            merged = self._merge(default, own)
+            _check_requirements(merged)
+            _check_cleaner_threads(merged, self.effective())
             self._build(default, own)
         except InvalidBrokerConfig as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
@@ -102,10 +104,6 @@ class DynamicBrokerConfig:
 
     def _build(self, default: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
         merged = self._merge(default, own)
-        if "compact" in merged.get("log.cleanup.policy", ""):
-            raise ApiError(
-                ErrorCode.INVALID_CONFIG, "log.cleanup.policy: allowed is delete, compaction is not built yet"
-            )
         return KafkaConfig.from_properties(merged)[0]
 
 
@@ -125,6 +123,22 @@ def _check_keys(keys: Mapping[str, str] | list[str]) -> None:
         "Cannot update these configs dynamically",
         [key for key in keys if key.startswith(_REFUSED_PREFIXES) or (key in rows and not rows[key].is_changeable)],
     )
+
+
+def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]) -> None:
+    """Kafka changes the number of threads step by step. Source: LogCleaner.validateReconfiguration@3.9."""
+    name = "log.cleaner.threads"
+    default = BROKER_CONFIGS[name].default or "1"
+    threads, before = int(wanted.get(name, default)), int(present.get(name, default))
+    problem = None
+    if threads < 1:
+        problem = "Log cleaner threads should be at least 1"
+    elif threads < before // 2:
+        problem = f"Log cleaner threads cannot be reduced to less than half the current value {before}"
+    elif threads > before * 2:
+        problem = f"Log cleaner threads cannot be increased to more than double the current value {before}"
+    if problem is not None and threads != before:
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
 
 
 def _check_requirements(merged: Mapping[str, str]) -> None:

@@ -237,8 +237,12 @@ def _check_whole(config: KafkaConfig) -> None:
         raise InvalidBrokerConfig("default.replication.factor: allowed is 1, replication is not built yet")
     if config.offsets_topic_replication_factor > 1:
         raise InvalidBrokerConfig("offsets.topic.replication.factor: allowed is 1, replication is not built yet")
-    if config.topic_defaults.is_compacted:
-        raise InvalidBrokerConfig("log.cleanup.policy: allowed is delete, compaction is not built yet")
+    dedupe_bytes = config.log_cleaner_dedupe_buffer_size
+    if config.log_cleaner_enable and dedupe_bytes // max(1, config.log_cleaner_threads) <= 1024 * 1024:
+        raise InvalidBrokerConfig(
+            f"log.cleaner.dedupe.buffer.size={dedupe_bytes}: allowed is more than 1 MB for each of the "
+            f"log.cleaner.threads ({config.log_cleaner_threads})"
+        )
 
 
 def _check_listeners(config: KafkaConfig) -> None:

@@ -97,13 +97,10 @@ def _refused(key: str, topic_key: str, definition: TopicConfig, value: Value) ->
     return BadValue(key, value, f"Value must be {allowed}")
 
 
-def check_topic(
-    properties: Mapping[str, str], defaults: LogConfig, *, may_be_compacted: bool = False
-) -> LogConfig:
+def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     """A topic's configuration from its own properties, checked as a ZooKeeper-mode broker does.
 
-    Raises: BadValue; ApiError(INVALID_CONFIG) for what Kafka refuses with a sentence of its own, and for compaction,
-        unless the topic may be compacted: the brokers' own topics are, though nothing removes their old records yet.
+    Raises: BadValue; ApiError(INVALID_CONFIG) for what Kafka refuses with a sentence of its own.
     """
     for key in properties:
         if key not in TOPIC_CONFIGS:
@@ -123,10 +120,7 @@ def check_topic(
         )
     if values.get("remote.storage.enable"):
         raise TieredStorageDisabled
-    config = LogConfig.from_properties(properties, defaults)
-    if config.is_compacted and not may_be_compacted:
-        raise ApiError(ErrorCode.INVALID_CONFIG, "cleanup.policy: allowed is delete, compaction is not built yet")
-    return config
+    return LogConfig.from_properties(properties, defaults)
 
 
 class TieredStorageDisabled(BadValue):

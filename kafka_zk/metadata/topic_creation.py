@@ -77,7 +77,6 @@ def check_properties(topic: str, properties: Mapping[str, str | None], defaults:
         return config_values.check_topic(
             {key: value for key, value in properties.items() if value is not None},
             defaults,
-            may_be_compacted=topic in topic_names.INTERNAL_TOPICS,
         )
     except BadValue as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from None

@@ -17,7 +17,6 @@ from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
@@ -434,9 +433,6 @@ class ReplicaManager:
             if partition.log is None:
                 return ErrorCode.INVALID_CONFIG, self.logs.default_config
             config = partition.log.config
-        if config.is_compacted and topic not in INTERNAL_TOPICS:
-            _log.error("{topic} asks for cleanup.policy=compact; compaction is not built yet", topic=topic)
-            return ErrorCode.INVALID_CONFIG, config
         return None, config
 
     def stop_replica(self, tp: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
@@ -459,6 +455,11 @@ class ReplicaManager:
             self.role_changed(partition)
         self._purgatory.check(tp)
         return ErrorCode.NONE
+
+    def standing_of(self, tp: TopicPartition) -> object:
+        """What this broker is to a partition, to be compared with what it was; None if it does not host it."""
+        partition = self.partitions.get(tp)
+        return None if partition is None else (partition.role, partition.leader_epoch)
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
         """The broker's defaults changed: they hold for new logs, for others after ``update_topic_configs``."""

@@ -68,8 +68,8 @@ def test_what_is_not_built_is_refused(way: str, failing: Run, kafka_zk_cluster: 
     address = kafka_zk_cluster.bootstrap if way == "--bootstrap-server" else kafka_zk_cluster.zookeeper_connect
     counts = ("--partitions", "1", "--replication-factor")
     assert "eplication" in failing("topics", "create", "--topic", "two", *counts, "2", way, address)
-    compact = ("--config", "cleanup.policy=compact")
-    assert "compact" in failing("topics", "create", "--topic", "compact", *counts, "1", *compact, way, address)
+    shred = ("--config", "cleanup.policy=shred")
+    assert "cleanup.policy" in failing("topics", "create", "--topic", "shred", *counts, "1", *shred, way, address)
 
 
 def test_lines_go_in_and_come_back_with_keys_headers_and_null(

@@ -62,13 +62,12 @@ def test_second_creation_is_refused(target: Target, java_driver: JavaDriver) -> 
     ("shape", "exception"),
     [
         ({"replication_factor": 2}, "InvalidReplicationFactorException"),
-        ({"configs": {"cleanup.policy": "compact"}}, "InvalidConfigurationException"),
     ],
 )
 def test_what_is_not_built_yet_is_refused(
     target: Target, java_driver: JavaDriver, shape: dict[str, Any], exception: str
 ) -> None:
-    """Replication and compaction are refused with one of Kafka's errors and a sentence, never silently accepted."""
+    """Replication is refused with one of Kafka's errors and a sentence, never silently accepted."""
     error = _create(java_driver, target, f"later-{uuid.uuid4().hex[:8]}", **shape)
     assert error.partition(":")[0] == exception
     assert error.partition(":")[2].strip()

@@ -116,6 +116,9 @@ class SimDisk(FileSystem):
             raise _error(errno.EACCES, path)
         self._locked[path] = descriptor
 
+    def lock_inheritably(self, descriptor: int) -> None:
+        """Nobody inherits anything here."""
+
     def rename(self, path: str, target: str) -> None:
         self._meet("rename", path)
         old_parent, old_name = self._parent(path)

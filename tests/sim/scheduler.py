@@ -61,9 +61,9 @@ class VirtualClock(Clock):
         while (due := self.next_due()) is not None and due <= self.rightNow:
             _, _, call = heapq.heappop(self._heap)
             call.called = 1
-            self.turn(call)
+            self.run_call(call)
 
-    def turn(self, call: DelayedCall) -> None:
+    def run_call(self, call: DelayedCall) -> None:
         """One turn of the reactor; a test may measure it."""
         call.func(*call.args, **call.kw)
 

@@ -11,7 +11,7 @@ import random
 import stat
 from pathlib import Path
 
-from kafka_zk.storage.files import FileSystem
+from kafka_zk.storage.files import Data, FileSystem
 
 BLOCK_SIZE = 512
 
@@ -43,6 +43,10 @@ class Disk(FileSystem):
     def lose_power(self, rng: random.Random, target: Path) -> None:
         """Build in ``target`` what the next start finds."""
         self._rebuild_directory(rng, self._root, target)
+        self.forget()
+
+    def forget(self) -> None:
+        """It is not needed any more."""
         for descriptor in self._held.values():
             os.close(descriptor)
         self._held.clear()
@@ -98,3 +102,109 @@ def _partly(rng: random.Random, appended: bytes) -> bytes:
                 end = min(position + BLOCK_SIZE, len(data))
                 data[position:end] = bytes(end - position)
     return bytes(data)
+
+
+class JournaledDisk(Disk):
+    """The same where a rename is atomic, as every file system promises: a file has its old name or its new one.
+
+    Which of the changes of names since a directory's last fsync are durable is chosen for each alone, in no order.
+    ``kill_at``: before the change of that number (a write may be done by half) everything ends with ``Killed``.
+    """
+
+    def __init__(self, root: Path, kill_at: int | None = None) -> None:
+        self._changes: dict[str, list[dict[str, tuple[int, int | None]]]] = {}  # directory -> name -> (inode, new)
+        self._kill_at = kill_at
+        self._is_dead = False
+        self.steps = 0
+        self._is_booting = True
+        super().__init__(root)
+        self._is_booting = False
+
+    def _step(self) -> bool:
+        """Whether the process dies in the change that is about to be made."""
+        if self._is_dead:
+            raise Killed
+        self.steps += not self._is_booting
+        self._is_dead = self.steps == self._kill_at
+        return self._is_dead
+
+    def _die_or(self) -> None:
+        if self._step():
+            raise Killed
+
+    def open(self, path: str, flags: int) -> int:
+        is_new = bool(flags & os.O_CREAT) and not os.path.exists(path)
+        if flags & (os.O_CREAT | os.O_TRUNC):
+            self._die_or()
+        elif self._is_dead:
+            raise Killed
+        descriptor = super().open(path, flags)
+        if is_new:
+            inode = os.fstat(descriptor).st_ino
+            self._hold(descriptor)
+            self._note(path, {os.path.basename(path): (inode, inode)})
+        return descriptor
+
+    def _hold(self, descriptor: int) -> None:
+        inode = os.fstat(descriptor).st_ino
+        if inode not in self._held:
+            self._held[inode] = os.dup(descriptor)
+
+    def _note(self, path: str, change: dict[str, tuple[int, int | None]]) -> None:
+        self._changes.setdefault(os.path.dirname(path), []).append(change)
+
+    def write(self, descriptor: int, data: Data) -> int:  # type: ignore[override]
+        if self._step():
+            os.write(descriptor, memoryview(data)[: len(data) // 2])
+            raise Killed
+        return os.write(descriptor, data)
+
+    def sync(self, descriptor: int) -> None:
+        self._die_or()
+        super().sync(descriptor)
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            self._changes.pop(os.readlink(f"/proc/self/fd/{descriptor}"), None)
+
+    sync_data = sync
+
+    def truncate(self, descriptor: int, size_bytes: int) -> None:
+        self._die_or()
+        super().truncate(descriptor, size_bytes)
+
+    def rename(self, path: str, target: str) -> None:
+        self._die_or()
+        descriptor = os.open(path, os.O_RDONLY)
+        self._hold(descriptor)
+        os.close(descriptor)
+        inode = os.stat(path).st_ino
+        super().rename(path, target)
+        self._note(path, {os.path.basename(path): (inode, None), os.path.basename(target): (inode, inode)})
+
+    def remove(self, path: str) -> None:
+        self._die_or()
+        descriptor = os.open(path, os.O_RDONLY)
+        self._hold(descriptor)
+        os.close(descriptor)
+        inode = os.stat(path).st_ino
+        super().remove(path)
+        self._note(path, {os.path.basename(path): (inode, None)})
+
+    def _rebuild_directory(self, rng: random.Random, source: Path, target: Path) -> None:
+        target.mkdir()
+        names = dict(self._names.get(os.stat(source).st_ino, {}))
+        for change in self._changes.get(str(source), []):
+            if rng.random() < 0.5:
+                for name, (inode, new) in change.items():
+                    if new is not None:
+                        names[name] = new
+                    elif names.get(name) == inode:
+                        del names[name]
+        for name, inode in sorted(names.items()):
+            if (source / name).is_dir() and (source / name).stat().st_ino == inode:
+                self._rebuild_directory(rng, source / name, target / name)
+            else:
+                (target / name).write_bytes(self._content(rng, name, inode, None))
+
+
+class Killed(BaseException):
+    """The process of the test is dead: nothing that it still does reaches the disk."""

@@ -102,8 +102,7 @@ async def change_topic(services: Services, name: str, properties: Mapping[str, s
     if name not in services.metadata.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     try:
-        is_internal = name in topic_names.INTERNAL_TOPICS
-        config_values.check_topic(properties, services.config.topic_defaults, may_be_compacted=is_internal)
+        config_values.check_topic(properties, services.config.topic_defaults)
     except BadValue as error:
         problem = f"Invalid config value for resource ConfigResource(type=TOPIC, name='{name}'): {error}"
         raise ApiError(ErrorCode.INVALID_CONFIG, problem) from None

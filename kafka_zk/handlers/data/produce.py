@@ -23,7 +23,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 from kafka_zk.security.authorizer import Operation, topic
 from kafka_zk.storage.compression import Compression
-from kafka_zk.storage.errors import UnsupportedCompression
+from kafka_zk.storage.errors import InvalidRecord, UnsupportedCompression
 from kafka_zk.storage.record_batch import CODEC_MASK, Buffer
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 
@@ -96,7 +96,10 @@ def _refusal(services: Services, context: RequestContext, header: RequestHeader,
 
 
 def _refused(partition: int, error: Exception) -> PartitionResult:
-    return PartitionResult(partition, error_code(error), error_message=error_message(error))
+    record_errors = error.record_errors if isinstance(error, InvalidRecord) else ()
+    return PartitionResult(
+        partition, error_code(error), record_errors=record_errors, error_message=error_message(error)
+    )
 
 
 async def _checked(

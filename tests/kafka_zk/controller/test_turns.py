@@ -33,7 +33,7 @@ class Turns:
         self._ours: dict[Any, bool] = {}  # code object -> whether it is counted
 
     def turn(self, call: DelayedCall) -> None:
-        """As ``VirtualClock.turn``."""
+        """As ``VirtualClock.run_call``."""
         function: Callable[..., object] = call.func
         if getattr(function, "__func__", None) in (Link._arrive, Connection._arrive):
             function(*call.args, **call.kw)
@@ -58,7 +58,7 @@ class Turns:
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
     turns = Turns()
-    monkeypatch.setattr(VirtualClock, "turn", lambda clock, call: turns.turn(call))
+    monkeypatch.setattr(VirtualClock, "run_call", lambda clock, call: turns.turn(call))
     yield turns
     assert 1000 < turns.longest < MOST_CALLS
 

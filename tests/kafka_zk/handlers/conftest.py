@@ -12,6 +12,7 @@ import pytest
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import Clock
 
+from kafka_zk.broker.live_config import LiveConfig
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.group.config import CoordinatorConfig
@@ -20,6 +21,7 @@ from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import Dispatcher
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
@@ -28,6 +30,7 @@ from kafka_zk.registry.offsets import StoredOffset
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
+from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.security.authorizer import AllowAll
@@ -263,6 +266,13 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
     yield build
     for each in made:
         each.services.batch_helpers.close()
+
+
+def live_config(broker: Harness, quotas: ConnectionQuotas) -> LiveConfig:
+    """What follows the configuration in ZooKeeper; the log cleaner does not run."""
+    replicas = broker.services.replicas
+    log_cleaner = LogCleaner(broker.clock, replicas.run_in_thread, replicas.logs, LogCleanerSettings(is_enabled=False))
+    return LiveConfig(broker.services, quotas, log_cleaner)
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

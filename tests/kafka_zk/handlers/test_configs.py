@@ -179,7 +179,6 @@ PREFIX = "Invalid config value for resource ConfigResource(type=TOPIC, name='t')
          f"{PREFIX}2.0 for configuration min.cleanable.dirty.ratio: Value must be no more than 1"),
         (("message.timestamp.type", SET, "x"), 40,
          f"{PREFIX}x for configuration message.timestamp.type: String must be one of: CreateTime, LogAppendTime"),
-        (("cleanup.policy", APPEND, "compact"), 40, "cleanup.policy: allowed is delete, compaction is not built yet"),
         (("no.such", SET, "1"), 40, "Unknown topic config name: no.such"),
         (("no.such", APPEND, "1"), -1, None),
         (("retention.ms", APPEND, "1"), 40, "Config value append is not allowed for config key: retention.ms"),
@@ -212,8 +211,11 @@ def test_what_a_topic_cannot_have_is_refused_in_kafkas_words(
         (("max.connections", SET, "-1"), 42,
          "Invalid value -1 for configuration max.connections: Value must be at least 0"),
         (("max.connections", APPEND, "1"), 40, "Config value append is not allowed for config key: max.connections"),
-        (("log.cleanup.policy", SET, "compact"), 40,
-         "log.cleanup.policy: allowed is delete, compaction is not built yet"),
+        (("log.cleaner.threads", SET, "3"), 42,
+         "Log cleaner threads cannot be increased to more than double the current value 1"),
+        (("log.cleaner.threads", SET, "0"), 42, "Log cleaner threads should be at least 1"),
+        (("log.cleaner.enable", SET, "false"), 42,
+         "Cannot update these configs dynamically: Set(log.cleaner.enable)"),
         (("max.connections", 9, "1"), 42, "Unknown operations type 9"),
     ],
 )  # fmt: skip
@@ -231,11 +233,9 @@ def test_broker_changes_are_kept_under_the_brokers_id_or_default(harness: Make) 
     """Unknown keys are plugins' and kept too, as in Kafka; tuning keys without a meaning here likewise."""
     broker = harness()
     assert change(broker, BROKER, "0", ("max.connections", SET, "5"), ("zz.custom", SET, "a")) == (0, None)
-    assert change(broker, BROKER, "", ("log.cleaner.threads", SET, "2")) == (0, None)
-    assert broker.configs.brokers == {
-        "0": {"max.connections": "5", "zz.custom": "a"},
-        "<default>": {"log.cleaner.threads": "2"},
-    }
+    cleaner = {"log.cleaner.threads": "2", "log.cleaner.backoff.ms": "7", "log.cleanup.policy": "compact"}
+    assert change(broker, BROKER, "", *((key, SET, value) for key, value in cleaner.items())) == (0, None)
+    assert broker.configs.brokers == {"0": {"max.connections": "5", "zz.custom": "a"}, "<default>": cleaner}
 
 
 def test_a_dry_run_writes_nothing(harness: Make) -> None:

@@ -4,18 +4,17 @@ from collections.abc import Callable
 
 from twisted.internet.defer import ensureDeferred
 
-from kafka_zk.broker.live_config import LiveConfig
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch
+from tests.kafka_zk.handlers.conftest import Harness, batch, live_config
 from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
 
 Make = Callable[..., Harness]
 
 
 def announce(broker: Harness, quotas: ConnectionQuotas, entity_type: str, name: str) -> None:
-    assert ensureDeferred(LiveConfig(broker.services, quotas).changed(entity_type, name)).called
+    assert ensureDeferred(live_config(broker, quotas).changed(entity_type, name)).called
 
 
 def test_a_topics_change_holds_from_the_next_append_on(harness: Make) -> None:

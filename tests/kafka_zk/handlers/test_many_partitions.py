@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from kafka_zk.broker.live_config import LiveConfig
 from kafka_zk.handlers.data import fetch
 from kafka_zk.handlers.topics.side_by_side import AT_ONCE, side_by_side
 from kafka_zk.metadata.cache import partition_changes
@@ -16,7 +15,7 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
+from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, live_config, update_metadata
 from tests.kafka_zk.handlers.test_produce_and_fetch import produce
 
 Make = Callable[..., Harness]
@@ -85,7 +84,7 @@ def test_a_configuration_that_changes_meanwhile_reaches_all(slow: Harness) -> No
     """Also the logs that are made with the older one after the change was announced."""
     lead_all(slow)
     slow.configs.topics["t"] = {"retention.bytes": "99"}
-    changed = ensureDeferred(LiveConfig(slow.services, ConnectionQuotas()).changed("topics", "t"))
+    changed = ensureDeferred(live_config(slow, ConnectionQuotas()).changed("topics", "t"))
     assert not changed.called
     slow.clock.advance(0)
     assert changed.called

@@ -8,7 +8,7 @@ import pytest
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
-from kafka_zk.storage.record_batch import decode_records, iter_batches
+from kafka_zk.storage.record_batch import RecordBatchBuilder, decode_records, iter_batches
 from tests.kafka_zk.handlers.conftest import Harness, batch
 
 Make = Callable[..., Harness]
@@ -143,15 +143,29 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only(harness: Make) -> None:
 def test_a_topic_that_asks_for_what_is_not_built_is_refused(harness: Make) -> None:
     """Written by an old tool past our checks: LeaderAndIsr and every request say so."""
     broker = harness()
-    broker.configs.topics["c"] = {"cleanup.policy": "compact"}
-    broker.lead("c")
     broker.lead("r", replicas=[0, 1], isr=[0, 1])
-    assert produced(broker, produce(batch(b"x"), topic="c")).error_code == ErrorCode.INVALID_CONFIG
     assert produced(broker, produce(batch(b"x"), topic="r")).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_compacted_topic_takes_no_record_without_a_key(harness: Make, compression: str) -> None:
+    """The whole batch is refused, and each record named that is to blame."""
+    broker = harness()
+    broker.configs.topics["c"] = {"cleanup.policy": "compact,delete"}
+    broker.lead("c")
+    builder = RecordBatchBuilder(compression)
+    for key in (b"a", None, b"", None):
+        builder.append(1_700_000_000_000, key, b"x")
+    answer = produced(broker, produce(builder.build(), topic="c"))
+    assert answer.error_code == ErrorCode.INVALID_RECORD and "2 of the batch" in answer.error_message
+    assert [error.batch_index for error in answer.record_errors] == [1, 3]
+    assert all("without a key" in error.batch_index_error_message for error in answer.record_errors)
+    builder = RecordBatchBuilder(compression)
+    builder.append(1_700_000_000_000, b"", None)
+    assert produced(broker, produce(builder.build(), topic="c")).error_code == 0
+
+
 def test_clients_do_not_write_into_the_brokers_own_topics(harness: Make) -> None:
-    """They may be compacted, which others may not yet."""
     broker = harness()
     broker.configs.topics["__consumer_offsets"] = {"cleanup.policy": "compact"}
     broker.lead("__consumer_offsets")

@@ -96,9 +96,9 @@ def test_nothing_is_written_into_a_log_of_another_topic_of_the_same_name(harness
 
 
 def test_a_topic_whose_configuration_becomes_usable_is_served(harness: Make) -> None:
-    """An old tool asked for what is not built and took it back; no restart, no new leader is needed."""
+    """An old tool asked for what there is not and took it back; no restart, no new leader is needed."""
     broker = harness()
-    broker.configs.topics["t"] = {"cleanup.policy": "compact"}
+    broker.configs.topics["t"] = {"cleanup.policy": "shred"}
     broker.lead("t")
     assert produced(broker, produce(batch(b"x"))).error_code == ErrorCode.INVALID_CONFIG
     list(broker.services.replicas.update_topic_configs({"t": {"cleanup.policy": "delete"}}))

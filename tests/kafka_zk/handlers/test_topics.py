@@ -92,7 +92,7 @@ def test_defaults_come_from_the_broker(harness: Make) -> None:
         (create("t", configs={"retention.ms": "x"}), ErrorCode.INVALID_CONFIG),
         (create("t", configs={"no.such.key": "1"}), ErrorCode.INVALID_CONFIG),
         (create("t", configs={"retention.ms": None}), ErrorCode.INVALID_CONFIG),
-        (create("t", configs={"cleanup.policy": "compact"}), ErrorCode.INVALID_CONFIG),
+        (create("t", configs={"cleanup.policy": "shred"}), ErrorCode.INVALID_CONFIG),
         (create("t", assignment={0: [0]}), ErrorCode.INVALID_REQUEST),
         (create("t", partitions=-1, replicas=-1, assignment={1: [0]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (create("t", partitions=-1, replicas=-1, assignment={0: [7]}), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -107,11 +107,13 @@ def test_what_cannot_be_created_gets_kafkas_code(harness: Make, request_: Any, c
     assert broker.topics.created == {}
 
 
-def test_the_brokers_own_topics_may_be_compacted(harness: Make) -> None:
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+@pytest.mark.parametrize("name", ["t", "__consumer_offsets"])
+def test_topics_may_be_compacted(harness: Make, name: str, policy: str) -> None:
     broker = harness()
     broker.lead("other")
-    broker.ask(ApiKey.CREATE_TOPICS, 7, create("__consumer_offsets", configs={"cleanup.policy": "compact"}))
-    assert list(broker.topics.created) == ["__consumer_offsets"]
+    broker.ask(ApiKey.CREATE_TOPICS, 7, create(name, configs={"cleanup.policy": policy}))
+    assert list(broker.topics.created) == [name]
 
 
 def test_only_the_controller_creates(harness: Make) -> None:

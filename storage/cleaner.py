@@ -1,0 +1,457 @@
+"""One cleaning of a log, on its files: the segments that nobody writes any more, without what later records replace.
+
+First the dirty part is read into an offset map, then the segments from the log's first one on are written anew, several
+small ones into one, as ``.cleaned`` files beside them. Nothing else is touched: putting those in the others' place is
+their broker's part (``segment_swap``). So this may run in a helper process, and may be killed at any time.
+
+Source: Cleaner in LogCleaner.scala@3.9. Tests: tests/storage/test_cleaner.py, tests/storage/test_compaction_model.py.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_zk.storage import files
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.filenames import (
+    CLEANED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_file,
+)
+from kafka_zk.storage.legacy_message_set import read_message_set
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.offset_index import OffsetIndex, serialize_offset_index
+from kafka_zk.storage.offset_map import OffsetMap
+from kafka_zk.storage.record_batch import check_crc, read_header
+from kafka_zk.storage.record_filter import (
+    Filtered,
+    LastRecord,
+    Retention,
+    Transactions,
+    choose,
+    filter_batch,
+    filter_entry,
+    places,
+    uncompressed_records,
+)
+from kafka_zk.storage.recovery import IndexBuilder
+from kafka_zk.storage.segment_scan import BatchSpan, iter_spans, read_range
+from kafka_zk.system.clock import monotonic_s
+from kafka_zk.system.clock import sleep as machine_sleep
+
+if TYPE_CHECKING:
+    from kafka_zk.storage.cleaner_kernel import CleanerKernel
+
+MAX_POSITION = 0x7FFFFFFF
+KERNEL_BYTES = 128 << 20
+"""Loading numba takes as long as the interpreter takes for about that much."""
+_THROTTLE_WINDOW_S = 0.3
+
+
+class CleanerConfig(NamedTuple):
+    """What one cleaning may take of the machine."""
+
+    dedupe_buffer_bytes: int = 128 * 1024 * 1024
+    load_factor: float = 0.9
+    io_buffer_bytes: int = 512 * 1024
+    max_bytes_per_second: float = float("inf")  # read and written
+
+
+class SegmentFile(NamedTuple):
+    """A segment as its owner knows it; what is behind ``size_bytes`` is not looked at."""
+
+    base_offset: int
+    size_bytes: int
+
+
+class CleanedSegment(NamedTuple):
+    """``.cleaned`` files that are durable and may take the place of segments."""
+
+    replaced: tuple[SegmentFile, ...]  # its own base offset is that of the first
+    size_bytes: int
+
+    @property
+    def base_offset(self) -> int:
+        return self.replaced[0].base_offset
+
+
+@dataclass(slots=True)
+class CleanerStats:
+    """What a cleaning did so far. Bytes are those on disk, compressed or not. Source: CleanerStats@3.9."""
+
+    map_bytes_read: int = 0
+    map_records_read: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    invalid_records_read: int = 0
+    buffer_utilization: float = 0.0
+    elapsed_index_s: float = 0.0
+    elapsed_s: float = 0.0
+
+
+class Cleaned(NamedTuple):
+    """The end of a cleaning: everything before ``end_offset`` is clean once the last segment is swapped."""
+
+    end_offset: int
+    stats: CleanerStats
+
+
+class CleanWork(NamedTuple):
+    """A cleaning, as work for a helper process. ``report`` is told of every CleanedSegment; the result is a Cleaned.
+
+    Args:
+        segments: all but the active one, ascending, up to the first that must not be cleaned.
+        first_dirty_offset: where the last cleaning ended.
+        uncleanable_offset: where the segments end; the log goes on there.
+        now_ms: wall clock, ms since the epoch.
+        last_records: of the producers that the log knows.
+    """
+
+    directory: str
+    segments: tuple[SegmentFile, ...]
+    first_dirty_offset: int
+    uncleanable_offset: int
+    now_ms: int
+    log_config: LogConfig
+    config: CleanerConfig
+    last_records: Mapping[int, LastRecord]
+
+    def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
+        """Raises: CorruptRecord, InvalidRecord, UnsupportedCompression: it cannot be cleaned. OSError."""
+        return _Cleaning(self).run(report)
+
+
+def load_kernel(offsets: OffsetMap, size_bytes: int) -> "CleanerKernel | None":
+    """The compiled loops, where they are to be had and there is enough to do to load them for."""
+    if size_bytes < KERNEL_BYTES or sys.byteorder != "little":
+        return None
+    try:
+        from kafka_zk.storage.cleaner_kernel import CleanerKernel
+    except ImportError:  # numba is not installed
+        return None
+    return CleanerKernel(offsets)
+
+
+class Throttler:
+    """Sleeps so that no more than a rate is read and written. Source: Throttler.java@3.9."""
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        clock_s: Callable[[], float] = monotonic_s,
+        sleep: Callable[[float], None] = machine_sleep,
+    ) -> None:
+        self._rate = bytes_per_second
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._window_start_s = clock_s()
+        self._window_bytes = 0
+
+    def spend(self, size_bytes: int) -> None:
+        """So many bytes are about to be used, or were."""
+        self._window_bytes += size_bytes
+        elapsed_s = self._clock_s() - self._window_start_s
+        due_s = self._window_bytes / self._rate
+        if due_s - elapsed_s > _THROTTLE_WINDOW_S:
+            self._sleep(due_s - elapsed_s)
+        elif elapsed_s > _THROTTLE_WINDOW_S and elapsed_s > due_s:  # what was not used is not saved up
+            self._window_start_s += elapsed_s
+            self._window_bytes = 0
+
+
+class _Cleaning:
+    """One run of a CleanWork."""
+
+    def __init__(self, work: CleanWork) -> None:
+        self._work = work
+        self._throttler = Throttler(work.config.max_bytes_per_second)
+        self._transactions = Transactions()
+        self._stats = CleanerStats()
+        self._kernel: CleanerKernel | None = None
+
+    def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
+        work = self._work
+        started_s = monotonic_s()
+        offsets = OffsetMap(
+            work.config.dedupe_buffer_bytes,
+            work.config.load_factor,
+            work.uncleanable_offset - work.first_dirty_offset,
+        )
+        try:
+            self._kernel = load_kernel(offsets, sum(segment.size_bytes for segment in work.segments))
+            self._fill(offsets)
+            self._stats.elapsed_index_s = monotonic_s() - started_s
+            end_offset = offsets.latest_offset + 1
+            retention = Retention(
+                offsets.get,
+                partial(choose, offsets.get) if self._kernel is None else self._kernel.choose,
+                offsets.latest_offset,
+                work.uncleanable_offset,
+                work.now_ms,
+                work.log_config.delete_retention_ms,
+                work.last_records,
+                self._transactions,
+            )
+            segments = [segment for segment in work.segments if segment.base_offset < end_offset]
+            newest_clean = [segment for segment in work.segments if segment.base_offset < work.first_dirty_offset][-1:]
+            horizon_ms = sum(self._modified_ms(segment) for segment in newest_clean)
+            horizon_ms -= work.log_config.delete_retention_ms if newest_clean else 0
+            for group in self._groups(segments):
+                report(self._clean_group(group, retention, horizon_ms))
+            self._stats.buffer_utilization = offsets.utilization
+            self._stats.elapsed_s = monotonic_s() - started_s
+            return Cleaned(end_offset, self._stats)
+        finally:
+            if self._kernel is not None:
+                self._kernel.close()
+            offsets.close()
+
+    # -- the offset map -------------------------------------------------------------------------------------------
+
+    def _fill(self, offsets: OffsetMap) -> None:
+        """Note the last offset of each key from the first dirty offset on, as far as the map holds them."""
+        work = self._work
+        slot = _slot_of(work.segments, work.first_dirty_offset)
+        bases = [segment.base_offset for segment in work.segments[slot + 1 :]] + [work.uncleanable_offset]
+        for segment, next_base in zip(work.segments[slot:], bases, strict=True):
+            if not self._fill_from(segment, offsets):
+                return
+            offsets.latest_offset = max(offsets.latest_offset, next_base - 1)  # there may be a gap before it
+
+    def _fill_from(self, segment: SegmentFile, offsets: OffsetMap) -> bool:
+        """Whether the map had room for all of the segment; whole batches count, since they are cleaned whole."""
+        start_offset = self._work.first_dirty_offset
+        position = self._position_before(segment, start_offset)
+        for span, batch in self._batches(segment, position):
+            if span.last_offset >= start_offset:
+                if not self._note_keys(span, batch, offsets):
+                    if offsets.latest_offset < start_offset:
+                        raise CorruptRecord(f"the first batch has more keys than the {offsets.max_size} of the map")
+                    return False
+                offsets.latest_offset = max(offsets.latest_offset, span.last_offset)
+        return True
+
+    def _note_keys(self, span: BatchSpan, batch: bytes, offsets: OffsetMap) -> bool:
+        """Put a batch's keys into the map; False if it is full. Those of transactions do not count."""
+        start_offset = self._work.first_dirty_offset
+        stats = self._stats
+        stats.map_bytes_read += span.size_bytes
+        if span.magic < 2:
+            messages = list(read_message_set(batch))
+            stats.map_records_read += len(messages)
+            return all(
+                offsets.put(message.key, message.offset)
+                for message in messages
+                if message.key is not None and message.offset >= start_offset
+            )
+        header = read_header(batch)
+        check_crc(batch, 0, header)
+        stats.map_records_read += header.record_count
+        if self._transactions.is_kept_whole(header):
+            return True
+        records = uncompressed_records(batch, header)
+        if self._kernel is not None:
+            return self._kernel.note_keys(records, header, start_offset)
+        base_offset = header.base_offset
+        return all(
+            offsets.put(key, base_offset + offset_delta)
+            for _, _, _, offset_delta, key, _ in places(records, header.record_count)
+            if key is not None and base_offset + offset_delta >= start_offset
+        )
+
+    def _position_before(self, segment: SegmentFile, offset: int) -> int:
+        """Where to start reading to find an offset: what the index says, if that is true, else the beginning."""
+        if offset <= segment.base_offset:
+            return 0
+        index = OffsetIndex(self._path(segment, OFFSET_INDEX_SUFFIX), segment.base_offset)
+        slot = index.slot_of(offset)
+        if not slot:
+            return 0
+        _, position = index.entry(slot - 1)
+        with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
+            try:
+                span = next(iter_spans(descriptor, position, segment.size_bytes), None)
+            except CorruptRecord:
+                return 0
+        return position if span is not None and span.base_offset <= offset else 0
+
+    # -- segments -------------------------------------------------------------------------------------------------
+
+    def _groups(self, segments: Sequence[SegmentFile]) -> list[tuple[SegmentFile, ...]]:
+        sizes = [
+            SegmentSize(
+                segment,
+                self._index_bytes(segment, OFFSET_INDEX_SUFFIX),
+                self._index_bytes(segment, TIME_INDEX_SUFFIX),
+            )
+            for segment in segments
+        ]
+        config = self._work.log_config
+        return group_segments(
+            sizes, config.segment_bytes, config.segment_index_bytes, self._work.uncleanable_offset
+        )
+
+    def _clean_group(
+        self, group: tuple[SegmentFile, ...], retention: Retention, legacy_horizon_ms: int
+    ) -> CleanedSegment:
+        """Write the ``.cleaned`` files of one group, durably."""
+        last_modified_ms = 0
+        with _CleanedWriter(
+            self._path(group[0], ""), group[0].base_offset, self._work.log_config.index_interval_bytes
+        ) as writer:
+            for segment in group:
+                last_modified_ms = self._modified_ms(segment)
+                legacy = partial(filter_entry, keeps_tombstones=last_modified_ms > legacy_horizon_ms)
+                for span, batch in self._batches(segment, 0):
+                    is_legacy = span.magic < 2
+                    left = legacy(batch, span, retention) if is_legacy else filter_batch(batch, retention)
+                    self._count(span, left)
+                    if left.data is not None:
+                        writer.write(left)
+                        self._throttler.spend(len(left.data))
+                aborted = files.read_file(self._path(segment, TRANSACTION_INDEX_SUFFIX))
+                writer.transaction_index += aborted or b""
+            writer.finish(last_modified_ms)
+            return CleanedSegment(group, writer.position)
+
+    def _count(self, span: BatchSpan, left: Filtered) -> None:
+        stats = self._stats
+        stats.bytes_read += span.size_bytes
+        stats.bytes_written += 0 if left.data is None else len(left.data)
+        stats.records_read += left.read_count
+        stats.records_kept += left.kept_count
+        stats.invalid_records_read += left.keyless_count
+
+    def _batches(self, segment: SegmentFile, position: int) -> Iterator[tuple[BatchSpan, bytes]]:
+        """The batches of a segment from a boundary on, whole. Raises: CorruptRecord where there is none."""
+        chunk_bytes = self._work.config.io_buffer_bytes
+        chunk = b""
+        chunk_start = position
+        with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
+            for span in iter_spans(descriptor, position, segment.size_bytes):
+                end = span.position + span.size_bytes
+                if end > chunk_start + len(chunk):
+                    wanted = min(max(chunk_bytes, span.size_bytes), segment.size_bytes - span.position)
+                    chunk = read_range(descriptor, span.position, wanted)
+                    chunk_start = span.position
+                    if len(chunk) < span.size_bytes:
+                        raise CorruptRecord(f"{self._path(segment, LOG_SUFFIX)} ends at {chunk_start + len(chunk)}")
+                    self._throttler.spend(len(chunk))
+                yield span, chunk[span.position - chunk_start : end - chunk_start]
+
+    def _path(self, segment: SegmentFile, suffix: str) -> str:
+        return f"{self._work.directory}/{offset_file(segment.base_offset, suffix)}"
+
+    def _modified_ms(self, segment: SegmentFile) -> int:
+        found = files.status(self._path(segment, LOG_SUFFIX))
+        if found is None:
+            raise FileNotFoundError(2, "No such file", self._path(segment, LOG_SUFFIX))
+        return found.modified_ms
+
+    def _index_bytes(self, segment: SegmentFile, suffix: str) -> int:
+        found = files.status(self._path(segment, suffix))
+        return 0 if found is None else found.size_bytes
+
+
+class SegmentSize(NamedTuple):
+    """What counts when segments are put together."""
+
+    segment: SegmentFile
+    offset_index_bytes: int
+    time_index_bytes: int
+
+
+def group_segments(
+    sizes: Sequence[SegmentSize], max_bytes: int, max_index_bytes: int, end_offset: int
+) -> list[tuple[SegmentFile, ...]]:
+    """Neighbours that fit into one segment, by their sizes before they are cleaned.
+
+    ``end_offset``: where the last of them ends. Offsets in a segment are relative, so it bounds their range, too.
+    Source: Cleaner.groupSegmentsBySize@3.9.
+    """
+    groups: list[list[SegmentFile]] = []
+    log_bytes = offset_index_bytes = time_index_bytes = 0
+    for index, (segment, offset_bytes, time_bytes) in enumerate(sizes):
+        last_offset = (sizes[index + 1].segment.base_offset if index + 1 < len(sizes) else end_offset) - 1
+        log_bytes += segment.size_bytes
+        offset_index_bytes += offset_bytes
+        time_index_bytes += time_bytes
+        if (
+            not groups
+            or log_bytes > max_bytes
+            or offset_index_bytes > max_index_bytes
+            or time_index_bytes > max_index_bytes
+            or (segment.size_bytes and last_offset - groups[-1][0].base_offset > MAX_POSITION)
+        ):
+            groups.append([])
+            log_bytes, offset_index_bytes, time_index_bytes = segment.size_bytes, offset_bytes, time_bytes
+        groups[-1].append(segment)
+    return [tuple(group) for group in groups]
+
+
+def _slot_of(segments: Sequence[SegmentFile], offset: int) -> int:
+    """Index of the segment that holds the offset, 0 if it lies before all of them."""
+    return max(0, sum(segment.base_offset <= offset for segment in segments) - 1)
+
+
+class _CleanedWriter:
+    """Writes the ``.cleaned`` files of one segment; if it is left before ``finish``, they are removed."""
+
+    def __init__(self, path: str, base_offset: int, index_interval_bytes: int) -> None:
+        self._path = path
+        self._index = IndexBuilder(base_offset, index_interval_bytes)
+        self._pending = bytearray()
+        self._descriptor = -1
+        self._is_finished = False
+        self.transaction_index = b""
+        self.position = 0
+
+    def __enter__(self) -> "_CleanedWriter":
+        self._descriptor = files.open_new(self._path + LOG_SUFFIX + CLEANED_SUFFIX)
+        return self
+
+    def write(self, left: Filtered) -> None:
+        """Append what is left of a batch."""
+        assert left.data is not None
+        if self.position + len(left.data) > MAX_POSITION:
+            raise CorruptRecord(f"{self._path}: what is left does not fit into a segment")
+        self._index.add(self.position, left.last_offset, left.max_timestamp_ms)
+        self._pending += left.data
+        self.position += len(left.data)
+        if len(self._pending) >= 1 << 20:
+            self._write_out()
+
+    def _write_out(self) -> None:
+        files.write_all(self._descriptor, self._pending)
+        self._pending = bytearray()
+
+    def finish(self, modified_ms: int) -> None:
+        """Make everything durable. ``modified_ms`` is what the file shall say of its age: that of what it replaces."""
+        self._write_out()
+        files.sync_file(self._descriptor)
+        offset_entries, time_entries = self._index.finish()
+        contents = {
+            OFFSET_INDEX_SUFFIX: serialize_offset_index(offset_entries),
+            TIME_INDEX_SUFFIX: time_entries,
+        }
+        if self.transaction_index:
+            contents[TRANSACTION_INDEX_SUFFIX] = self.transaction_index
+        for suffix, content in contents.items():
+            path = self._path + suffix + CLEANED_SUFFIX
+            files.write_file(path, content)
+            files.sync_path(path)
+        files.set_modified(self._path + LOG_SUFFIX + CLEANED_SUFFIX, modified_ms)
+        self._is_finished = True
+
+    def __exit__(self, *_: object) -> None:
+        files.close(self._descriptor)
+        if not self._is_finished:
+            for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
+                files.remove_file(self._path + suffix + CLEANED_SUFFIX)

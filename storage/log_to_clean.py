@@ -1,0 +1,197 @@
+"""Which part of a log may be cleaned, how dirty it is, and a cleaning of it as its owner sees it.
+
+Source: LogToClean in LogCleaner.scala, cleanableOffsets in LogCleanerManager.scala@3.9.
+Tests: tests/storage/test_log_to_clean.py.
+"""
+
+from typing import NamedTuple
+
+from kafka_zk.storage.cleaner import CleanedSegment, CleanerConfig, CleanWork, SegmentFile
+from kafka_zk.storage.config_table import LONG_MAX
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.record_filter import LastRecord
+from kafka_zk.storage.segment import Segment
+from kafka_zk.storage.segment_swap import remove_cleaned
+
+
+class LogToClean(NamedTuple):
+    """A log as compaction sees it at one moment.
+
+    ``cleanable_bytes`` is the dirty part from ``first_dirty_offset`` up to the segment that begins at
+    ``uncleanable_offset``; ``compaction_delay_ms`` is how long ago it should have been cleaned by
+    ``max.compaction.lag.ms``.
+    """
+
+    log: Log
+    first_dirty_offset: int
+    uncleanable_offset: int
+    clean_bytes: int
+    cleanable_bytes: int
+    compaction_delay_ms: int
+
+    @property
+    def cleanable_ratio(self) -> float:
+        """The dirty share, from 0 to 1."""
+        total_bytes = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total_bytes if total_bytes else 0.0
+
+    @property
+    def has_work(self) -> bool:
+        return self.cleanable_bytes > 0 and self.first_dirty_offset < self.uncleanable_offset
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be cleaned: dirty enough, or for too long."""
+        return self.has_work and (
+            self.compaction_delay_ms > 0 or self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
+        )
+
+
+def look_at(log: Log, now_ms: int) -> LogToClean:
+    """What of a log may be cleaned now. Raises: OSError, CorruptRecord."""
+    segments = log.segments
+    first_dirty = _first_dirty_offset(log)
+    limit = max(first_dirty, _first_uncleanable_offset(log, first_dirty, now_ms))
+    uncleanable = segments[segments.slot_of(limit)].base_offset
+    dirty = segments[segments.slot_of(min(first_dirty, uncleanable)) : segments.slot_of(uncleanable)]
+    return LogToClean(
+        log,
+        first_dirty,
+        uncleanable,
+        sum(segment.size_bytes for segment in segments if segment.base_offset < first_dirty),
+        sum(segment.size_bytes for segment in dirty),
+        _compaction_delay_ms(log, first_dirty, now_ms),
+    )
+
+
+def _first_dirty_offset(log: Log) -> int:
+    """Where the last cleaning ended, unless the log does not reach there or begins after it."""
+    cleaned = log.cleaned_offset
+    if cleaned is None or not log.log_start_offset <= cleaned <= log.log_end_offset:
+        return log.log_start_offset
+    return cleaned
+
+
+def _first_uncleanable_offset(log: Log, first_dirty: int, now_ms: int) -> int:
+    """Not the active segment, nothing that is not committed, stable and durable, nothing that is too new."""
+    limits = [log.segments.active.base_offset, log.last_stable_offset, log.recovery_point]
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        for segment in log.segments[log.segments.slot_of(first_dirty) : -1]:
+            if segment.largest_timestamp_ms() > now_ms - lag_ms:
+                limits.append(segment.base_offset)
+                break
+    return min(limits)
+
+
+def _compaction_delay_ms(log: Log, first_dirty: int, now_ms: int) -> int:
+    lag_ms = log.config.max_compaction_lag_ms
+    if lag_ms == LONG_MAX:
+        return 0
+    dirty = log.segments[log.segments.slot_of(first_dirty) : -1]
+    first_ms = [segment.first_timestamp_ms for segment in dirty if segment.first_timestamp_ms > 0]
+    return max(0, now_ms - lag_ms - min(first_ms)) if first_ms else 0
+
+
+class Cleaning:
+    """A cleaning under way: its work, and the log that the work's results are for.
+
+    ``is_aborted``: nobody wants its results any more.
+    """
+
+    def __init__(self, to_clean: LogToClean, config: CleanerConfig, now_ms: int) -> None:
+        log = self.log = to_clean.log
+        self.to_clean = to_clean
+        self.is_aborted = False
+        self._truncation_count = log.truncation_count
+        self._directory = log.segments.directory
+        sources = [segment for segment in log.segments if segment.base_offset < to_clean.uncleanable_offset]
+        self._sources = {segment.base_offset: segment for segment in sources}
+        self.work = CleanWork(
+            self._directory,
+            tuple(SegmentFile(segment.base_offset, segment.size_bytes) for segment in sources),
+            to_clean.first_dirty_offset,
+            to_clean.uncleanable_offset,
+            now_ms,
+            log.config,
+            config,
+            last_records(log),
+        )
+        for segment in sources:
+            segment.write_out_indexes()
+        log.is_being_cleaned = True
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the log is still what the cleaning began with: not truncated, not deleted, still to be compacted."""
+        log = self.log
+        return (
+            not self.is_aborted
+            and log.truncation_count == self._truncation_count
+            and log.segments.directory == self._directory
+            and log.config.is_compacted
+        )
+
+    def swap(self, cleaned: CleanedSegment, now_ms: int) -> bool:
+        """Put a cleaned segment in its place; False, and nothing is done, if the log is no longer what it was.
+
+        Raises: OSError.
+        """
+        replaced = self._replaced(cleaned) if self.is_wanted else None
+        if replaced is None:
+            self.is_aborted = True
+            return False
+        self.log.segments.replace(replaced, cleaned.size_bytes, self.log.config, now_ms)
+        return True
+
+    def _replaced(self, cleaned: CleanedSegment) -> list[Segment] | None:
+        """The segments that it was made of, None if they have changed."""
+        segments = [self._sources[file.base_offset] for file in cleaned.replaced]
+        slot = self.log.segments.slot_of(cleaned.base_offset)
+        present = self.log.segments[slot : slot + len(segments)]
+        is_same = len(present) == len(segments) and all(
+            one is other and one.size_bytes == file.size_bytes and not one.is_active
+            for one, other, file in zip(present, segments, cleaned.replaced, strict=True)
+        )
+        return segments if is_same else None
+
+    def remove_leftovers(self) -> None:
+        """Remove what a cleaning that was given up has written; whoever wrote it has ended. Raises: OSError."""
+        remove_cleaned(self.log.segments.directory)
+
+    def finish(self, end_offset: int | None) -> bool:
+        """It has ended: everything before ``end_offset`` is clean, None if it was given up. Whether that counts."""
+        self.log.is_being_cleaned = False
+        if end_offset is None or not self.is_wanted:
+            return False
+        self.log.cleaned_offset = end_offset
+        return True
+
+
+def last_records(log: Log) -> dict[int, LastRecord]:
+    """Where the producers that a log knows wrote last. Source: UnifiedLog.lastRecordsOfActiveProducers@3.9."""
+    return {
+        producer_id: LastRecord(entry.last_offset, entry.producer_epoch)
+        for producer_id, entry in log.producers.producers.items()
+    }
+
+
+def clean_here(log: Log, config: CleanerConfig, now_ms: int) -> Cleaning | None:
+    """Clean a log here and now, whatever its dirty ratio is; None if there is nothing to clean.
+
+    For tools and tests: a broker has a helper process do the work. Raises: as ``CleanWork.run``, OSError.
+    """
+    to_clean = look_at(log, now_ms)
+    if not to_clean.has_work:
+        return None
+    cleaning = Cleaning(to_clean, config, now_ms)
+
+    def swap(cleaned: CleanedSegment) -> None:
+        cleaning.swap(cleaned, now_ms)
+
+    end_offset = None
+    try:
+        end_offset = cleaning.work.run(swap).end_offset
+    finally:
+        cleaning.finish(end_offset)
+    return cleaning

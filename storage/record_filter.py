@@ -1,0 +1,309 @@
+"""What compaction leaves of a batch: the last record of each key, tombstones for a while, and who wrote last.
+
+A batch that keeps all its records stays byte for byte. Otherwise it is built anew with the records that are kept, as
+they were: offsets, timestamps, headers, the batch's first and last offset, its producer and its codec.
+
+A tombstone goes in two steps (KIP-534). The first cleaning that meets it as its key's last record gives its batch a
+delete horizon, the time of that cleaning and ``delete.retention.ms``; a cleaning after that time removes it. So a
+consumer has that long to see it, however old it was when it was first met. The horizon takes the place of the base
+timestamp, told by an attribute. Batches of magic 0 and 1 have no place for it; there the segment's age counts.
+
+Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9. Tests: tests/storage/test_record_filter.py.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from kafka_zk.storage.compression import Compression, compress, decompress
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
+from kafka_zk.storage.record_batch import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    HEADER_SIZE,
+    MAX_UNCOMPRESSED_BYTES,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    Buffer,
+    assemble_batch,
+    check_crc,
+    read_header,
+)
+from kafka_zk.storage.segment_scan import BatchSpan
+from kafka_zk.storage.varint import encode_varint, read_varint
+
+NO_DATA_OFFSET = -1
+
+RecordPlace = tuple[int, int, int, int, bytes | None, bool]
+"""(start, end, timestamp delta, offset delta, key, whether there is a value) of a record in uncompressed bytes."""
+
+
+class LastRecord(NamedTuple):
+    """Where a producer wrote last: the last offset of its last data batch, NO_DATA_OFFSET without one."""
+
+    data_offset: int
+    epoch: int
+
+
+class Transactions:
+    """What compaction knows of transactions: nothing, so it keeps them whole.
+
+    Batches of transactions are neither counted as their keys' last records nor cleaned, and their markers stay.
+    """
+
+    def is_kept_whole(self, header: BatchHeader) -> bool:
+        """Whether a batch stays as it is and says nothing about other batches' records."""
+        return bool(header.attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG))
+
+
+LastOffsetOf = Callable[[bytes], int]
+"""The last offset of a key in the dirty part of the log, -1 for one that is not there."""
+
+
+class Chosen(NamedTuple):
+    """The records of a batch that stay, as they lie in ``records``, and what the batch's header must say of them."""
+
+    kept_count: int
+    keyless_count: int  # of those that go
+    has_tombstone: bool
+    max_timestamp_delta: int
+    records: bytes
+
+
+Choose = Callable[[bytes, BatchHeader, int, bool], Chosen]
+"""``choose`` for one offset map."""
+
+
+class Retention(NamedTuple):
+    """What one cleaning keeps.
+
+    Records beyond ``latest_offset`` are kept: the offset map (``last_offset_of``) does not know what follows them. The
+    batch that ends right before ``round_end_offset`` is kept, if need be without records, so that the log still says
+    where it ended.
+    """
+
+    last_offset_of: LastOffsetOf
+    choose: Choose
+    latest_offset: int
+    round_end_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    last_records: Mapping[int, LastRecord]  # by producer id
+    transactions: Transactions
+
+    def keeps_producer(self, header: BatchHeader) -> bool:
+        """Whether the batch holds the sequence, or the epoch, that its producer goes on from."""
+        last = self.last_records.get(header.producer_id) if header.producer_id >= 0 else None
+        if last is None:
+            return False
+        if last.data_offset != NO_DATA_OFFSET:
+            return header.last_offset == last.data_offset
+        return header.is_control and header.producer_epoch == last.epoch
+
+
+class Filtered(NamedTuple):
+    """What is left of a batch: ``data`` to be written, None for nothing."""
+
+    data: Buffer | None
+    last_offset: int
+    max_timestamp_ms: int
+    read_count: int
+    kept_count: int
+    keyless_count: int  # records without a key, which a compacted topic does not have by right
+
+
+def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
+    """What is left of a batch of magic 2.
+
+    Raises: CorruptRecord, InvalidRecord; nothing that is damaged is given a new checksum.
+    """
+    header = read_header(batch)
+    check_crc(batch, 0, header)
+    count = header.record_count
+    if retention.transactions.is_kept_whole(header):
+        return Filtered(batch, header.last_offset, header.max_timestamp, count, count, 0)
+    records = uncompressed_records(batch, header)
+    keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp
+    chosen = retention.choose(records, header, retention.latest_offset, keeps_tombstones)
+    if not chosen.kept_count:
+        must_stay = retention.keeps_producer(header) or header.next_offset == retention.round_end_offset
+        data = _without_records(header) if must_stay else None
+        return Filtered(data, header.last_offset, header.max_timestamp, count, 0, chosen.keyless_count)
+    gets_horizon = chosen.has_tombstone and not header.has_delete_horizon
+    if chosen.kept_count == count and not gets_horizon:
+        return Filtered(batch, header.last_offset, header.max_timestamp, count, count, chosen.keyless_count)
+    horizon_ms = retention.now_ms + retention.delete_retention_ms if gets_horizon else None
+    rebuilt, max_timestamp_ms = _rebuild(header, chosen, horizon_ms)
+    return Filtered(rebuilt, header.last_offset, max_timestamp_ms, count, chosen.kept_count, chosen.keyless_count)
+
+
+def uncompressed_records(batch: Buffer, header: BatchHeader) -> bytes:
+    """The records' bytes. Raises: CorruptRecord."""
+    data = memoryview(batch)[HEADER_SIZE : header.size_bytes]
+    codec = header.attributes & CODEC_MASK
+    return decompress(header.compression, data, MAX_UNCOMPRESSED_BYTES) if codec else bytes(data)
+
+
+def places(records: bytes, record_count: int) -> Iterator[RecordPlace]:
+    """Where each record lies and what decides about it. Varints of one byte are read inline: every record passes here.
+
+    Raises: CorruptRecord unless there are exactly so many records.
+    """
+    position = 0
+    size = len(records)
+    try:
+        for _ in range(record_count):
+            start = position
+            byte = records[position]
+            if byte < 0x80:
+                position += 1
+                end = position + ((byte >> 1) ^ -(byte & 1))
+            else:
+                length, position = read_varint(records, position)
+                end = position + length
+            position += 1  # attributes, unused
+            byte = records[position]
+            if byte < 0x80:
+                timestamp_delta = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                timestamp_delta, position = read_varint(records, position)
+            byte = records[position]
+            if byte < 0x80:
+                offset_delta = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                offset_delta, position = read_varint(records, position)
+            byte = records[position]
+            if byte < 0x80:
+                key_size = (byte >> 1) ^ -(byte & 1)
+                position += 1
+            else:
+                key_size, position = read_varint(records, position)
+            if key_size < 0:
+                key = None
+            else:
+                key = records[position : position + key_size]
+                position += key_size
+            has_value = not records[position] & 1  # -1, the size of null, is odd; a size is even
+            if not position < end <= size:
+                raise IndexError
+            yield start, end, timestamp_delta, offset_delta, key, has_value
+            position = end
+    except IndexError:
+        raise CorruptRecord("a record of the batch is malformed or not there") from None
+    if position != size:
+        raise CorruptRecord(f"the batch holds more than the {record_count} records that it says")
+
+
+def choose(
+    last_offset_of: LastOffsetOf, records: bytes, header: BatchHeader, latest_offset: int, keeps_tombstones: bool
+) -> Chosen:
+    """Which records of a batch stay. Raises: CorruptRecord."""
+    base_offset = header.base_offset
+    kept: list[bytes] = []
+    keyless_count = max_timestamp_delta = 0
+    has_tombstone = False
+    for start, end, timestamp_delta, offset_delta, key, has_value in places(records, header.record_count):
+        offset = base_offset + offset_delta
+        if offset <= latest_offset:
+            if key is None:
+                keyless_count += 1
+                continue
+            if offset < last_offset_of(key) or not (has_value or keeps_tombstones):
+                continue
+        if not kept or timestamp_delta > max_timestamp_delta:
+            max_timestamp_delta = timestamp_delta
+        has_tombstone = has_tombstone or not has_value
+        kept.append(records[start:end])
+    return Chosen(len(kept), keyless_count, has_tombstone, max_timestamp_delta, b"".join(kept))
+
+
+def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tuple[bytearray, int]:
+    """The batch with the chosen records only, and its largest timestamp; ``horizon_ms`` is a delete horizon to set."""
+    max_timestamp_ms = header.max_timestamp
+    attributes = header.attributes
+    if not attributes & TIMESTAMP_TYPE_FLAG:
+        max_timestamp_ms = header.base_timestamp + chosen.max_timestamp_delta
+    base_timestamp, data = header.base_timestamp, chosen.records
+    if horizon_ms is not None:
+        attributes |= DELETE_HORIZON_FLAG
+        base_timestamp = horizon_ms
+        by_ms = header.base_timestamp - horizon_ms
+        data = b"".join(_moved(data, place, by_ms) for place in places(data, chosen.kept_count))
+    codec = attributes & CODEC_MASK
+    rebuilt = assemble_batch(
+        compress(codec, data) if codec else data,
+        attributes=attributes,
+        record_count=chosen.kept_count,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp_ms,
+        producer=(header.producer_id, header.producer_epoch, header.base_sequence),
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        last_offset_delta=header.last_offset_delta,
+    )
+    return rebuilt, max_timestamp_ms
+
+
+def _moved(records: bytes, place: RecordPlace, by_ms: int) -> bytes:
+    """A record with another timestamp delta."""
+    start, end, timestamp_delta, *_ = place
+    _, position = read_varint(records, start)
+    attributes = records[position : position + 1]
+    _, position = read_varint(records, position + 1)
+    body = b"".join((attributes, encode_varint(timestamp_delta + by_ms), records[position:end]))
+    return encode_varint(len(body)) + body
+
+
+def _without_records(header: BatchHeader) -> bytearray:
+    """The batch's header alone: its offsets, its largest timestamp, its producer's sequence."""
+    return assemble_batch(
+        b"",
+        attributes=header.attributes & (TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG),
+        record_count=0,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=header.max_timestamp,
+        producer=(header.producer_id, header.producer_epoch, header.base_sequence),
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        last_offset_delta=header.last_offset_delta,
+    )
+
+
+# -- magic 0 and 1 ----------------------------------------------------------------------------------------------------
+
+
+def filter_entry(entry: Buffer, span: BatchSpan, retention: Retention, keeps_tombstones: bool) -> Filtered:
+    """What is left of an entry of magic 0 or 1, which may hold a compressed set; nothing rather than an empty one.
+
+    ``keeps_tombstones``: the segment is not older than ``delete.retention.ms``. Raises: as ``read_message_set``.
+    """
+    messages = list(read_message_set(entry))
+    kept = []
+    keyless_count = 0
+    for message in messages:
+        if message.offset > retention.latest_offset:
+            kept.append(message)
+        elif message.key is None:
+            keyless_count += 1
+        elif message.offset >= retention.last_offset_of(message.key) and (
+            message.value is not None or keeps_tombstones
+        ):
+            kept.append(message)
+    if not kept:
+        return Filtered(None, span.last_offset, NO_TIMESTAMP, len(messages), 0, keyless_count)
+    data = entry if len(kept) == len(messages) else write_message_set(kept, span.magic, entry_codec(entry))
+    return Filtered(data, kept[-1].offset, newest_ms(kept), len(messages), len(kept), keyless_count)
+
+
+def entry_codec(entry: Buffer) -> Compression:
+    """The codec of an entry of magic 0 or 1."""
+    return Compression(entry[17] & CODEC_MASK)
+
+
+def newest_ms(messages: list[LegacyMessage]) -> int:
+    return max(message.timestamp_ms for message in messages)

@@ -1,0 +1,12 @@
+"""A work for a helper process that never ends by itself."""
+
+import threading
+from typing import NamedTuple
+
+from kafka_zk.storage.helper_process import Report
+
+
+class Sleeper(NamedTuple):
+    def run(self, report: Report) -> None:
+        report(1)
+        threading.Event().wait()

@@ -1,0 +1,320 @@
+"""The log cleaner of a broker: which log, when, what voids a cleaning; its helper processes are real here."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+
+from kafka_zk.replica import log_cleaner
+from kafka_zk.replica.log_cleaner import MOST_DEATHS, LogCleaner, LogCleanerSettings
+from kafka_zk.storage import files
+from kafka_zk.storage.cleaner import CleanerConfig
+from kafka_zk.storage.helper_process import Helper
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.types import TopicPartition
+from tests.sim.scheduler import VirtualClock
+from tests.storage.helpers import T0, append, batch, read_offsets
+
+COMPACT = LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0)
+SETTINGS = LogCleanerSettings(dedupe_buffer_bytes=1 << 21, backoff_ms=1000)
+
+
+class Broker:
+    """What a log cleaner needs of its broker. ``before`` is called with the number of each work in a thread."""
+
+    def __init__(self, path: Path, settings: LogCleanerSettings = SETTINGS) -> None:
+        self.clock = VirtualClock(T0)
+        self.logs = LogManager(
+            [path / "one", path / "two"], COMPACT, broker_id=0, cluster_id="c", clock_ms=self.clock.wall_ms
+        )
+        self.logs.start({})
+        self.before: Callable[[int], object] = lambda number: None
+        self.work_count = 0
+        self.standing: dict[TopicPartition, object] = {}
+        self.cleaner = LogCleaner(self.clock, self._run, self.logs, settings, self.standing.get)
+
+    def _run(self, work: Callable[[], Any]) -> "Deferred[Any]":
+        self.work_count += 1
+        self.before(self.work_count)
+        try:
+            return succeed(work())
+        except Exception as error:
+            failed: Deferred[Any] = Deferred()
+            failed.errback(error)
+            return failed
+
+    def log(self, name: str, dirty: int = 4, **config: Any) -> Log:
+        """A log of so many closed segments with two records of one key each, and an active one."""
+        log = self.logs.get_or_create(
+            TopicPartition(name, 0), LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0, **config)
+        )
+        log.follow_log_end()
+        self.write(log, dirty)
+        return log
+
+    def write(self, log: Log, segments: int) -> None:
+        for _ in range(segments):
+            append(log, batch(2, key=b"k", timestamp_ms=T0))
+            log.roll(T0)
+        append(log, batch(2, key=b"k", timestamp_ms=T0))
+        log.flush()
+
+
+@pytest.fixture
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    monkeypatch.setattr(log_cleaner, "ATTENTION_S", 60)  # so that the works in threads can be counted
+    made = Broker(tmp_path)
+    yield made
+    made.cleaner.stop()
+    made.logs.shutdown()
+
+
+def leftovers(log: Log) -> list[str]:
+    return [path.name for path in log.directory.iterdir() if path.suffix in (".cleaned", ".swap")]
+
+
+def test_a_dirty_log_is_compacted_and_the_checkpoint_written(broker: Broker, tmp_path: Path) -> None:
+    log = broker.log("t")
+    broker.cleaner.start()
+    assert read_offsets(log) == [7, 8, 9] and log.cleaned_offset == 8 and not leftovers(log)
+    checkpoint = broker.logs.log_dir_of(log.tp) / "cleaner-offset-checkpoint"
+    assert checkpoint.read_text() == "0\n1\nt 0 8\n"
+    (stats,) = broker.cleaner.last_stats
+    assert (stats.records_read, stats.records_kept, stats.map_records_read) == (8, 1, 8)
+
+
+def test_it_goes_on_after_a_restart_where_it_ended(broker: Broker, tmp_path: Path) -> None:
+    broker.log("t")
+    broker.cleaner.start()
+    broker.cleaner.stop()
+    broker.logs.shutdown()
+    again = Broker(tmp_path)
+    log = again.logs.get(TopicPartition("t", 0))
+    assert log is not None and log.cleaned_offset == 8
+    again.logs.shutdown()
+
+
+def test_it_rests_while_no_log_is_dirty_enough(broker: Broker) -> None:
+    log = broker.log("t")
+    broker.cleaner.start()
+    broker.write(log, 2)
+    broker.clock.advance(0.5)
+    assert log.cleaned_offset == 8
+    broker.clock.advance(0.5)
+    assert log.cleaned_offset == 14 and read_offsets(log) == [13, 14, 15]
+
+
+def test_the_dirtiest_comes_first(broker: Broker) -> None:
+    mild, wild = broker.log("mild", 4), broker.log("wild", 4)
+    mild.cleaned_offset = 2
+    order: list[str] = []
+
+    def look(number: int) -> None:
+        order.extend(log.tp.topic for log in (mild, wild) if log.is_being_cleaned and log.tp.topic not in order)
+
+    broker.before = look
+    broker.cleaner.start()
+    assert order == ["wild", "mild"]
+
+
+def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
+    """However little of it is dirty; but not one that is not to be compacted."""
+    log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
+    other = broker.log("u")
+    other.update_config(LogConfig())
+    broker.cleaner.start()
+    assert log.cleaned_offset is None
+    assert broker.cleaner.clean_now(log.tp) and log.cleaned_offset == 8
+    assert not broker.cleaner.clean_now(other.tp) and not broker.cleaner.clean_now(TopicPartition("unknown", 0))
+
+
+def test_what_is_not_to_be_compacted_is_left_alone(broker: Broker) -> None:
+    log = broker.log("t")
+    log.update_config(LogConfig())
+    broker.cleaner.start()
+    assert len(read_offsets(log)) == 10
+
+
+def test_nothing_runs_without_the_cleaner(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, SETTINGS._replace(is_enabled=False))
+    log = broker.log("t")
+    broker.cleaner.start()
+    assert not broker.cleaner.clean_now(log.tp) and log.cleaned_offset is None
+    broker.logs.shutdown()
+
+
+def test_retention_waits_for_the_cleaning_of_a_log(broker: Broker) -> None:
+    log = broker.log("t")
+    log.update_config(LogConfig(cleanup_policy=("compact", "delete"), retention_ms=0, file_delete_delay_ms=0))
+    deleted: list[int] = []
+    broker.before = lambda number: deleted.append(broker.logs.cleanup(T0 + 10))
+    broker.cleaner.start()
+    assert not any(deleted) and read_offsets(log) == [7, 8, 9]
+    assert broker.logs.cleanup(T0 + 10) == 2 and read_offsets(log) == []
+
+
+# -- what voids a cleaning --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [1, 2, 3], ids=["before", "amid", "after its only segment was swapped"])
+@pytest.mark.parametrize("what", ["truncated", "deleted", "made anew", "led by another", "stopped", "reconfigured"])
+def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str, number: int) -> None:
+    """Whenever it happens; and nothing is left of the work."""
+    log = broker.log("t")
+
+    def change(count: int) -> None:
+        if count != number:
+            return
+        match what:
+            case "truncated":
+                log.truncate_to(5, T0)
+            case "deleted":
+                broker.logs.delete(log.tp)
+            case "made anew":
+                broker.logs.delete(log.tp)
+                broker.log("t", 1, min_cleanable_dirty_ratio=1.0)
+            case "led by another":
+                broker.standing[log.tp] = "another leader"
+                log.update_config(LogConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=1.0))
+            case "stopped":
+                broker.cleaner.stop()
+            case "reconfigured":
+                log.update_config(LogConfig())
+
+    broker.before = change
+    broker.cleaner.start()
+    present = broker.logs.get(log.tp)
+    if present is not None:
+        whole = {"truncated": [0, 1, 2, 3], "made anew": [0, 1, 2, 3]}.get(what, list(range(10)))
+        swapped = {"truncated": [], "made anew": whole}.get(what, [7, 8, 9])
+        assert read_offsets(present) == (whole if number < 3 else swapped)
+        may_count = number == 3 and what in ("stopped", "led by another")  # all of it was in place
+        assert present.cleaned_offset is None or may_count
+        assert what == "stopped" or not leftovers(present)
+        assert not present.is_being_cleaned
+    assert not broker.cleaner.manager.uncleanable and len(broker.logs.live_directories) == 2
+
+
+def test_a_helper_that_dies_is_replaced_until_the_log_is_given_up(broker: Broker) -> None:
+    log = broker.log("bad")
+
+    def kill(number: int) -> None:
+        for lane in broker.cleaner._lanes:
+            if lane._helper is not None and lane._helper.is_alive and log.is_being_cleaned:
+                os.kill(lane._helper.process.pid, signal.SIGKILL)
+                lane._helper.process.wait()
+
+    broker.before = kill
+    broker.cleaner.start()
+    assert not broker.cleaner.manager.uncleanable
+    for _ in range(MOST_DEATHS - 1):
+        broker.clock.advance(1)
+    assert list(broker.cleaner.manager.uncleanable) == [log.tp]
+    assert len(read_offsets(log)) == 10 and not leftovers(log) and not broker.cleaner.dead_thread_count
+    broker.before = lambda number: None
+    other = broker.log("good")
+    broker.clock.advance(1)
+    assert other.cleaned_offset == 8
+
+
+def test_a_damaged_log_is_marked_and_left_and_the_others_go_on(broker: Broker) -> None:
+    log, other = broker.log("bad"), broker.log("good")
+    path = log.directory / "00000000000000000002.log"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    log.cleaned_offset = 2  # the damage lies in the dirty part, so nothing of the log is touched
+    broker.cleaner.start()
+    for _ in range(3):
+        broker.clock.advance(1)
+    assert list(broker.cleaner.manager.uncleanable) == [log.tp] and other.cleaned_offset == 8
+    assert path.read_bytes() == content and len(log.segments) == 5 and not leftovers(log)
+    assert len(broker.logs.live_directories) == 2
+    broker.logs.delete(log.tp)
+    assert not broker.cleaner.manager.uncleanable
+
+
+def test_a_failed_directory_takes_its_logs_only(broker: Broker) -> None:
+    """The helper meets an error of the disk: as for every error of it, the directory goes offline."""
+    log, other = broker.log("bad"), broker.log("good")
+    path = log.directory / "00000000000000000002.log"
+    path.unlink()
+    path.mkdir()
+    log.segments.close_files()
+    broker.cleaner.start()
+    broker.clock.advance(1)
+    assert broker.logs.get(log.tp) is None and len(broker.logs.live_directories) == 1
+    assert other.cleaned_offset == 8
+
+
+def test_a_thread_that_fails_is_counted_and_lets_its_log_go(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.log("t")
+    monkeypatch.setattr(log_cleaner, "_tell_cleaned", lambda cleaning, cleaned: 1 / 0)
+    broker.cleaner.start()
+    assert broker.cleaner.dead_thread_count == 1
+    assert not log.is_being_cleaned and log.cleaned_offset is None and read_offsets(log) == [7, 8, 9]
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def test_threads_share_what_they_may_take() -> None:
+    settings = LogCleanerSettings(True, 4, 1 << 30, 0.9, 1 << 20, 100)
+    assert settings.share == CleanerConfig(1 << 28, 0.9, 1 << 17, 25.0)
+    assert LogCleanerSettings(dedupe_buffer_bytes=1 << 40).share.dedupe_buffer_bytes == (1 << 31) - 1
+
+
+def test_a_change_of_the_settings_holds_at_once(broker: Broker) -> None:
+    broker.cleaner.start()
+    log = broker.log("t")
+    broker.cleaner.reconfigure(SETTINGS._replace(threads=2, is_enabled=False))
+    assert log.cleaned_offset == 8 and len(broker.cleaner.last_stats) == 2
+
+
+# -- helper and lock --------------------------------------------------------------------------------------------------
+
+
+def test_no_other_broker_opens_the_folder_while_a_helper_lives(broker: Broker, tmp_path: Path) -> None:
+    """Neither ours, which waits for its end, nor Kafka's, which locks the whole file."""
+    helper = Helper(0, 0, broker.logs.directory_locks)
+    broker.logs.shutdown()
+    descriptor = os.open(tmp_path / "one" / ".lock", os.O_RDWR)
+    whole = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    command = [sys.executable, "-c", whole, str(tmp_path / "one" / ".lock")]
+    assert not files.lock_inheritably(descriptor)
+    assert subprocess.run(command, capture_output=True, check=False).returncode
+    helper.end()
+    assert files.lock_inheritably(descriptor)
+    os.close(descriptor)
+    assert not subprocess.run(command, check=False).returncode
+
+
+@pytest.mark.integration
+def test_a_helper_dies_with_its_broker_in_the_middle_of_its_work(tmp_path: Path) -> None:
+    code = (
+        "import os\n"
+        "from kafka_zk.storage.helper_process import Helper\n"
+        "from tests.kafka_zk.replica.sleeper import Sleeper\n"
+        "helper = Helper()\n"
+        "helper.begin(Sleeper())\n"
+        "assert helper.receive()\n"
+        "print(helper.process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    pid = int(ended.stdout)
+    deadline_s = time.monotonic() + 10
+    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)

@@ -1,0 +1,162 @@
+"""Random histories of a compacted log, and what must be left: a dictionary of last values, a list of offsets."""
+
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka_zk.storage.cleaner import CleanerConfig
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_to_clean import clean_here
+from kafka_zk.storage.record_batch import (
+    NO_TIMESTAMP,
+    BatchHeader,
+    Header,
+    Record,
+    RecordBatchBuilder,
+    decode_records,
+    iter_batches,
+)
+
+from .helpers import T0, append, new_log
+
+CODECS = ("none", "none", "gzip", "snappy", "lz4", "zstd")
+SMALL = CleanerConfig(dedupe_buffer_bytes=24 * 1_000, io_buffer_bytes=1024)
+
+
+class Wrote(NamedTuple):
+    """A record as it was appended."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes
+    value: bytes | None
+    headers: tuple[Header, ...]
+
+
+def batches(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
+    """All batches of a log, read as a consumer does, from the first segment's beginning on."""
+    found = []
+    position = log.log_start_offset
+    while (read := log.read(position, 1 << 20)).slice is not None:
+        data = read.slice.read()
+        for at, header in iter_batches(data):
+            found.append((header, list(decode_records(data, at))))
+        position = read.next_offset
+    return found
+
+
+def records(log: Log) -> list[Record]:
+    return [record for _, found in batches(log) for record in found]
+
+
+class History:
+    """A log and everything that was ever written to it."""
+
+    def __init__(self, path: Path, rng: random.Random, **config: Any) -> None:
+        self.rng = rng
+        chosen: dict[str, Any] = {
+            "cleanup_policy": ("compact",),
+            "segment_bytes": rng.choice((6_000, 12_000, 50_000)),
+            "index_interval_bytes": rng.choice((0, 100, 4096)),
+            "delete_retention_ms": rng.choice((0, 1_000, 50_000)),
+            "file_delete_delay_ms": 0,
+            **config,
+        }
+        self.log = new_log(path, **chosen)
+        self.now_ms = T0
+        self.wrote: dict[int, Wrote] = {}
+        self.attempted_offset = 0  # before it a cleaning that was cut off may have removed something
+        self.cleaned_at: list[tuple[int, int]] = []  # (time, the first offset that no cleaning may look at)
+        self._keys = rng.choice((1, 3, 10, 100))
+        self._producers: dict[int, int] = {}
+        self.last_sequence_batch: dict[int, tuple[int, int]] = {}  # producer -> (sequence, offset) of its last record
+
+    def append(self) -> None:
+        """One batch of random records."""
+        rng = self.rng
+        producer_id = rng.choice((-1, -1, 1, 2, 3))
+        sequence = self._producers.get(producer_id, 0)
+        idempotent = (producer_id, 0, sequence) if producer_id >= 0 else (-1, -1, -1)
+        builder = RecordBatchBuilder(rng.choice(CODECS), *idempotent)
+        made = []
+        for _ in range(rng.randint(1, rng.choice((1, 3, 20)))):
+            key = b"key-%d" % rng.randrange(self._keys)
+            value = None if rng.random() < 0.15 else rng.randbytes(rng.choice((0, 5, 70, 200)))
+            headers = (("h", None), ("i", b"x")) if rng.random() < 0.1 else ()
+            timestamp_ms = self.now_ms + rng.randint(-500, 500)
+            builder.append(timestamp_ms, key, value, headers)
+            made.append((timestamp_ms, key, value, headers))
+        info = append(self.log, bytearray(builder.build()), now_ms=self.now_ms)
+        for offset, (timestamp_ms, key, value, headers) in enumerate(made, info.first_offset):
+            self.wrote[offset] = Wrote(offset, timestamp_ms, key, value, headers)
+        if producer_id >= 0:
+            self._producers[producer_id] = sequence + len(made)
+            self.last_sequence_batch[producer_id] = (sequence + len(made) - 1, info.last_offset)
+        self.now_ms += rng.choice((0, 10, 1_000, 30_000))
+
+    def clean(self, config: CleanerConfig = SMALL) -> None:
+        self.log.flush()
+        cleaning = clean_here(self.log, config, self.now_ms)
+        if cleaning is not None:
+            self.cleaned_at.append((self.now_ms, cleaning.work.uncleanable_offset))
+        self.log.segments.remove_due(self.now_ms)
+
+
+def check(history: History) -> None:
+    """What the log shows is what compaction owes."""
+    found = batches(history.log)
+    left = {record.offset: record for _, some in found for record in some}
+    offsets = [record.offset for _, some in found for record in some]
+    assert offsets == sorted(set(offsets)), "every offset once, ascending"
+    ends = [(header.base_offset, header.last_offset) for header, _ in found]
+    assert all(one[1] < other[0] for one, other in pairwise(ends)), "batches do not overlap"
+    for record in left.values():
+        wrote = history.wrote[record.offset]
+        assert wrote[1:] == record[1:], "a record is as it was written"
+    _check_last_values(history, left)
+    for header, some in found:
+        if not some:
+            assert header.producer_id >= 0 or header.next_offset in {end for _, end in history.cleaned_at}
+            assert header.attributes & 0x47 == 0 and header.base_timestamp == NO_TIMESTAMP
+    _check_producers(history, found)
+    if history.cleaned_at and not history.attempted_offset:
+        end_offset = history.cleaned_at[-1][1]
+        assert end_offset in {header.next_offset for header, _ in found}, "nothing says where the cleaned part ended"
+
+
+def _check_last_values(history: History, left: dict[int, Record]) -> None:
+    """Exactly the last record of each key is left of what was cleaned, and everything of what was not."""
+    cleaned_to = history.log.cleaned_offset or 0
+    touched_to = max(cleaned_to, history.attempted_offset)
+    last: dict[bytes, Wrote] = {}
+    for wrote in history.wrote.values():
+        last[wrote.key] = wrote
+        if wrote.offset >= touched_to:
+            assert wrote.offset in left, f"{wrote.offset} is lost, and the log is clean up to {touched_to} only"
+    for wrote in last.values():
+        if wrote.value is not None:
+            assert wrote.offset in left, f"the last value of {wrote.key!r} at {wrote.offset} is lost"
+    last_clean = {wrote.key: wrote.offset for wrote in history.wrote.values() if wrote.offset < cleaned_to}
+    for offset, record in left.items():
+        if offset < cleaned_to and record.key is not None:
+            assert last_clean[record.key] == offset, f"{offset} was replaced by {last_clean[record.key]}, both are left"
+    _check_tombstones(history, left, last)
+
+
+def _check_tombstones(history: History, left: dict[int, Record], last: dict[bytes, Wrote]) -> None:
+    """The first cleaning that comes to a last tombstone begins its time; only a cleaning after that removes it."""
+    retention_ms = history.log.config.delete_retention_ms
+    for wrote in last.values():
+        if wrote.value is not None:
+            continue
+        seen_ms = [at for at, end in history.cleaned_at if wrote.offset < end]
+        if not any(at >= seen_ms[0] + retention_ms for at in seen_ms[1:]):
+            assert wrote.offset in left, f"the tombstone at {wrote.offset} went too early"
+
+
+def _check_producers(history: History, found: list[tuple[BatchHeader, list[Record]]]) -> None:
+    """The batch with each producer's last sequence is there."""
+    for producer_id, (sequence, offset) in history.last_sequence_batch.items():
+        last = [header for header, _ in found if header.producer_id == producer_id][-1]
+        assert (last.last_sequence, last.last_offset) == (sequence, offset)

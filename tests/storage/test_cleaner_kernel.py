@@ -1,0 +1,108 @@
+"""The compiled loops of a cleaning do what the interpreted ones do, on good batches and on bad ones."""
+
+import hashlib
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.storage import cleaner
+from kafka_zk.storage.cleaner import load_kernel
+from kafka_zk.storage.errors import CorruptRecord
+from kafka_zk.storage.offset_map import OffsetMap
+from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, RecordBatchBuilder, read_header
+from kafka_zk.storage.record_filter import Chosen, choose, places
+
+from .compacted import check
+from .helpers import T0
+from .test_compaction_model import run_history
+
+np = pytest.importorskip("numpy")
+cleaner_kernel = pytest.importorskip("kafka_zk.storage.cleaner_kernel")
+
+
+def random_records(rng: random.Random) -> tuple[bytes, BatchHeader]:
+    builder = RecordBatchBuilder()
+    for _ in range(rng.randint(1, 40)):
+        key = None if rng.random() < 0.1 else rng.randbytes(rng.choice((0, 1, 3, 20, 55, 56, 63, 64, 65, 200)))
+        key = rng.choice((key, b"a", b"b", b"c"))
+        value = rng.choice((None, b"", b"x" * 70, rng.randbytes(200)))
+        builder.append(T0 + rng.randint(-(10**9), 10**9), key, value, [("h", None)] if rng.random() < 0.2 else ())
+    batch = builder.build(base_offset=rng.choice((0, 1000, 1 << 40)))
+    return batch[HEADER_SIZE:], read_header(batch)
+
+
+def note_here(offsets: OffsetMap, records: bytes, header: BatchHeader, start_offset: int) -> bool:
+    return all(
+        offsets.put(key, header.base_offset + delta)
+        for _, _, _, delta, key, _ in places(records, header.record_count)
+        if key is not None and header.base_offset + delta >= start_offset
+    )
+
+
+def test_digests_are_md5s() -> None:
+    rng = random.Random(0)
+    words = np.empty(16, dtype=np.uint32)
+    for size in (*range(140), 1000, 65_536):
+        data = rng.randbytes(3 + size + 5)
+        low, high = cleaner_kernel.md5(np.frombuffer(data, dtype=np.uint8), 3, size, words)
+        found = int(low).to_bytes(8, "little") + int(high).to_bytes(8, "little")
+        assert found == hashlib.md5(data[3 : 3 + size]).digest()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_map_and_the_choice_are_the_same(seed: int) -> None:
+    rng = random.Random(seed)
+    memory_bytes = 24 * rng.choice((12, 40, 1000))
+    here, compiled = OffsetMap(memory_bytes), OffsetMap(memory_bytes)
+    kernel = cleaner_kernel.CleanerKernel(compiled)
+    for _ in range(20):
+        records, header = random_records(rng)
+        start_offset = header.base_offset + rng.choice((-1, 0, 5))
+        assert kernel.note_keys(records, header, start_offset) == note_here(here, records, header, start_offset)
+        assert here.size == compiled.size and here.table[:] == compiled.table[:]
+        latest = header.base_offset + rng.choice((-1, 3, 100))
+        keeps_tombstones = rng.random() < 0.5
+        found: Chosen = kernel.choose(records, header, latest, keeps_tombstones)
+        assert found == choose(here.get, records, header, latest, keeps_tombstones)
+    kernel.close()
+    compiled.close()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_damaged_records_are_refused_or_read_alike(seed: int) -> None:
+    """Whatever the bytes are; nothing outside of them is touched."""
+    rng = random.Random(seed)
+    records, header = random_records(rng)
+    damaged = bytearray(records)
+    for _ in range(rng.randint(1, 4)):
+        damaged[rng.randrange(len(damaged))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    data = bytes(damaged[: rng.choice((len(damaged), rng.randrange(len(damaged))))])
+    offsets = OffsetMap(24 * 1000)
+    kernel = cleaner_kernel.CleanerKernel(offsets)
+
+    def outcome(chooser: object) -> Chosen | None:
+        try:
+            return chooser(data, header, 1 << 50, True)  # type: ignore[operator, no-any-return]
+        except CorruptRecord:
+            return None
+
+    found, expected = outcome(kernel.choose), outcome(partial(choose, offsets.get))
+    assert found == expected
+    kernel.close()
+
+
+@pytest.mark.parametrize("seed", range(1000, 1030))
+def test_histories_come_to_the_same_end(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaner, "KERNEL_BYTES", 0)
+    check(run_history(tmp_path, seed))
+
+
+def test_little_work_is_done_without_it() -> None:
+    offsets = OffsetMap(4096)
+    assert load_kernel(offsets, cleaner.KERNEL_BYTES - 1) is None
+    kernel = load_kernel(offsets, cleaner.KERNEL_BYTES)
+    assert kernel is not None
+    kernel.close()
+    offsets.close()

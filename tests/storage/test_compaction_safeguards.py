@@ -1,0 +1,146 @@
+"""The judges of compaction can fail: each safeguard is taken out of the source here, and some test must show it."""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+from kafka_zk.storage import cleaner, log_to_clean, offset_map, record_filter, segment_swap
+
+from . import test_log_to_clean, test_record_filter
+from .test_compaction_crash import crash_everywhere
+from .test_compaction_model import run_history
+
+SEEDS = 40
+
+
+def model(path: Path, seed: int) -> None:
+    run_history(path, seed)
+
+
+def kills(path: Path, seed: int) -> None:
+    crash_everywhere(path, seed, power=False)
+
+
+def power_losses(path: Path, seed: int) -> None:
+    crash_everywhere(path, seed, power=True)
+
+
+def truncations(path: Path, seed: int) -> None:
+    path.mkdir()
+    test_log_to_clean.test_a_truncation_voids_it(path, seed % 10)
+
+
+def retention(path: Path, seed: int) -> None:
+    path.mkdir()
+    test_log_to_clean.test_segments_that_retention_took_void_it(path)
+
+
+def round_ends(path: Path, seed: int) -> None:
+    test_record_filter.test_a_batch_that_must_stay_stays_without_records({"round_end_offset": 103})
+
+
+def high_watermarks(path: Path, seed: int) -> None:
+    path.mkdir()
+    test_log_to_clean.test_nothing_is_cleaned_that_is_not_committed(path, 7, 6)
+
+
+SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] = {
+    "a batch counts as seen only when all its keys are in the map": (
+        cleaner, "                if not self._note_keys(span, batch, offsets):",
+        "                offsets.latest_offset = max(offsets.latest_offset, span.last_offset)\n"
+        "                if not self._note_keys(span, batch, offsets):",
+        model,
+    ),
+    "two keys with the same slot are two keys": (
+        offset_map, "if found == digest:", "if True:", model,
+    ),
+    "the last record of a key is kept": (
+        record_filter, "offset < last_offset_of(key)", "offset <= last_offset_of(key)", model,
+    ),
+    "a tombstone gets its time": (
+        record_filter, "keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp",
+        "keeps_tombstones = False", model,
+    ),
+    "timestamps survive a delete horizon": (
+        record_filter, "encode_varint(timestamp_delta + by_ms)", "encode_varint(timestamp_delta)", model,
+    ),
+    "the last batch of a producer is kept": (
+        record_filter, "return header.last_offset == last.data_offset", "return False", model,
+    ),
+    "the last batch of a cleaning is kept": (
+        record_filter, "header.next_offset == retention.round_end_offset", "False", round_ends,
+    ),
+    "a batch keeps its last offset": (
+        record_filter, "last_offset_delta=header.last_offset_delta,\n    )\n    return rebuilt",
+        "last_offset_delta=None,\n    )\n    return rebuilt", model,
+    ),
+    "a cleaned segment is durable before it counts": (
+        cleaner, "files.sync_file(self._descriptor)", "pass", power_losses,
+    ),
+    "it counts, durably, before what it replaces goes": (
+        segment_swap, "files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)\n    sync_path(directory)",
+        "files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)", power_losses,
+    ),
+    "what it replaces has gone, durably, before it gets its name": (
+        segment_swap, '"""Give ``.swap`` files their own names; what they replace has other names by now. '
+        'Raises: OSError."""\n    sync_path(directory)', "", power_losses,
+    ),
+    "a start removes what a cleaned segment replaces": (
+        segment_swap,
+        "        names = _remove_replaced(directory, names, min(swapped), max(_end_offset(directory, each)"
+        " for each in swapped))\n",
+        "", kills,
+    ),
+    "a truncation voids a cleaning": (
+        log_to_clean, "and log.truncation_count == self._truncation_count", "", truncations,
+    ),
+    "segments that have gone void a cleaning": (
+        log_to_clean, "return segments if is_same else None", "return segments", retention,
+    ),
+    "what is not committed is not cleaned": (
+        log_to_clean, "log.last_stable_offset, ", "", high_watermarks,
+    ),
+}  # fmt: skip
+
+
+def functions(module: ModuleType) -> dict[str, FunctionType]:
+    """All functions and methods of a module by their names."""
+    found = {}
+    for name, thing in vars(module).items():
+        if isinstance(thing, FunctionType):
+            found[name] = thing
+        elif inspect.isclass(thing) and thing.__module__ == module.__name__:
+            members = {key: value for key, value in vars(thing).items() if isinstance(value, FunctionType | property)}
+            for key, value in members.items():
+                function = value.fget if isinstance(value, property) else value
+                if isinstance(function, FunctionType):
+                    found[f"{name}.{key}"] = function
+    return found
+
+
+def without(safeguard: str, patch: pytest.MonkeyPatch) -> None:
+    """Let the code run without it: the functions that it changes get other code."""
+    module, text, replacement, _ = SAFEGUARDS[safeguard]
+    source = inspect.getsource(module)
+    assert source.count(text) == 1, f"the source has no single {text!r}"
+    changed = ModuleType(module.__name__)
+    exec(compile(source.replace(text, replacement), f"<{module.__name__} changed>", "exec"), changed.__dict__)
+    others = functions(changed)
+    for name, function in functions(module).items():
+        if name in others and function.__module__ == module.__name__:
+            patch.setattr(function, "__code__", others[name].__code__)
+
+
+@pytest.mark.parametrize("safeguard", SAFEGUARDS)
+def test_a_missing_safeguard_is_found(safeguard: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without(safeguard, monkeypatch)
+    judge = SAFEGUARDS[safeguard][3]
+    for seed in range(SEEDS):
+        try:
+            judge(tmp_path / str(seed), seed)
+        except Exception:
+            return
+    pytest.fail(f"{SEEDS} seeds found nothing")

@@ -1,0 +1,216 @@
+"""What of a log may be cleaned, when it is due, and what becomes of a cleaning whose log changes under it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_zk.storage.cleaner import CleanedSegment
+from kafka_zk.storage.file_pool import FilePool
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_loader import load_log_steps
+from kafka_zk.storage.log_to_clean import Cleaning, clean_here, look_at
+from kafka_zk.storage.recovery_work import run_here
+
+from .compacted import SMALL, records
+from .helpers import T0, append, batch, new_log, read_offsets
+
+LAG_MS = 60_000
+
+
+def compacted(tmp_path: Path, segments: int = 4, **config: Any) -> Log:
+    """A log of some closed segments of two records of the same key, and an active one."""
+    log = new_log(tmp_path, cleanup_policy=("compact",), file_delete_delay_ms=0, **config)
+    for index in range(segments):
+        append(log, batch(2, key=b"k", timestamp_ms=T0 + 1000 * index))
+        log.roll(T0)
+    append(log, batch(2, key=b"k", timestamp_ms=T0 + 1000 * segments))
+    log.flush()
+    return log
+
+
+def test_the_dirty_part_ends_where_the_active_segment_begins(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    found = look_at(log, T0)
+    assert (found.first_dirty_offset, found.uncleanable_offset) == (0, 8)
+    assert found.cleanable_ratio == 1.0 and found.is_due
+    assert found.cleanable_bytes == log.size_bytes - log.segments.active.size_bytes
+
+
+@pytest.mark.parametrize(("mark", "end"), [(8, 8), (7, 6), (6, 6), (3, 2), (0, 0)])
+def test_nothing_is_cleaned_that_is_not_committed(tmp_path: Path, mark: int, end: int) -> None:
+    log = compacted(tmp_path)
+    log.update_high_watermark(mark)
+    assert look_at(log, T0).uncleanable_offset == end
+
+
+@pytest.mark.parametrize(("flushed", "end"), [(8, 8), (7, 6), (3, 2), (0, 0)])
+def test_nothing_is_cleaned_that_is_not_durable(tmp_path: Path, flushed: int, end: int) -> None:
+    """A recovery would miss what is gone, and cut the log there."""
+    log = compacted(tmp_path)
+    log.recovery_point = flushed
+    assert look_at(log, T0).uncleanable_offset == end
+
+
+@pytest.mark.parametrize(("age_ms", "end"), [(LAG_MS - 1, 0), (LAG_MS, 2), (LAG_MS + 1000, 4), (LAG_MS + 9000, 8)])
+def test_what_is_too_new_waits(tmp_path: Path, age_ms: int, end: int) -> None:
+    log = compacted(tmp_path, min_compaction_lag_ms=LAG_MS)
+    assert look_at(log, T0 + age_ms).uncleanable_offset == end
+
+
+def test_what_is_dirty_for_too_long_is_due_whatever_its_share(tmp_path: Path) -> None:
+    log = compacted(tmp_path, max_compaction_lag_ms=LAG_MS, min_cleanable_dirty_ratio=0.9)
+    log.cleaned_offset = 4
+    assert not look_at(log, T0).is_due
+    assert not look_at(log, T0 + 2000 + LAG_MS).is_due
+    late = look_at(log, T0 + 2000 + LAG_MS + 7)
+    assert late.is_due and late.compaction_delay_ms == 7
+
+
+def test_a_log_is_due_when_it_is_dirtier_than_its_ratio(tmp_path: Path) -> None:
+    log = compacted(tmp_path, min_cleanable_dirty_ratio=0.5)
+    log.cleaned_offset = 4
+    assert look_at(log, T0).cleanable_ratio == 0.5 and not look_at(log, T0).is_due
+    log.cleaned_offset = 2
+    assert look_at(log, T0).cleanable_ratio == 0.75 and look_at(log, T0).is_due
+
+
+@pytest.mark.parametrize(("cleaned", "start", "first_dirty"), [(None, 0, 0), (4, 0, 4), (4, 5, 5), (11, 3, 3)])
+def test_the_dirty_part_begins_where_the_last_cleaning_ended(
+    tmp_path: Path, cleaned: int | None, start: int, first_dirty: int
+) -> None:
+    """Unless the log begins after that, or does not reach so far, so that the number is of another log."""
+    log = compacted(tmp_path)
+    log.increment_log_start_offset(start)
+    log.cleaned_offset = cleaned
+    assert look_at(log, T0).first_dirty_offset == first_dirty
+
+
+def test_a_clean_log_and_an_empty_one_have_nothing_to_do(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    log.cleaned_offset = 8
+    assert not look_at(log, T0).has_work and clean_here(log, SMALL, T0) is None
+    empty = new_log(tmp_path / "empty", cleanup_policy=("compact",))
+    assert not look_at(empty, T0).is_due
+
+
+def test_a_segment_is_closed_in_time_to_be_compacted(tmp_path: Path) -> None:
+    log = new_log(tmp_path, cleanup_policy=("compact",), max_compaction_lag_ms=LAG_MS)
+    append(log, batch(key=b"k", timestamp_ms=T0))
+    append(log, batch(key=b"k", timestamp_ms=T0 + LAG_MS))
+    assert len(log.segments) == 1
+    append(log, batch(key=b"k", timestamp_ms=T0 + LAG_MS + 1))
+    assert len(log.segments) == 2
+
+
+# -- while it runs ----------------------------------------------------------------------------------------------------
+
+
+def cleaning(log: Log) -> tuple[Cleaning, list[CleanedSegment], int]:
+    """All the work is done, nothing is swapped yet."""
+    made: list[CleanedSegment] = []
+    started = Cleaning(look_at(log, T0), SMALL, T0)
+    return started, made, started.work.run(made.append).end_offset
+
+
+def test_a_finished_cleaning_takes_its_place(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    started, (made,), end_offset = cleaning(log)
+    assert [log.is_being_cleaned] == [True]
+    assert started.swap(made, T0) and started.finish(end_offset)
+    assert log.cleaned_offset == 8 and not log.is_being_cleaned
+    assert read_offsets(log) == [7, 8, 9] and len(log.segments) == 2
+    assert log.segments.remove_due(T0) == 4
+    names = sorted(path.name for path in log.directory.iterdir() if path.suffix in (".log", ".index"))
+    assert names == [f"{base:020d}.{kind}" for base in (0, 8) for kind in ("index", "log")]
+
+
+def test_readers_of_replaced_segments_read_on(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    before = log.read(2, 1 << 20)
+    assert before.slice is not None
+    before.slice.retain()
+    data = before.slice.read()
+    clean_here(log, SMALL, T0)
+    log.segments.remove_due(T0)
+    assert before.slice.read() == data
+    before.slice.release()
+    assert read_offsets(log, 2) == [7, 8, 9]
+
+
+@pytest.mark.parametrize("to", [0, 3, 7, 8, 9])
+def test_a_truncation_voids_it(tmp_path: Path, to: int) -> None:
+    """Also if the log has the same size again by then."""
+    log = compacted(tmp_path)
+    started, (made,), end_offset = cleaning(log)
+    log.truncate_to(to, T0)
+    while log.log_end_offset < 10:
+        append(log, batch(1, key=b"other"))
+    expected = records(log)
+    assert not started.swap(made, T0) and not started.finish(end_offset)
+    assert log.cleaned_offset is None and records(log) == expected
+
+
+def test_a_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    clean_here(log, SMALL, T0)
+    ends = [log.cleaned_offset]
+    for to in (9, 7):
+        log.truncate_to(to)
+        ends.append(log.cleaned_offset)
+    assert ends == [8, 8, 6], "the log ends with whole batches"
+
+
+def test_segments_that_retention_took_void_it(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    started, (made,), _ = cleaning(log)
+    log.increment_log_start_offset(4)
+    assert log.delete_old_segments(T0) == 2
+    assert not started.swap(made, T0) and read_offsets(log) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_deleted_log_voids_it(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    started, (made,), _ = cleaning(log)
+    log.rename_to_delete(str(tmp_path / "events-0.gone-delete"))
+    assert not started.swap(made, T0)
+
+
+def test_a_topic_that_is_not_compacted_any_more_voids_it(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    started, (made,), _ = cleaning(log)
+    log.update_config(type(log.config)())
+    assert not started.swap(made, T0) and len(read_offsets(log)) == 10
+
+
+def test_a_log_that_grows_meanwhile_keeps_what_it_got(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    started, (made,), end_offset = cleaning(log)
+    append(log, batch(1, key=b"new"))
+    log.roll(T0)
+    append(log, batch(1, key=b"new"))
+    assert started.swap(made, T0) and started.finish(end_offset)
+    assert read_offsets(log) == [7, 8, 9, 10, 11] and log.cleaned_offset == 8
+
+
+def test_a_log_that_was_compacted_may_have_holes_also_when_it_is_not_any_more(tmp_path: Path) -> None:
+    """A recovery takes a hole for damage otherwise, and what lies behind it for lost."""
+    log = compacted(tmp_path, segment_bytes=100)
+    clean_here(log, SMALL, T0)
+    expected = read_offsets(log)
+    for config, cleaned_offset in ((log.config, None), (LogConfig(), log.cleaned_offset)):
+        again, dropped = run_here(
+            load_log_steps(
+                log.tp,
+                str(log.directory),
+                config,
+                FilePool(),
+                T0,
+                recovery_point=0,
+                log_start_offset=0,
+                clean_shutdown=False,
+                cleaned_offset=cleaned_offset,
+            )
+        )
+        assert dropped is None and read_offsets(again) == expected and again.cleaned_offset == cleaned_offset
