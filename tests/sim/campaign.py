@@ -34,7 +34,7 @@ PARTITIONS = 3
 FAULTS_MS = 60_000
 LIVENESS_MS = 60_000
 PATIENCE_MS = 1_000
-BROKER = {"num.recovery.threads.per.data.dir": "1", "log.flush.start.offset.checkpoint.interval.ms": "5000"}
+BROKER = {"log.cleaner.enable": "false", "log.flush.start.offset.checkpoint.interval.ms": "5000"}
 
 
 @dataclass

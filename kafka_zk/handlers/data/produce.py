@@ -54,12 +54,16 @@ async def handle(
         results: list[PartitionResult] = []
         if topics or len(partitions) > _MANY:
             turns = Turns(services.clock, goes_on=True) if turns is None else turns
-        refused = _refusal(services, context, header, name)
+        refused = None
         known = services.metadata.topics.get(name, _NO_PARTITIONS)
+        if not services.authorizer.authorize(context, Operation.WRITE, topic(name)):
+            refused, known = ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NO_PARTITIONS
+        elif name in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:  # what brokers keep is not for clients
+            refused, known = ErrorCode.INVALID_TOPIC_EXCEPTION, _NO_PARTITIONS
         for partition, records in partitions:
             if turns is not None and turns.is_over:
                 await turns.next()
-            if refused is not None or partition not in known or version < _ZSTD_SINCE:
+            if partition not in known or version < _ZSTD_SINCE:
                 checked = await _checked(
                     services, context, version, TopicPartition(name, partition), records, refused
                 )
@@ -84,15 +88,6 @@ async def handle(
             raise ProtocolError("a Produce request with acks=0 failed")
         return None
     return [write_produce_response(version, header.correlation_id, ProduceResponse(topics))]
-
-
-def _refusal(services: Services, context: RequestContext, header: RequestHeader, name: str) -> ErrorCode | None:
-    """Why nothing of this client is appended to the topic. What brokers keep in their own topics is not for clients."""
-    if not services.authorizer.authorize(context, Operation.WRITE, topic(name)):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    if name in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return None
 
 
 def _refused(partition: int, error: Exception) -> PartitionResult:
