@@ -15,8 +15,7 @@ import pytest
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.testing.clients import create_topic
 from tests.integration.groups import write
-from tests.integration.processes import ENVIRON, TIMEOUT_S, kafka_zk, start, wait_for
-from tests.integration.terminal import Terminal
+from tests.integration.processes import ENVIRON, TIMEOUT_S, kafka_zk, on_terminal, start, wait_for
 from tests.integration.transcripts import compare, normalized
 
 pytestmark = pytest.mark.integration
@@ -162,7 +161,7 @@ def test_who_was_there_before(cluster: EmbeddedCluster, join: Join, group: str, 
 def test_the_live_screen(cluster: EmbeddedCluster, join: Join, group: str, topic: str, traces: Path) -> None:
     """Members × partitions with the lag of what is committed at the broker."""
     write(cluster, topic, PARTITIONS, 5)
-    with Terminal(
+    with on_terminal(
         "watch", "--group", group, "--bootstrap-server", cluster.bootstrap, "--trace", traces
     ) as terminal:
         terminal.read_until("nobody is in this group yet")
