@@ -47,6 +47,7 @@ _log = Logger()
 _JOIN_SLACK_MS = 5_000
 """What Kafka's consumer waits for a JoinGroup beyond the rebalance timeout."""
 _LEAVE_PATIENCE_S = 5.0
+"""What the last commit and LeaveGroup are given, each."""
 _TURN_S = 0.5
 """How often it is looked whether the user still asks for records."""
 
@@ -139,7 +140,8 @@ class ConsumerCoordinator:
                 timer.cancel()
         for effect in self._member.leave("the consumer was closed"):
             if isinstance(effect, SendLeave):
-                await fires_within(self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S)
+                if not await fires_within(self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S):
+                    _log.warn("the group was not told that this consumer left: its coordinator did not answer")
         self._coordinator.close()
 
     # --- time ---
