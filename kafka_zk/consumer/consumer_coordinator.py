@@ -13,8 +13,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.coordinators import COORDINATOR_GONE
 from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
-from kafka_zk.client.group_coordinator import COORDINATOR_GONE, Committer, GroupCoordinator
+from kafka_zk.client.group_coordinator import Committer, GroupCoordinator
 from kafka_zk.client.waiting import Reactor, run, sleep
 from kafka_zk.consumer.consumer_config import ConsumerConfig
 from kafka_zk.consumer.group_delivery import GroupDelivery
@@ -139,9 +140,10 @@ class ConsumerCoordinator:
             if timer is not None and timer.active():
                 timer.cancel()
         for effect in self._member.leave("the consumer was closed"):
-            if isinstance(effect, SendLeave):
-                if not await fires_within(self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S):
-                    _log.warn("the group was not told that this consumer left: its coordinator did not answer")
+            if isinstance(effect, SendLeave) and not await fires_within(
+                self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
+            ):
+                _log.warn("the group was not told that this consumer left: its coordinator did not answer")
         self._coordinator.close()
 
     # --- time ---
