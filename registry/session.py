@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.errors import ConnectionLoss, SessionLost
@@ -73,25 +74,32 @@ def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionStat
 
 
 async def fires_within(clock: Timers, waiting: "Deferred[Any]", delay_s: float) -> bool:
-    """Wait for it, at most so long. False: it did not fire in time, and is cancelled.
+    """Wait for it, at most so long, even if it ignores its cancellation.
 
+    False: it did not fire in time, and was cancelled; what becomes of it afterwards is dropped.
     Raises: what it fails with.
     """
+    outcome: Deferred[bool] = Deferred(lambda _: waiting.cancel())
     is_over = False
+
+    def settle(result: object) -> None:
+        if is_over or outcome.called:
+            return
+        if isinstance(result, Failure):
+            outcome.errback(result)
+        else:
+            outcome.callback(True)
 
     def expire() -> None:
         nonlocal is_over
         is_over = True
         waiting.cancel()
+        outcome.callback(False)
 
     timer = clock.callLater(max(0.0, delay_s), expire)
+    waiting.addBoth(settle)
     try:
-        await waiting
-    except CancelledError:
-        if is_over:
-            return False
-        raise  # the caller is cancelled
+        return await outcome
     finally:
         if timer.active():
             timer.cancel()
-    return True

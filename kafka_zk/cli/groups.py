@@ -10,6 +10,7 @@ from click.core import ParameterSource
 from kafka_zk.cli.command_group import CommandGroup
 from kafka_zk.cli.options import group_option, groups_option, json_option, zookeeper_option
 from kafka_zk.cli.output import note, print_json, print_rows, print_table
+from kafka_zk.cli.text_file import TEXT_FILE, read_lines
 
 if TYPE_CHECKING:
     from kafka_zk.cli.group_access import Where
@@ -159,9 +160,7 @@ def targets(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--by-duration", help="To the first record of this long ago: P1D, PT2H30M."),
             click.option("--shift-by", type=int, help="By this many, forward or (if negative) back."),
             click.option("--to-offset", type=click.IntRange(0), help="To this offset."),
-            click.option(
-                "--from-file", type=click.File("r"), help="To the offsets of lines TOPIC,PARTITION,OFFSET."
-            ),
+            click.option("--from-file", type=TEXT_FILE, help="To the offsets of lines TOPIC,PARTITION,OFFSET."),
         )
     ):
         function = option(function)
@@ -246,7 +245,7 @@ def _target(
     if by_duration is not None and time_ms is None:
         time_ms = int(time.time() * 1000) - parse_duration_ms(by_duration)
         by_duration = None
-    planned = reset_plan.parse(from_file, group) if from_file is not None else None
+    planned = reset_plan.parse(read_lines(from_file), group) if from_file is not None else None
     target = Target(to_earliest, to_latest, to_current, time_ms, shift_by, to_offset, planned)
     if target.given() != 1 or by_duration is not None:
         raise click.UsageError(
@@ -327,7 +326,7 @@ def export(wanted: tuple[str, ...], output_file: TextIO, zookeeper: str | None, 
 
 
 @command.command("import")
-@click.option("--input-file", type=click.File("r"), default="-", help="stdin by default.")
+@click.option("--input-file", type=TEXT_FILE, default="-", help="stdin by default.")
 @in_zookeeper
 def import_offsets(input_file: TextIO, zookeeper: str | None, as_json: bool) -> None:
     """Store the offsets from a file written by export (or Kafka's ExportZkOffsets) in ZooKeeper."""
@@ -335,7 +334,7 @@ def import_offsets(input_file: TextIO, zookeeper: str | None, as_json: bool) -> 
     from kafka_zk.cli.group_access import Where, group_access
     from kafka_zk.cli.group_kinds import GroupKind
 
-    groups = offsets_file.parse(input_file)
+    groups = offsets_file.parse(read_lines(input_file))
     with group_access(Where(zookeeper, kind=GroupKind.ZOOKEEPER)) as access:
         (side,) = access.sides.values()
         for name in groups:

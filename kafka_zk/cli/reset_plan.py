@@ -32,7 +32,7 @@ def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
     for number, line in enumerate(text, 1):
         if not line.strip():
             continue
-        fields = next(csv.reader([line.strip()]))
+        fields = _fields(line)
         named, *rest = fields if len(fields) == 4 else (group, *fields)
         partition = decimal_integer(rest[1], NATURAL_INT32) if len(rest) == 3 else None
         offset = decimal_integer(rest[2], NATURAL_INT64) if len(rest) == 3 else None
@@ -45,3 +45,11 @@ def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
     if not offsets:
         raise CommandFailed(f"the file has no offsets of group {group}")
     return offsets
+
+
+def _fields(line: str) -> list[str]:
+    """Of one line; none if it is no CSV at all."""
+    try:
+        return next(csv.reader([line.strip()]))
+    except csv.Error:
+        return []

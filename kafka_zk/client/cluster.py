@@ -7,12 +7,12 @@ Metadata are fetched again when somebody saw a sign that they are old (``request
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.connections import Connections
-from kafka_zk.client.errors import BrokerError, KafkaTimeoutError, NoBrokersAvailable, broker_error
+from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaTimeoutError, NoBrokersAvailable, broker_error
 from kafka_zk.client.metadata import ClusterMetadata, Node, TopicMetadata
 from kafka_zk.client.waiting import Reactor, run, sleep
 from kafka_zk.network.client import Connect, KafkaConnection, connect
@@ -201,7 +201,7 @@ class Cluster:
     async def request_any(self, api_key: ApiKey, message: Any) -> Any:
         """Send one request to any broker that answers: known ones in turn, then the bootstrap addresses.
 
-        Raises: NoBrokersAvailable when none answered; BrokerError UNSUPPORTED_VERSION.
+        Raises: NoBrokersAvailable when none answered; BrokerError UNSUPPORTED_VERSION; ClientClosed.
         """
         causes: dict[Address, str] = {}
         for find in (self._known_brokers, self._find_brokers):
@@ -211,7 +211,7 @@ class Cluster:
                 try:
                     connection = await self._connections.get(*address, "")
                     return await _request(connection, api_key, message)
-                except BrokerError:
+                except (BrokerError, ClientClosed, CancelledError):
                     raise
                 except Exception as error:
                     causes[address] = str(error) or type(error).__name__

@@ -1,27 +1,30 @@
 """Which broker coordinates a group, and asking it, wherever the group moves, until a time is over.
 
 A coordinator that loads its groups, or has just lost them, says so; then the request is sent again after a pause. Any
-request may be sent twice, since an answer can be lost with its connection.
+request may be sent twice, since an answer can be lost with its connection. Clients that stay with one group have a
+``GroupCoordinator``, which uses this to look for it.
 
-Source: AdminApiDriver.java, CoordinatorStrategy.java@3.9. Tests: tests/kafka_zk/client/test_group_admin.py.
+Source: AdminApiDriver.java, CoordinatorStrategy.java@3.9. Tests: tests/kafka_zk/client/test_group_admin.py,
+test_group_coordinator.py.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import gatherResults
+from twisted.internet.defer import CancelledError, gatherResults
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.metadata import Node
 from kafka_zk.client.waiting import Reactor, run, sleep
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
-PASSING = frozenset(
-    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-)
+COORDINATOR_GONE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+"""What a broker answers that is not the coordinator: look for it again."""
+PASSING = COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """What a coordinator answers that is not ready, or not the coordinator."""
 
 _GROUP = 0
@@ -67,8 +70,8 @@ class Coordinators:
 
         async def attempt(causes: list[KafkaError]) -> None:
             by_node: dict[int, list[str]] = {}
-            for group, node_id in (await self._find(left(), causes)).items():
-                by_node.setdefault(node_id, []).append(group)
+            for group, node in (await self.find(left(), causes)).items():
+                by_node.setdefault(node.node_id, []).append(group)
             asked = [
                 run(self._ask_node(node_id, part, api_key, message(part), answers, causes))
                 for node_id, part in sorted(by_node.items())
@@ -80,13 +83,20 @@ class Coordinators:
         return {group: found[group] for group in wanted}
 
     async def until(
-        self, is_done: Callable[[], bool], attempt: Callable[[list[KafkaError]], Any], whom: Callable[[], str]
+        self,
+        is_done: Callable[[], bool],
+        attempt: Callable[[list[KafkaError]], Awaitable[None]],
+        whom: Callable[[], str],
+        timeout_ms: float | None = None,
     ) -> None:
-        """Attempt until it is done. ``whom`` says who has not answered.
+        """Attempt until it is done, with ``retry.backoff.ms`` between; ``timeout_ms`` None: default.api.timeout.ms.
 
-        An attempt adds to its list what went wrong; one that adds nothing has made progress.
+        An attempt adds to its list what went wrong; one that adds nothing has made progress. ``whom`` says who has not
+        answered.
+        Raises: KafkaTimeoutError; what an attempt raises, and of what it adds the first that waiting does not cure.
         """
-        deadline_s = self._reactor.seconds() + self._config.default_api_timeout_ms / 1000
+        timeout_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline_s = self._reactor.seconds() + timeout_ms / 1000
         while not is_done():
             causes: list[KafkaError] = []
             await attempt(causes)
@@ -99,9 +109,7 @@ class Coordinators:
                 raise fatal
             pause_s = self._config.retry_backoff_ms / 1000
             if self._reactor.seconds() + pause_s >= deadline_s:
-                raise KafkaTimeoutError(
-                    f"{whom()} did not answer within {self._config.default_api_timeout_ms} ms; last: {causes[-1]}"
-                )
+                raise KafkaTimeoutError(f"{whom()} did not answer within {timeout_ms} ms; last: {causes[-1]}")
             await sleep(self._reactor, pause_s)
 
     async def request(self, node_id: int, api_key: ApiKey, message: Any, causes: list[KafkaError]) -> Any:
@@ -113,6 +121,8 @@ class Coordinators:
                 causes.append(broker_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"broker {node_id} is not there"))
                 return None
             return await self._cluster.request(node_id, api_key, message)
+        except CancelledError:
+            raise
         except KafkaError as error:
             causes.append(error)
         except Exception as error:
@@ -142,28 +152,26 @@ class Coordinators:
             causes.append(broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no word of group {groups[0]} by {node_id}"))
         return settled
 
-    async def _find(self, groups: Sequence[str], causes: list[KafkaError]) -> dict[str, int]:
-        """The brokers that coordinate these groups, of those that are known now."""
-        found: dict[str, int] = {}
+    async def find(self, groups: Sequence[str], causes: list[KafkaError]) -> dict[str, Node]:
+        """The brokers that coordinate these groups now; why one is missing is added to ``causes``."""
+        found: dict[str, Node] = {}
         left = list(groups)
         while left:
             message = _FindCoordinator(key=left[0], key_type=_GROUP, coordinator_keys=left)
             try:
                 response = await self._cluster.request_any(ApiKey.FIND_COORDINATOR, message)
-            except BrokerError:
-                raise
             except KafkaError as error:
                 causes.append(error)
                 return found
             if response.coordinators:
-                named = [(each.key, each.error_code, each.node_id) for each in response.coordinators]
+                named = [(each.key, each) for each in response.coordinators]
             else:  # an old broker answers for the first one only
-                named = [(left[0], response.error_code, response.node_id)]
-            for group, code, node_id in named:
-                if code:
-                    causes.append(broker_error(code, f"the coordinator of group {group}"))
-                else:
-                    found[group] = node_id
+                named = [(left[0], response)]
+            for group, answer in named:
+                if answer.error_code:
+                    causes.append(broker_error(answer.error_code, f"the coordinator of group {group}"))
+                elif group in groups:
+                    found[group] = Node(answer.node_id, answer.host, answer.port)
             left = [] if response.coordinators else left[1:]
         if not found and not causes:
             causes.append(broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no word of the coordinator of {groups[0]}"))

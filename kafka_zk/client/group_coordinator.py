@@ -1,31 +1,33 @@
-"""A group's coordinator as its clients see it: where it is, and the offsets that it keeps.
+"""The coordinator of the one group that a client belongs to, and the offsets that it keeps.
 
-On the reactor's thread. Source: AbstractCoordinator.java, OffsetFetcher and commit handlers of ConsumerCoordinator@3.9.
+Its address is remembered until it moves; ``coordinators`` looks for it. On the reactor's thread.
+Source: AbstractCoordinator.java, OffsetFetcher and commit handlers of ConsumerCoordinator@3.9.
 Tests: tests/kafka_zk/client/test_group_coordinator.py.
 """
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, NamedTuple
+
+from twisted.internet.defer import CancelledError
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.connections import version_between
-from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, KafkaTimeoutError, broker_error
-from kafka_zk.client.waiting import Reactor, sleep
+from kafka_zk.client.coordinators import COORDINATOR_GONE, Coordinators
+from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
+from kafka_zk.client.waiting import Reactor
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.storage.types import TopicPartition
 
 NO_OFFSET = -1
-COORDINATOR_GONE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 _PURPOSE = "coordinator"
-_GROUP = 0
 _COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 goes to ZooKeeper; from 10 on topics have ids
 _FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on several groups
 
-_FindCoordinator = codec.request(ApiKey.FIND_COORDINATOR)
 _OffsetCommit = codec.request(ApiKey.OFFSET_COMMIT)
 _CommitTopic = _OffsetCommit.OffsetCommitRequestTopic
 _CommitPartition = _CommitTopic.OffsetCommitRequestPartition
@@ -48,9 +50,9 @@ class GroupCoordinator:
     """Of one group. Every method looks for the coordinator first, where it is not known."""
 
     def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, group_id: str) -> None:
-        self._reactor = reactor
         self._config = config
         self._cluster = cluster
+        self._coordinators = Coordinators(reactor, cluster, config)
         self._group_id = group_id
         self._address: tuple[str, int] | None = None
         self._closed = False
@@ -68,13 +70,15 @@ class GroupCoordinator:
 
         Raises: BrokerError for what waiting does not cure (GROUP_AUTHORIZATION_FAILED …); ClientClosed.
         """
-        while self._address is None:
-            self._check_open()
-            found = await self._look()
-            if self._address is None:
-                self._address = found
-            if self._address is None:
-                await sleep(self._reactor, self._config.retry_backoff_ms / 1000)
+
+        async def attempt(causes: list[KafkaError]) -> None:
+            found = await self._coordinators.find([self._group_id], causes)
+            if self._address is None and self._group_id in found:
+                node = found[self._group_id]
+                self._address = node.host, node.port
+
+        await self._until(lambda: self._address is not None, attempt)
+        assert self._address is not None
         return self._address
 
     async def ask(
@@ -90,6 +94,8 @@ class GroupCoordinator:
             version = version_between(connection, api_key, lowest, highest)
             timeout_s = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
             return await connection.request(api_key, message, version=version, timeout_s=timeout_s)
+        except (ClientClosed, CancelledError):
+            raise
         except (KafkaError, ApiError) as error:
             code = error.code or ErrorCode.NETWORK_EXCEPTION
             raise broker_error(code, f"{api_key.name} to the coordinator at {host}:{port}", str(error)) from error
@@ -132,13 +138,10 @@ class GroupCoordinator:
             self.forget()
         return codes
 
-    async def committed(
-        self, tps: Collection[TopicPartition], timeout_ms: int | None = None
-    ) -> dict[TopicPartition, int]:
+    async def committed(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The committed offset of each, NO_OFFSET where there is none; asks again until it is answered.
 
-        Raises: KafkaTimeoutError after ``timeout_ms`` (None: never); BrokerError for what waiting does not cure;
-        ClientClosed.
+        Raises: BrokerError for what waiting does not cure; ClientClosed.
         """
         topics: dict[str, list[int]] = {}
         for tp in sorted(tps):
@@ -149,20 +152,17 @@ class GroupCoordinator:
             require_stable=True,
             groups=[],
         )
-        deadline_s = None if timeout_ms is None else self._reactor.seconds() + timeout_ms / 1000
-        while True:
-            self._check_open()
+        found: dict[TopicPartition, int] = {}
+
+        async def attempt(causes: list[KafkaError]) -> None:
             try:
                 response = await self.ask(ApiKey.OFFSET_FETCH, message, _FETCH_MIN, _FETCH_MAX)
-                return self._offsets(response, tps)
+                found.update(self._offsets(response, tps))
             except BrokerError as error:
-                if not error.retriable:
-                    raise
-                pause_s = self._config.retry_backoff_ms / 1000
-                if deadline_s is not None and self._reactor.seconds() + pause_s >= deadline_s:
-                    doing = f"no committed offsets within {timeout_ms} ms"
-                    raise KafkaTimeoutError(f"{doing}: {error}", error.code) from error
-                await sleep(self._reactor, pause_s)
+                causes.append(error)
+
+        await self._until(lambda: found.keys() >= set(tps), attempt)
+        return found
 
     def _offsets(self, response: Any, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         found = dict.fromkeys(tps, NO_OFFSET)
@@ -177,22 +177,12 @@ class GroupCoordinator:
             raise broker_error(code, f"the committed offsets of group {self._group_id}")
         return found
 
-    async def _look(self) -> tuple[str, int] | None:
-        message = _FindCoordinator(key=self._group_id, key_type=_GROUP, coordinator_keys=[self._group_id])
-        try:
-            response = await self._cluster.request_any(ApiKey.FIND_COORDINATOR, message)
-        except KafkaError as error:
-            if not error.retriable:
-                raise
-            return None
-        found = response.coordinators[0] if response.coordinators else response  # from version 4 on, of many groups
-        if found.error_code == ErrorCode.NONE:
-            return found.host, found.port
-        refusal = broker_error(found.error_code, f"looking for the coordinator of group {self._group_id}")
-        if not refusal.retriable:
-            raise refusal
-        return None
+    async def _until(self, is_done: Callable[[], bool], attempt: Callable[[list[KafkaError]], Awaitable[None]]) -> None:
+        """Attempt until it is done, or the client is closed."""
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClientClosed("the client was closed")
+        async def attempt_if_open(causes: list[KafkaError]) -> None:
+            if self._closed:
+                raise ClientClosed("the client was closed")
+            await attempt(causes)
+
+        await self._coordinators.until(is_done, attempt_if_open, lambda: f"group {self._group_id}", math.inf)

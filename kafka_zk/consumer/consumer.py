@@ -195,6 +195,9 @@ class Consumer:
         A static member (``group.instance.id``) commits and goes without leaving: its partitions wait for it for
         ``session.timeout.ms``. The records delivered last do not count as processed, unless ``commit`` was called;
         leaving the ``async with`` block without an exception says that they are. A second close does nothing.
+
+        The last commit and leaving are given up after 5 s each when the coordinator does not answer; the group then
+        misses this member after ``session.timeout.ms``.
         """
         for stream in self.streams:
             stream.awaited = False

@@ -13,8 +13,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.coordinators import COORDINATOR_GONE
 from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
-from kafka_zk.client.group_coordinator import COORDINATOR_GONE, Committer, GroupCoordinator
+from kafka_zk.client.group_coordinator import Committer, GroupCoordinator
 from kafka_zk.client.waiting import Reactor, run, sleep
 from kafka_zk.consumer.consumer_config import ConsumerConfig
 from kafka_zk.consumer.group_delivery import GroupDelivery
@@ -47,6 +48,7 @@ _log = Logger()
 _JOIN_SLACK_MS = 5_000
 """What Kafka's consumer waits for a JoinGroup beyond the rebalance timeout."""
 _LEAVE_PATIENCE_S = 5.0
+"""What the last commit and LeaveGroup are given, each."""
 _TURN_S = 0.5
 """How often it is looked whether the user still asks for records."""
 
@@ -138,8 +140,10 @@ class ConsumerCoordinator:
             if timer is not None and timer.active():
                 timer.cancel()
         for effect in self._member.leave("the consumer was closed"):
-            if isinstance(effect, SendLeave):
-                await fires_within(self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S)
+            if isinstance(effect, SendLeave) and not await fires_within(
+                self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
+            ):
+                _log.warn("the group was not told that this consumer left: its coordinator did not answer")
         self._coordinator.close()
 
     # --- time ---

@@ -271,11 +271,13 @@ class ZookeeperConsumer:
             self._delivery.wake()
         try:
             if self._driver is not None and self._client is not None and self._membership.failure is None:
-                # Without ZooKeeper nothing can be given back; after this time it is taken from us anyway.
+                # Without ZooKeeper nothing can be given back; after this time it is taken from us anyway. The same time
+                # is enough for a coordinator that keeps the offsets.
                 patience_ms = self.config.backoff_ms + self._client.session_timeout_ms
                 if not await fires_within(self._reactor, run(self._driver.leave()), patience_ms / 1000):
                     _log.warn(
-                        "the group was not left in an orderly way: ZooKeeper did not answer for {seconds} s",
+                        "the group was not left in an orderly way: ZooKeeper, or the brokers that keep the offsets, "
+                        "did not answer for {seconds} s",
                         seconds=patience_ms / 1000,
                     )
         finally:

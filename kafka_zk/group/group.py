@@ -41,7 +41,8 @@ from kafka_zk.group.requests import (
     SyncResult,
 )
 from kafka_zk.group.states import VALID_PREVIOUS_STATES, GroupState
-from kafka_zk.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from kafka_zk.group.subscription import subscribed_topics
+from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000

@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, read_count, read_name
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
 _VERSION_BYTES = struct.calcsize(">h")
-
 
 MAX_TOPICS = 100_000
 """That all members name together, the same ones counted again."""

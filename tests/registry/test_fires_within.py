@@ -40,3 +40,36 @@ def test_a_failure_and_a_caller_who_gives_up_are_no_timeouts() -> None:
     work.cancel()
     assert isinstance(failed[0], OSError) and isinstance(cancelled[0], CancelledError)
     assert not clock.getDelayedCalls()
+
+
+def test_what_ignores_its_cancellation_is_not_waited_for() -> None:
+    """A coroutine that catches every exception and goes on, say; its end, even a failure, is nobody's business."""
+    clock = Clock()
+    steps: list[Deferred[Any]] = [Deferred(), Deferred()]
+
+    async def stubborn() -> None:
+        try:
+            await steps[0]
+        except CancelledError:
+            await steps[1]
+
+    _, outcomes = waiting_for(clock, ensureDeferred(stubborn()), 5)
+    clock.advance(5)
+    assert outcomes == [False]
+    steps[1].errback(OSError("too late"))
+    assert not clock.getDelayedCalls()
+
+
+def test_a_caller_who_gives_up_does_not_wait_either() -> None:
+    clock, first, second = Clock(), Deferred[Any](), Deferred[Any]()
+
+    async def stubborn() -> None:
+        try:
+            await first
+        except CancelledError:
+            await second
+
+    work, outcomes = waiting_for(clock, ensureDeferred(stubborn()), 5)
+    work.cancel()
+    assert isinstance(outcomes[0], CancelledError) and not clock.getDelayedCalls()
+    second.callback(None)

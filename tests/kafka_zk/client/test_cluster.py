@@ -1,7 +1,7 @@
 """Metadata are kept fresh, connections shared, and failures said in one sentence."""
 
 import pytest
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.task import Clock
 
 from kafka_zk.client.admin import Admin
@@ -150,3 +150,23 @@ def test_creating_follows_the_controller(clock: Clock, brokers: FakeCluster) -> 
     brokers.errors.append((ApiKey.CREATE_TOPICS, ErrorCode.NOT_CONTROLLER))
     assert finish(clock, run(admin.create_topic("new", 1, 1))).name == "new"
     assert [key for _, key in brokers.seen].count(ApiKey.CREATE_TOPICS) == 2
+
+
+def test_a_request_that_is_cancelled_tries_no_other_broker(
+    clock: Clock, brokers: FakeCluster, cluster: Cluster
+) -> None:
+    fetch = run(cluster.refresh())
+    fetch.cancel()
+    with pytest.raises(CancelledError):
+        finish(clock, fetch, 0.0)
+    advance(clock, 1)
+    assert brokers.connect_count == 1
+
+
+def test_a_closed_cluster_does_not_say_that_brokers_are_missing(
+    clock: Clock, brokers: FakeCluster, cluster: Cluster
+) -> None:
+    """NoBrokersAvailable would be a reason to try again."""
+    finish(clock, run(cluster.close()))
+    with pytest.raises(ClientClosed):
+        finish(clock, run(cluster.refresh()))

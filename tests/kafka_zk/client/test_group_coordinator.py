@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
 from kafka_zk.client.config import ClientConfig
-from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaTimeoutError
+from kafka_zk.client.errors import BrokerError, ClientClosed
 from kafka_zk.client.group_coordinator import NO_OFFSET, Committer, GroupCoordinator
 from kafka_zk.client.waiting import run
 from kafka_zk.protocol import codec
@@ -169,16 +169,30 @@ def test_what_waiting_does_not_cure_is_raised(clock: Clock, brokers: Brokers) ->
         result(run(coordinator_of(clock, brokers).committed([A])))
 
 
-def test_a_fetch_ends_with_its_time_and_with_the_client(clock: Clock, brokers: Brokers) -> None:
+def test_a_fetch_is_repeated_until_the_client_is_closed(clock: Clock, brokers: Brokers) -> None:
     coordinator = coordinator_of(clock, brokers)
     brokers.codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 20
-    fetch = run(coordinator.committed([A], 250))
-    for _ in range(3):
-        clock.advance(0.1)
-    with pytest.raises(KafkaTimeoutError, match="COORDINATOR_LOAD_IN_PROGRESS"):
-        result(fetch)
     endless = run(coordinator.committed([A]))
+    clock.pump([0.1] * 10)
+    assert not endless.called
     coordinator.close()
     clock.advance(0.1)
     with pytest.raises(ClientClosed):
         result(endless)
+
+
+def test_a_request_that_is_cancelled_ends_at_once(
+    clock: Clock, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no lost connection, after which one would try again."""
+    hanging: Deferred[Any] = Deferred()
+
+    async def hang(*_: Any, **__: Any) -> Any:
+        await hanging
+
+    monkeypatch.setattr(brokers, "request", hang)
+    fetch = run(coordinator_of(clock, brokers).committed([A]))
+    fetch.cancel()
+    with pytest.raises(CancelledError):
+        result(fetch)
+    assert clock.getDelayedCalls() == []

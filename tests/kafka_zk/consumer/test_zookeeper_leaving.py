@@ -11,7 +11,8 @@ from kafka_zk.client.waiting import run
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.registry.errors import ConnectionTimeout, DuplicateConsumerId
 from tests.kafka_zk.client.fake_cluster import FakeCluster, advance, finish
-from tests.kafka_zk.consumer.fake_group import A, FakeGroup, joined, poll
+from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember
+from tests.kafka_zk.consumer.fake_group import A, FakeGroup, joined, poll, write
 
 
 def test_close_commits_what_was_processed_and_does_not_wait(
@@ -102,6 +103,21 @@ def test_close_does_not_wait_for_a_zookeeper_that_is_gone(
     assert not closed.called
     advance(clock, 0.2)
     assert closed.called
+
+
+def test_close_does_not_wait_for_brokers_that_keep_the_offsets_and_are_gone(clock: Clock, group: FakeGroup) -> None:
+    """With offsets.storage=kafka; the last commit is given up, and nobody looks for the coordinator any more."""
+    brokers = BrokersOfOneMember(clock, {"t": [0, 1]})
+    write(brokers, A, 0, 40)
+    options: dict[str, Any] = {"offsets_storage": "kafka", "offsets_channel_backoff_ms": 1, "rebalance_backoff_ms": 100}
+    consumer = joined(clock, brokers, group, max_poll_records=10, **options)
+    group.assign(A)
+    assert poll(clock, consumer) and poll(clock, consumer)
+    brokers.refuse()
+    advance(clock, 20)
+    finish(clock, run(consumer.close()), 6.2)
+    advance(clock, 2)
+    assert clock.getDelayedCalls() == []
 
 
 def test_what_comes_too_early_or_too_late_is_said(clock: Clock, brokers: FakeCluster, group: FakeGroup) -> None:
