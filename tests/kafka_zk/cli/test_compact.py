@@ -53,7 +53,7 @@ class FakeAdmin:
         return ["t"]
 
     def describe_topics(self, names: list[str]) -> dict[str, TopicMetadata]:
-        partition = PartitionMetadata(0, self.leader, 0, (1,), (1,), ())
+        partition = PartitionMetadata(0, self.leader, 0, (1,), (1,), (), 0)
         return {name: TopicMetadata(name, uuids.ZERO, False, 0, (partition,), (0,)) for name in names}
 
     def describe_topic_configs(self, names: list[str]) -> dict[str, list[ConfigEntry]]:
