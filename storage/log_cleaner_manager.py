@@ -1,7 +1,7 @@
 """Which log is cleaned next, which are being cleaned, and which cannot be.
 
 Decides and keeps; who cleans, and when, is its driver's part. One owner calls everything, as with the log manager.
-Source: LogCleanerManager.scala@3.9. Tests: tests/storage/test_log_cleaner_manager.py.
+Source: LogCleanerManager.scala@3.9. Tests: tests/kafka_zk/replica/test_log_cleaner.py.
 """
 
 from collections.abc import Callable, Iterator

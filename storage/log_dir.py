@@ -193,12 +193,10 @@ class LogDir:
     def read_high_watermarks(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         return self._read(REPLICATION_CHECKPOINT, observe)
 
-    def load_cleaner_offsets(self, observe: Observe = ignore) -> None:
-        """Tell the logs here up to where they have been compacted."""
+    def read_cleaner_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
+        """Up to where the logs here have been compacted."""
         self._checkpointed_cleaner_offsets = self._read(CLEANER_OFFSET_CHECKPOINT, observe)
-        for tp, offset in self._checkpointed_cleaner_offsets.items():
-            if tp in self.logs:
-                self.logs[tp].cleaned_offset = offset
+        return self._checkpointed_cleaner_offsets
 
     def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
         """A checkpoint; a damaged one is discarded as a whole and counts as empty."""

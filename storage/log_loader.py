@@ -96,6 +96,7 @@ def load_log(
     recovery_point: int,
     log_start_offset: int,
     clean_shutdown: bool,
+    cleaned_offset: int | None = None,
     scan: Scanner = scan_segment,
     observe: Observe = ignore,
 ) -> tuple[Log, Dropped | None]:
@@ -110,6 +111,7 @@ def load_log(
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             clean_shutdown=clean_shutdown,
+            cleaned_offset=cleaned_offset,
             scan=scan,
             observe=observe,
         )
@@ -126,6 +128,7 @@ def load_log_steps(
     recovery_point: int,
     log_start_offset: int,
     clean_shutdown: bool,
+    cleaned_offset: int | None = None,
     scan: Scanner = scan_segment,
     observe: Observe = ignore,
 ) -> Steps[tuple[Log, Dropped | None]]:
@@ -134,6 +137,7 @@ def load_log_steps(
     Args:
         recovery_point, log_start_offset: from the checkpoint files, 0 if they do not mention the partition.
         clean_shutdown: ``.kafka_cleanshutdown`` was there: nothing is scanned.
+        cleaned_offset: up to where the log has been compacted, None if never; so far it may have holes.
         scan: what scans a segment here, unless the work that was offered came back done.
         observe: told of every file that cannot be taken as it is, for as long as the log lives.
     Returns: the log and what recovery dropped, None if nothing.
@@ -147,8 +151,9 @@ def load_log_steps(
         observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
         recovery_point = 0
     epochs, rebuilds_epochs = _load_epochs(directory, segments, observe)
+    may_have_holes = config.is_compacted or cleaned_offset is not None
     dropped, end_offset = yield from _Recovery(
-        tp, segments, epochs, recovery_point, clean_shutdown, config.is_compacted, scan, observe
+        tp, segments, epochs, recovery_point, clean_shutdown, may_have_holes, scan, observe
     ).steps(rebuilds_epochs)
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None))
@@ -174,6 +179,7 @@ def load_log_steps(
         ProducerState(observe),
         _load_topic_id(directory, observe),
     )
+    log.cleaned_offset = cleaned_offset
     if not clean_shutdown or snapshot_offsets(directory):
         yield from log.reload_producers_steps()  # without any snapshot a clean log had no idempotent producers
     for segment in segments:
@@ -273,7 +279,7 @@ class _Recovery(NamedTuple):
     epochs: LeaderEpochCache
     recovery_point: int
     clean_shutdown: bool
-    is_compacted: bool
+    may_have_holes: bool
     scan: Scanner
     observe: Observe
 
@@ -304,7 +310,7 @@ class _Recovery(NamedTuple):
                 continue
             reason = result.reason
             if reason is None and not durable and next_base is not None and end_offset < next_base:
-                reason = None if self.is_compacted else f"the records {end_offset} to {next_base - 1} are missing"
+                reason = None if self.may_have_holes else f"the records {end_offset} to {next_base - 1} are missing"
             if reason is not None:
                 return self._drop_behind(index, size_bytes, result, reason), end_offset
         return None, end_offset

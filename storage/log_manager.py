@@ -186,7 +186,6 @@ class LogManager:
 
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
-        log_dir.load_cleaner_offsets(self._observe)
         log_dir.resume_deletions(self._clock_ms())
         log_dir.remove_clean_shutdown()
 

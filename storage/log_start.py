@@ -167,6 +167,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
     start_offsets = log_dir.read_log_start_offsets(how.observe)
     recovery_points = log_dir.read_recovery_points(how.observe)
     high_watermarks = log_dir.read_high_watermarks(how.observe)
+    cleaner_offsets = log_dir.read_cleaner_offsets(how.observe)
     clean = log_dir.had_clean_shutdown()
 
     def load(tp: TopicPartition, directory: str) -> Steps[tuple[Log, Dropped | None]]:
@@ -179,6 +180,7 @@ def open_directory(log_dir: LogDir, partitions: Sequence[tuple[TopicPartition, s
             recovery_point=recovery_points.get(tp, 0),
             log_start_offset=start_offsets.get(tp, 0),
             clean_shutdown=clean,
+            cleaned_offset=cleaner_offsets.get(tp),
             scan=how.scan,
             observe=how.observe,
         )

@@ -6,7 +6,7 @@ Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/test_offset_map.py.
 """
 
 import mmap
-from hashlib import md5
+from functools import partial
 from struct import Struct
 
 from kafka_zk.storage.errors import InvalidConfig
@@ -31,9 +31,12 @@ class OffsetMap:
     Raises: InvalidConfig if there is no room for a single key.
     """
 
-    __slots__ = ("_step_count", "latest_offset", "max_size", "size", "slots", "table")
+    __slots__ = ("_md5", "_step_count", "latest_offset", "max_size", "size", "slots", "table")
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9, most_keys: int | None = None) -> None:
+        from hashlib import md5  # brings OpenSSL along, which a broker does without: its helpers clean
+
+        self._md5 = partial(md5, usedforsecurity=False)
         slots = memory_bytes // ENTRY_SIZE
         if most_keys is not None:
             slots = min(slots, max(_LEAST_SLOTS, 2 * most_keys))
@@ -53,7 +56,7 @@ class OffsetMap:
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note the offset of a key; False if the key is new and the map is full."""
-        digest = md5(key, usedforsecurity=False).digest()
+        digest = self._md5(key).digest()
         position, is_new = self._find(digest)
         if is_new:
             if self.size >= self.max_size:
@@ -64,7 +67,7 @@ class OffsetMap:
 
     def get(self, key: bytes) -> int:
         """The offset noted last, NOT_FOUND for an unknown key."""
-        position, is_new = self._find(md5(key, usedforsecurity=False).digest())
+        position, is_new = self._find(self._md5(key).digest())
         offset: int = _OFFSET.unpack_from(self.table, position + _DIGEST_SIZE)[0]
         return NOT_FOUND if is_new else offset - 1
 

@@ -177,7 +177,7 @@ class _Lane:
             if cleaning is None:
                 self._end_helper()
                 await self._pause()
-            elif not await self._clean(cleaning):
+            elif not await self._clean_or_let_go(cleaning):
                 await self._pause()
         self._end_helper()
 
@@ -186,6 +186,15 @@ class _Lane:
             rest = self._rest = Deferred()
             self._rest_call = self._cleaner.clock.callLater(self._cleaner.settings.backoff_ms / 1000, self.wake)
             await rest
+
+    async def _clean_or_let_go(self, cleaning: Cleaning) -> bool:
+        """As ``_clean``; if that fails in a way that nobody has thought of, retention at least has the log back."""
+        try:
+            return await self._clean(cleaning)
+        except BaseException:
+            self._end_helper()
+            self._cleaner.manager.finish(cleaning, None)
+            raise
 
     async def _clean(self, cleaning: Cleaning) -> bool:
         """Whether the log is cleaner than before."""

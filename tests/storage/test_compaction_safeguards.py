@@ -49,9 +49,9 @@ def high_watermarks(path: Path, seed: int) -> None:
 
 SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] = {
     "a batch counts as seen only when all its keys are in the map": (
-        cleaner, "for key, offset in self._keys(span, batch):",
-        "offsets.latest_offset = max(offsets.latest_offset, span.last_offset)\n"
-        "                for key, offset in self._keys(span, batch):",
+        cleaner, "                if not self._note_keys(span, batch, offsets):",
+        "                offsets.latest_offset = max(offsets.latest_offset, span.last_offset)\n"
+        "                if not self._note_keys(span, batch, offsets):",
         model,
     ),
     "two keys with the same slot are two keys": (

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from kafka_zk.storage.cleaner import CleanedSegment
+from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_config import LogConfig
+from kafka_zk.storage.log_loader import load_log
 from kafka_zk.storage.log_to_clean import Cleaning, clean_here, look_at
 
 from .compacted import SMALL, records
@@ -188,3 +191,23 @@ def test_a_log_that_grows_meanwhile_keeps_what_it_got(tmp_path: Path) -> None:
     append(log, batch(1, key=b"new"))
     assert started.swap(made, T0) and started.finish(end_offset)
     assert read_offsets(log) == [7, 8, 9, 10, 11] and log.cleaned_offset == 8
+
+
+def test_a_log_that_was_compacted_may_have_holes_also_when_it_is_not_any_more(tmp_path: Path) -> None:
+    """A recovery takes a hole for damage otherwise, and what lies behind it for lost."""
+    log = compacted(tmp_path, segment_bytes=100)
+    clean_here(log, SMALL, T0)
+    expected = read_offsets(log)
+    for config, cleaned_offset in ((log.config, None), (LogConfig(), log.cleaned_offset)):
+        again, dropped = load_log(
+            log.tp,
+            str(log.directory),
+            config,
+            FilePool(),
+            T0,
+            recovery_point=0,
+            log_start_offset=0,
+            clean_shutdown=False,
+            cleaned_offset=cleaned_offset,
+        )
+        assert dropped is None and read_offsets(again) == expected and again.cleaned_offset == cleaned_offset

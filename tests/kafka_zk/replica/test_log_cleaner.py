@@ -256,6 +256,16 @@ def test_a_failed_directory_takes_its_logs_only(broker: Broker) -> None:
     assert other.cleaned_offset == 8
 
 
+def test_a_thread_that_fails_is_counted_and_lets_its_log_go(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broker.log("t")
+    monkeypatch.setattr(log_cleaner, "_tell_cleaned", lambda cleaning, cleaned: 1 / 0)
+    broker.cleaner.start()
+    assert broker.cleaner.dead_thread_count == 1
+    assert not log.is_being_cleaned and log.cleaned_offset is None and read_offsets(log) == [7, 8, 9]
+
+
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,27 @@
+"""Random histories of compacted logs against the model, and cleanings that end in the middle, for many seeds."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.storage import cleaner
+from tests.storage.test_compaction_crash import crash_everywhere
+from tests.storage.test_compaction_model import run_history
+
+HISTORIES = 4  # a seed: 2,000 in a campaign of 500
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
+def test_random_histories_keep_the_last_values(
+    tmp_path: Path, campaign_seed: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr(cleaner, "KERNEL_BYTES", 0)
+    for number in range(HISTORIES):
+        run_history(tmp_path / str(number), campaign_seed * HISTORIES + number)
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power loss"])
+def test_a_cleaning_may_end_anywhere(tmp_path: Path, campaign_seed: int, power: bool) -> None:
+    crash_everywhere(tmp_path, campaign_seed, power=power)

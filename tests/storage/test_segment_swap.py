@@ -1,0 +1,128 @@
+"""What a start makes of each state that a swap may be left in, by our broker or by Kafka's."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_to_clean import Cleaning, look_at
+
+from .compacted import SMALL
+from .helpers import T0, append, batch, new_log, read_offsets, reopen
+
+FILES = ("log", "index", "timeindex")
+OLD = [0, 1, 2, 3, 4, 5, 6]
+
+
+def base(number: int, suffix: str) -> str:
+    return f"{number:020d}.{suffix}"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Segments at 0, 2 and 4 with the same key twice in each but the last, the cleaned one beside them."""
+    log = new_log(tmp_path, cleanup_policy=("compact",), index_interval_bytes=0)
+    for key in (b"a", b"a", b"b"):
+        for _ in range(2):
+            append(log, batch(1, key=key))
+        log.roll(T0)
+    append(log, batch(1, key=b"c"))
+    log.flush()
+    log.segments.close(lambda path: None)
+    cleaning = Cleaning(look_at(log, T0), SMALL, T0)
+    cleaning.work.run(lambda cleaned: None)
+    return log
+
+
+def rename(log: Log, number: int, old: str, new: str, *suffixes: str) -> None:
+    for suffix in suffixes or FILES:
+        path = log.directory / (base(number, suffix) + old)
+        path.rename(log.directory / (base(number, suffix) + new))
+
+
+def start(log: Log) -> list[int]:
+    """The offsets that the next start has, and the one after it; the same for both, and no files are left over."""
+    found = []
+    for recovery_point in (0, 7):
+        again, dropped = reopen(log, recovery_point=recovery_point)
+        assert dropped is None and again.log_end_offset == 7
+        assert all(path.suffix in (".log", ".index", ".timeindex", ".snapshot") for path in log.directory.glob("0*"))
+        found.append(read_offsets(again))
+        for segment in again.segments:
+            assert segment.index_problem(not segment.is_active) is None
+        again.segments.close_files()
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_a_cleaned_segment_alone_counts_for_nothing(log: Log) -> None:
+    assert start(log) == OLD
+
+
+@pytest.mark.parametrize("renamed", [("log",), ("index", "timeindex"), ("log", "index"), ("timeindex",)])
+def test_one_that_is_half_a_swap_segment_counts_for_nothing(log: Log, renamed: tuple[str, ...]) -> None:
+    """Kafka renames the log first, we last."""
+    rename(log, 0, ".cleaned", ".swap", *renamed)
+    assert start(log) == OLD
+
+
+@pytest.mark.parametrize("deleted", range(10))
+def test_a_swap_segment_counts_however_much_of_the_old_ones_is_gone(log: Log, deleted: int) -> None:
+    rename(log, 0, ".cleaned", ".swap")
+    names = [(number, suffix) for number in (0, 2, 4) for suffix in FILES]
+    for number, suffix in names[:deleted]:
+        rename(log, number, "", ".deleted", suffix)
+    assert start(log) == [3, 5, 6]
+
+
+@pytest.mark.parametrize("renamed", [(), ("log",), ("log", "index"), ("log", "index", "timeindex")])
+def test_a_swap_that_gets_its_name_goes_on(log: Log, renamed: tuple[str, ...]) -> None:
+    """Kafka's order and ours."""
+    rename(log, 0, ".cleaned", ".swap")
+    for number in (0, 2, 4):
+        rename(log, number, "", ".deleted")
+    if renamed:
+        rename(log, 0, ".swap", "", *renamed)
+    assert start(log) == [3, 5, 6]
+
+
+def test_an_index_whose_log_did_not_become_a_swap_segment_goes(log: Log) -> None:
+    """A power loss may keep one rename and lose another; the index of the old log must not be replaced."""
+    rename(log, 0, ".cleaned", ".swap", "index", "timeindex")
+    (log.directory / (base(0, "log") + ".cleaned")).unlink()
+    assert start(log) == OLD
+
+
+def test_an_empty_swap_segment_takes_the_place_of_its_own(tmp_path: Path) -> None:
+    """What it replaced besides is there still; it holds nothing that does not count."""
+    log = new_log(tmp_path, cleanup_policy=("compact",))
+    for _ in range(2):
+        append(log, batch(1, key=b"a"))
+        log.roll(T0)
+    append(log, batch(5, key=b"a"))
+    log.flush()
+    log.segments.close(lambda path: None)
+    for suffix in FILES:
+        (log.directory / (base(0, suffix) + ".swap")).write_bytes(b"")
+    assert start(log) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_split_of_kafkas_that_is_complete_goes_on(log: Log) -> None:
+    """Several segments that together replace one: here the log as it was, as if one had been split into three."""
+    for number in (0, 2, 4):
+        for suffix in FILES:
+            path = log.directory / base(number, suffix)
+            shutil.copy(path, f"{path}.swap")
+    for suffix in FILES:
+        (log.directory / (base(0, suffix) + ".cleaned")).unlink()
+    assert start(log) == OLD
+
+
+def test_a_split_of_kafkas_that_is_not_complete_goes(log: Log) -> None:
+    """They are renamed from the last one on: those at or after one that is not renamed do not count."""
+    for number in (2, 4):
+        for suffix in FILES:
+            path = log.directory / base(number, suffix)
+            shutil.copy(path, f"{path}.swap")
+    assert start(log) == OLD
