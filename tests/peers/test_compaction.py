@@ -6,7 +6,6 @@ The folders are made from seeds: ``--seed`` says which is the first, ``--rounds`
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -17,13 +16,13 @@ import confluent_kafka
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_zk.storage.checkpoints import format_checkpoint, read_offsets
 from kafka_zk.storage.cleaner import CleanedSegment
 from kafka_zk.storage.log_to_clean import Cleaning, look_at
 from kafka_zk.storage.segment_swap import begin_swap
 from tests.peers import dump_log, targets
 from tests.peers.clients.base import Read
 from tests.peers.clients.librdkafka import ConfluentConsumer
+from tests.peers.compaction_brokers import is_clean, log_dir_of, start_on
 from tests.peers.compaction_folders import (
     CLEANER,
     Folder,
@@ -62,51 +61,6 @@ class Judged(NamedTuple):
     def left(self, folder: Folder) -> list[SeenBatch]:
         """Nothing made or cleaned before ``began_ms`` has a horizon that is so far away."""
         return survivors(folder.path, self.began_ms + int(folder.config["delete.retention.ms"]))
-
-
-def _register(zookeeper: str, folders: Sequence[Folder]) -> None:
-    """The topics as their creation left them, so that a broker loads the folders with their configs."""
-    client = KazooClient(zookeeper)
-    client.start()
-    try:
-        for folder in folders:
-            config = {"version": 1, "config": folder.config}
-            assignment = {"version": 1, "partitions": {"0": [0]}}
-            client.create(f"/config/topics/{folder.tp.topic}", json.dumps(config).encode(), makepath=True)
-            client.create(f"/brokers/topics/{folder.tp.topic}", json.dumps(assignment).encode(), makepath=True)
-    finally:
-        client.stop()
-        client.close()
-
-
-def _start(
-    name: str, zookeeper: str, folder: Path, chroot: str, held: Sequence[Folder], overrides: dict[str, str]
-) -> Target:
-    """A broker on folders that lie in ``folder / "broker-0" / "logs"``."""
-    client = KazooClient(zookeeper)
-    client.start()
-    client.ensure_path(f"/{chroot}")
-    client.stop()
-    client.close()
-    _register(f"{zookeeper}/{chroot}", held)
-    rows = [(each.tp.topic, 0, each.cleaned_offset) for each in held if each.cleaned_offset is not None]
-    checkpoint = _log_dir(folder) / "cleaner-offset-checkpoint"
-    if not checkpoint.exists():
-        checkpoint.write_bytes(format_checkpoint(rows))
-    return targets.start(name, zookeeper, folder, overrides=overrides, chroot=chroot)
-
-
-def _log_dir(folder: Path) -> Path:
-    return folder / "broker-0" / "logs"
-
-
-def _is_clean(log_dir: Path, folders: Sequence[Folder]) -> bool:
-    """Whether the checkpoint says that all are, and nothing is left to be removed."""
-    offsets = read_offsets(str(log_dir / "cleaner-offset-checkpoint"))
-    return all(offsets.get(each.tp, -1) >= each.active_offset for each in folders) and not [
-        *log_dir.glob("*/*.deleted"),
-        *log_dir.glob("*/*.swap"),
-    ]
 
 
 def _read(target: Target, folder: Folder, expected: Sequence[Record]) -> list[Record]:
@@ -162,15 +116,15 @@ def judged(
     count = max(_FOLDERS_LEAST, pytestconfig.getoption("rounds"))
     made = [make_folder(seed, root / "made") for seed in range(first, first + count)]
     began_ms = int(time.time() * 1000)
-    kafka_dir = _log_dir(root / "kafka")
+    kafka_dir = log_dir_of(root / "kafka")
     kafka_dir.mkdir(parents=True)
     kafkas = [copied(each, kafka_dir) for each in made]
     ours = [copied(each, root / "ours") for each in made]
     for each in ours:
         assert clean(each, int(time.time() * 1000)) == each.active_offset
-    target = _start(APACHE_KAFKA, peer_zookeeper, root / "kafka", "compaction-judge", kafkas, _OVERRIDES)
+    target = start_on(APACHE_KAFKA, peer_zookeeper, root / "kafka", "compaction-judge", kafkas, _OVERRIDES)
     try:
-        wait_until(lambda: _is_clean(kafka_dir, kafkas), _CLEANED_WITHIN_S, "Kafka's cleaner has cleaned all folders")
+        wait_until(lambda: is_clean(kafka_dir, kafkas), _CLEANED_WITHIN_S, "Kafka's cleaner has cleaned all folders")
     finally:
         target.stop()
     yield [Judged(*each, began_ms) for each in zip(made, ours, kafkas, strict=True)]
@@ -204,16 +158,16 @@ def test_dump_log_segments_reads_what_ours_left(judged: list[Judged]) -> None:
 
 def test_kafka_starts_on_what_ours_cleaned(judged: list[Judged], peer_zookeeper: str, tmp_path: Path) -> None:
     """Also where ours died with ``.cleaned`` files, and with ``.swap`` files."""
-    log_dir = _log_dir(tmp_path)
+    log_dir = log_dir_of(tmp_path)
     log_dir.mkdir(parents=True)
     cleaned, others = judged[: len(judged) // 2], judged[len(judged) // 2 :]
     whole = [copied(each.ours, log_dir)._replace(cleaned_offset=each.ours.active_offset) for each in cleaned]
     cut = [copied(each.made, log_dir) for each in others]
     for number, folder in enumerate(cut):
         _interrupted(folder, swapping=number % 2 == 0)
-    target = _start(APACHE_KAFKA, peer_zookeeper, tmp_path, "compaction-of-ours", [*whole, *cut], _OVERRIDES)
+    target = start_on(APACHE_KAFKA, peer_zookeeper, tmp_path, "compaction-of-ours", [*whole, *cut], _OVERRIDES)
     try:
-        wait_until(lambda: _is_clean(log_dir, [*whole, *cut]), _CLEANED_WITHIN_S, "Kafka's cleaner goes on")
+        wait_until(lambda: is_clean(log_dir, [*whole, *cut]), _CLEANED_WITHIN_S, "Kafka's cleaner goes on")
         for judgement, folder in zip(judged, [*whole, *cut], strict=True):
             left = _records(judgement.left(folder))
             assert differences(left, _read(target, folder, left)) == "", folder.tp
@@ -226,11 +180,11 @@ def test_kafka_starts_on_what_ours_cleaned(judged: list[Judged], peer_zookeeper:
 
 def test_ours_starts_on_what_kafka_cleaned(judged: list[Judged], peer_zookeeper: str, tmp_path: Path) -> None:
     """As Kafka's clean stop left the log directory, with its checkpoint of clean offsets: nothing is cleaned twice."""
-    log_dir = _log_dir(tmp_path)
-    shutil.copytree(judged[0].kafkas.path.parent, log_dir)
-    (log_dir / "meta.properties").unlink()  # the id of another cluster
+    log_dir = log_dir_of(tmp_path)
+    of_another_cluster = shutil.ignore_patterns("meta.properties", "partition.metadata")
+    shutil.copytree(judged[0].kafkas.path.parent, log_dir, ignore=of_another_cluster)
     held = [each.kafkas._replace(path=log_dir / each.kafkas.path.name) for each in judged]
-    target = _start(KAFKA_ZK, peer_zookeeper, tmp_path, "compaction-of-kafkas", held, _OVERRIDES)
+    target = start_on(KAFKA_ZK, peer_zookeeper, tmp_path, "compaction-of-kafkas", held, _OVERRIDES)
     try:
         for judgement, folder in zip(judged, held, strict=True):
             expected = _records(judgement.left(judgement.kafkas))
@@ -241,10 +195,10 @@ def test_ours_starts_on_what_kafka_cleaned(judged: list[Judged], peer_zookeeper:
 
 def test_ours_goes_on_where_kafka_was_killed_while_it_cleaned(peer_zookeeper: str, tmp_path: Path) -> None:
     """Every key's last value is there, then and after ours has cleaned what was left."""
-    log_dir = _log_dir(tmp_path)
+    log_dir = log_dir_of(tmp_path)
     folder = make_big_folder(log_dir)
     slowly = {**_OVERRIDES, "log.cleaner.io.max.bytes.per.second": "1000000"}
-    target = _start(APACHE_KAFKA, peer_zookeeper, tmp_path, "compaction-killed", [folder], slowly)
+    target = start_on(APACHE_KAFKA, peer_zookeeper, tmp_path, "compaction-killed", [folder], slowly)
     try:
         wait_until(lambda: bool(list(folder.path.glob("*.cleaned"))), _CLEANED_WITHIN_S, "Kafka cleans")
     finally:
@@ -255,7 +209,7 @@ def test_ours_goes_on_where_kafka_was_killed_while_it_cleaned(peer_zookeeper: st
         KAFKA_ZK, peer_zookeeper, tmp_path, overrides=_OVERRIDES, chroot="compaction-killed", timeout_s=120
     )
     try:
-        wait_until(lambda: _is_clean(log_dir, [folder]), _CLEANED_WITHIN_S, "ours cleans the rest")
+        wait_until(lambda: is_clean(log_dir, [folder]), _CLEANED_WITHIN_S, "ours cleans the rest")
         left = _records(survivors(folder.path, 0))
         assert {record.key: record.value for record in left} == folder.last_values
         assert differences(left, _read(target, folder, left)) == ""
