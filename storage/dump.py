@@ -154,7 +154,7 @@ def record_row(record: Record, header: BatchHeader) -> Row:
         "timestamp": record.timestamp_ms,
         "keySize": -1 if record.key is None else len(record.key),
         "valueSize": -1 if record.value is None else len(record.value),
-        "isTombstone": record.key is not None and record.value is None and not header.is_control or None,
+        "isTombstone": (record.key is not None and record.value is None and not header.is_control) or None,
         "sequence": -1 if header.base_sequence < 0 else header.base_sequence + record.offset - header.base_offset,
         "headerKeys": [name for name, _ in record.headers],
         "key": record.key,

@@ -5,18 +5,18 @@ Tests: tests/kafka_zk/metrics/test_log_cleaner.py.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from kafka_zk.replica.log_cleaner import LogCleaner
 from kafka_zk.storage.cleaner import CleanerStats
 
 _CLEANER = "kafka_log_logcleaner_"
 _MANAGER = "kafka_log_logcleanermanager_"
 
 
-def log_cleaner_metrics(cleaner: LogCleaner, now_ms: int) -> Iterator[Metric]:
-    """All gauges; those of a cleaning are of each thread's last one."""
+def log_cleaner_metrics(cleaner: Any, now_ms: int) -> Iterator[Metric]:
+    """All gauges of a ``LogCleaner``; those of a cleaning are of each thread's last one."""
     stats, manager = cleaner.last_stats, cleaner.manager
     yield _gauge(
         _CLEANER + "cleaner_recopy_percent", "Share of the bytes that was written again.", recopy_percent(stats)
@@ -41,7 +41,7 @@ def recopy_percent(stats: Sequence[CleanerStats]) -> int:
     return int(100 * sum(each.bytes_written for each in stats) / read_bytes) if read_bytes else 0
 
 
-def _uncleanable(cleaner: LogCleaner) -> Metric:
+def _uncleanable(cleaner: Any) -> Metric:
     counts = {str(directory): 0 for directory in cleaner.logs.live_directories}
     for tp in cleaner.manager.uncleanable:
         directory = str(cleaner.logs.log_dir_of(tp))

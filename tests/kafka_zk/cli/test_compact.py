@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner
 
-from kafka_zk.cli import compact
+from kafka_zk.cli import brokers, compact
 from kafka_zk.cli.compact import Replica, Settling
 from kafka_zk.client import blocking_admin
 from kafka_zk.client.admin import ConfigEntry
@@ -83,6 +83,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> type[FakeAdmin]:
     class Admin(FakeAdmin):
         pass
 
+    monkeypatch.setattr(brokers, "BlockingAdmin", Admin)  # imported here, not while the other is another
     monkeypatch.setattr(blocking_admin, "BlockingAdmin", Admin)
     monkeypatch.setattr(compact, "PICKUP_S", 0.01)
     monkeypatch.setattr(compact, "DEFAULT_BACKOFF_MS", 0)
