@@ -6,6 +6,7 @@ The folders are made from seeds: ``--seed`` says which is the first, ``--rounds`
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,11 @@ from typing import NamedTuple
 
 import confluent_kafka
 import pytest
+from click.testing import CliRunner
 from kazoo.client import KazooClient
 
+from kafka_zk.cli import compact
+from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.storage.cleaner import CleanedSegment
 from kafka_zk.storage.log_to_clean import Cleaning, look_at
 from kafka_zk.storage.segment_swap import begin_swap
@@ -215,6 +219,24 @@ def test_ours_goes_on_where_kafka_was_killed_while_it_cleaned(peer_zookeeper: st
         assert differences(left, _read(target, folder, left)) == ""
     finally:
         assert target.stop() == []
+
+
+def test_the_command_has_kafka_clean_a_log_that_is_not_dirty_enough(peer_zookeeper: str, tmp_path: Path) -> None:
+    """``kafka-zk compact`` needs nothing that a Kafka broker has not; the topic's config is as it was afterwards."""
+    made = make_big_folder(log_dir_of(tmp_path))
+    folder = made._replace(config={**made.config, "min.cleanable.dirty.ratio": "1.0"})
+    target = start_on(APACHE_KAFKA, peer_zookeeper, tmp_path, "compaction-now", [folder], _OVERRIDES)
+    try:
+        wait_until(lambda: _leads(target, folder.tp.topic), 60, "a leader")
+        options = ["--topic", folder.tp.topic, "--bootstrap-server", target.bootstrap, "--json"]
+        done = CliRunner().invoke(compact.command, options, catch_exceptions=False)
+        (row,) = json.loads(done.stdout)
+        assert row["after_bytes"] < 0.5 * row["before_bytes"]
+        with BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
+            entries = admin.describe_topic_configs([folder.tp.topic])[folder.tp.topic]
+        assert {entry.name: entry.value for entry in entries}["min.cleanable.dirty.ratio"] == "1.0"
+    finally:
+        target.stop()
 
 
 def _is_gone(zookeeper: str) -> bool:
