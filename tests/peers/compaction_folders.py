@@ -231,12 +231,14 @@ class _Writer:
             data = bytearray()
             while len(data) < size and len(data) < SEGMENT_BYTES - 4000:
                 data += self._batch(rng.choice(self.magics) if number < count else 2)
+            if rng.random() < 0.3:  # the last batch before the next segment is left without records
+                data += self._batch(2, keyless_share=1)
             (self._path / f"{self.active_offset:020}.log").write_bytes(data)
 
-    def _batch(self, magic: int) -> bytes:
+    def _batch(self, magic: int, keyless_share: float = 0.02) -> bytes:
         rng = self._rng
         self._now_ms += rng.choice((0, 10, 1000))
-        contents = [self._content(magic) for _ in range(rng.randint(1, rng.choice((1, 3, 15))))]
+        contents = [self._content(magic, keyless_share) for _ in range(rng.randint(1, rng.choice((1, 3, 15))))]
         base_offset, self._offset = self._offset, self._offset + len(contents)
         for content in contents:
             if content.key is not None:
@@ -264,9 +266,9 @@ class _Writer:
         self._sequences[producer_id] = sequence + count
         return (producer_id, 0, sequence)
 
-    def _content(self, magic: int) -> Content:
+    def _content(self, magic: int, keyless_share: float) -> Content:
         rng = self._rng
-        key = None if rng.random() < 0.02 else b"key-%d" % rng.randrange(self._keys)
+        key = None if rng.random() < keyless_share else b"key-%d" % rng.randrange(self._keys)
         value = None if rng.random() < 0.2 else rng.randbytes(rng.choice((0, 5, 70, 250)))
         headers = (("h", None), ("größe", b"x")) if magic == 2 and rng.random() < 0.2 else ()
         return Content(self._now_ms + rng.randint(-500, 500), key, value, headers)
