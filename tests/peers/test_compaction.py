@@ -134,10 +134,18 @@ def judged(
     yield [Judged(*each, began_ms) for each in zip(made, ours, kafkas, strict=True)]
 
 
+def _before_last(judgement: Judged, folder: Folder) -> list[SeenBatch]:
+    end_offset = judgement.made.active_offset
+    return [each for each in judgement.left(folder) if each.records or each.last_offset + 1 != end_offset]
+
+
 def test_the_same_is_left(judged: list[Judged]) -> None:
-    """Segments, batches and records, with headers, times, codecs, producers, horizons and magic."""
+    """Segments, batches and records, with headers, times, codecs, producers, horizons and magic.
+
+    But for the last batch of what was cleaned: ours keeps it without records, as Kafka does from 4.0 on.
+    """
     for each in judged:
-        found = differences(each.left(each.kafkas), each.left(each.ours))
+        found = differences(_before_last(each, each.kafkas), _before_last(each, each.ours))
         assert found == "", f"--seed {each.made.tp.topic.removeprefix('compacted-')}: {found}"
 
 
