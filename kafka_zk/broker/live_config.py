@@ -58,6 +58,13 @@ class LiveConfig:
         async with replicas.state_changes:
             stored = await self._services.configs.entities_until_answered("topics", topics)
             await in_slices(self._services.clock, replicas.update_topic_configs(stored))
+        self._clean_at_once(set(topics))
+
+    def _clean_at_once(self, topics: set[str]) -> None:
+        """A topic whose ratio is 0 does not wait for the end of the cleaner's rest: ``kafka-zk compact`` asks so."""
+        for tp, partition in self._services.replicas.partitions.items():
+            if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
+                self._log_cleaner.clean_now(tp)
 
     async def _reload_broker(self) -> None:
         services = self._services

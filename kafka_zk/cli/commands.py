@@ -26,6 +26,7 @@ COMMANDS = {
     "broker": _Entry("broker", "Run one broker of a server.properties file."),
     "zookeeper": _Entry("zookeeper", "Run one real ZooKeeper server."),
     "topics": _Entry("topics", "Create, list, describe and delete topics."),
+    "compact": _Entry("compact", "Have brokers clean a compacted topic now."),
     "produce": _Entry("produce", "Write lines of stdin or a file to a topic."),
     "consume": _Entry("consume", "Read records of partitions, or as a member of a group."),
     "watch": _Entry("watch", "Follow a group's rebalances live."),

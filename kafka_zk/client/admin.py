@@ -38,6 +38,9 @@ _CreateTopics = codec.request(ApiKey.CREATE_TOPICS)
 _DeleteTopics = codec.request(ApiKey.DELETE_TOPICS)
 _CreatePartitions = codec.request(ApiKey.CREATE_PARTITIONS)
 _DescribeConfigs = codec.request(ApiKey.DESCRIBE_CONFIGS)
+_AlterConfigs = codec.request(ApiKey.INCREMENTAL_ALTER_CONFIGS)
+_DescribeLogDirs = codec.request(ApiKey.DESCRIBE_LOG_DIRS)
+_SET, _DELETE = 0, 1  # AlterConfigOp.OpType
 
 
 @dataclass(frozen=True)
@@ -214,6 +217,41 @@ class Admin:
                 raise broker_error(result.error_code, f"configuration of {result.resource_name}", result.error_message)
             found[result.resource_name] = sorted(_config_entry(entry) for entry in result.configs)
         return found
+
+    async def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set some keys of a topic, those with None back to their default. Raises: BrokerError."""
+        resource = _AlterConfigs.AlterConfigsResource
+        entries = [
+            resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+            for key, value in changes.items()
+        ]
+        altered = resource(resource_type=TOPIC_RESOURCE, resource_name=name, configs=entries)
+        await self._known_brokers()
+        response = await self._cluster.request_any(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, _AlterConfigs(resources=[altered], validate_only=False)
+        )
+        for each in response.responses:
+            if each.error_code:
+                raise broker_error(each.error_code, f"configuration of {name}", each.error_message)
+
+    async def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The bytes of a broker's replicas; those that it does not have are missing. Raises: BrokerError."""
+        topic = _DescribeLogDirs.DescribableLogDirTopic
+        partitions: dict[str, list[int]] = {}
+        for tp in tps:
+            partitions.setdefault(tp.topic, []).append(tp.partition)
+        message = _DescribeLogDirs(topics=[topic(topic=name, partitions=some) for name, some in partitions.items()])
+        await self._known_brokers()
+        response = await self._cluster.request(broker_id, ApiKey.DESCRIBE_LOG_DIRS, message)
+        if response.error_code:
+            raise broker_error(response.error_code, f"log directories of broker {broker_id}")
+        return {
+            TopicPartition(found.name, partition.partition_index): partition.partition_size
+            for directory in response.results
+            for found in directory.topics
+            for partition in found.partitions
+            if not partition.is_future_key
+        }
 
     # --- offsets and cluster ---
 

@@ -67,6 +67,14 @@ class BlockingAdmin:
         """All configuration values of a broker."""
         return self._thread.call(self._admin.describe_broker_configs, broker_id)
 
+    def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Set some keys of a topic, those with None back to their default."""
+        self._thread.call(self._admin.alter_topic_config, name, changes)
+
+    def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """The bytes of a broker's replicas; those that it does not have are missing."""
+        return self._thread.call(self._admin.log_sizes, broker_id, tps)
+
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         """One offset per partition: EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a time (ms)."""
         return self._thread.call(self._admin.list_offsets, wanted)

@@ -13,6 +13,7 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
+from kafka_zk.metrics.log_cleaner import log_cleaner_metrics
 from kafka_zk.metrics.request_stats import RequestStats
 from kafka_zk.metrics.watchdog import Watchdog
 from kafka_zk.protocol.api_keys import ApiKey
@@ -31,6 +32,7 @@ class BrokerCollector(Collector):
 
     def __init__(self, broker: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
         self._services = broker.services
+        self._log_cleaner = broker.log_cleaner
         self._watchdog = watchdog
         self._client = client
         self._stats = stats
@@ -45,6 +47,7 @@ class BrokerCollector(Collector):
         yield from self._controller()
         yield from self._requests()
         yield from self._sizes()
+        yield from log_cleaner_metrics(self._log_cleaner, self._services.clock.wall_ms())
         yield from self._zookeeper()
         yield from self._reactor()
 

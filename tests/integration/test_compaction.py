@@ -1,11 +1,15 @@
 """A real broker compacts beside its producers, is killed while it does, and still has each key's last value."""
 
+import json
 import random
 import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kafka_zk.cli import compact
+from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
@@ -106,3 +110,35 @@ def test_a_broker_that_is_killed_while_it_compacts_keeps_the_last_values(
     write(cluster, tp, 500, last)
     wait_for(lambda: checkpoint(cluster, tp.topic) > before, "a cleaning after the last start")
     assert check(cluster, tp, last) < 2500 and not leftovers(folder)
+
+
+def test_the_command_cleans_a_log_that_is_not_dirty_enough(
+    cluster: EmbeddedCluster, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact, "PICKUP_S", 3)
+    topic = make_topic(cluster=cluster, config={**COMPACTED, "min.cleanable.dirty.ratio": "1.0"})
+    last: Last = {}
+    write(cluster, TopicPartition(topic, 0), 600, last)
+    before = len(read(cluster, TopicPartition(topic, 0)))
+    where = ("--zookeeper", cluster.zookeeper_connect)
+    done = CliRunner().invoke(compact.command, ["--topic", topic, "--json", *where], catch_exceptions=False)
+    (row,) = json.loads(done.stdout)
+    assert done.exit_code == 0 and row["after_bytes"] < row["before_bytes"]
+    assert len(read(cluster, TopicPartition(topic, 0))) < before
+    with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
+        values = {entry.name: entry.value for entry in admin.describe_topic_configs([topic])[topic]}
+    assert values["min.cleanable.dirty.ratio"] == "1.0"
+
+
+def test_a_ratio_of_0_ends_the_cleaners_rest(make_cluster: MakeCluster, make_topic: MakeTopic) -> None:
+    cluster = make_cluster(1, {**PROPERTIES, "log.cleaner.backoff.ms": "3600000"})
+    topic = make_topic(cluster=cluster, config={**COMPACTED, "min.cleanable.dirty.ratio": "1.0"})
+    write(cluster, TopicPartition(topic, 0), 600, {})
+    with BlockingAdmin(bootstrap_servers=cluster.bootstrap) as admin:
+
+        def ask() -> bool:
+            """Until the segments are durable there is nothing to clean yet."""
+            admin.alter_topic_config(topic, {"min.cleanable.dirty.ratio": "0"})
+            return checkpoint(cluster, topic) > 0
+
+        wait_for(ask, "a cleaning")

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.storage.cleaner import CleanerConfig
 from kafka_zk.storage.dump import Row, dump_file
 from kafka_zk.storage.legacy_message_set import encode_message
 from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_to_clean import clean_here
+from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.transaction_index import AbortedTransaction, encode_transaction_index
 
 from .helpers import T0, append, batch, new_log
@@ -123,3 +126,21 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     for name in ("meta.properties", "00000000000000000000.what"):
         with pytest.raises(ValueError):
             list(dump_file(tmp_path / name))
+
+
+def test_tombstones_and_delete_horizons_of_a_compacted_log(tmp_path: Path) -> None:
+    """The horizon stands where the base timestamp was, which is not told then."""
+    log = new_log(tmp_path, cleanup_policy=("compact",), delete_retention_ms=1000)
+    builder = RecordBatchBuilder()
+    builder.append(T0, b"gone", None)
+    builder.append(T0, b"kept", b"v")
+    append(log, bytearray(builder.build()))
+    log.roll(T0)
+    append(log, batch(1, key=b"k"))
+    log.flush()
+    clean_here(log, CleanerConfig(), T0 + 50)
+    head, gone, kept = dump_file(log.segments[0].path, records=True)
+    log.close()
+    assert (head["deleteHorizonMs"], head["baseTimestamp"], head["maxTimestamp"]) == (T0 + 1050, None, T0)
+    assert (gone["isTombstone"], gone["valueSize"], gone["timestamp"]) == (True, -1, T0)
+    assert (kept["isTombstone"], kept["valueSize"]) == (None, 1)
