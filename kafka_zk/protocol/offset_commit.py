@@ -54,7 +54,7 @@ Row = tuple[int, int, int, str, int]
 
 
 class OffsetCommitRequest(NamedTuple):
-    """``topics``: the name of each and its rows. Fields that the version does not have are as if the client had none."""
+    """``topics``: the name of each and its rows. What the version does not have is as if the client had none."""
 
     group_id: str
     generation_id: int
