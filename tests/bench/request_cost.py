@@ -306,11 +306,11 @@ def recorded() -> dict[str, Cost]:
     return {kind: Cost(**cost) for kind, cost in entries.items()}
 
 
-def newest_recorded() -> dict[str, Cost]:
-    """The record of the newest Python that has one."""
-    entries = json.loads(BASELINE.read_text())
+def newest_recorded(kind: str) -> Cost:
+    """The record of the newest Python that has one of that kind."""
+    entries = {version: costs for version, costs in json.loads(BASELINE.read_text()).items() if kind in costs}
     newest = max(entries, key=lambda version: tuple(map(int, version.split("."))))
-    return {kind: Cost(**cost) for kind, cost in entries[newest].items()}
+    return Cost(**entries[newest][kind])
 
 
 def _record(costs: dict[str, Cost]) -> None:
