@@ -23,7 +23,7 @@ from kafka_zk.group.offsets_batch import OffsetsBatch
 from kafka_zk.group.records import NO_TIMESTAMP
 from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
 from kafka_zk.group.states import GroupState
-from kafka_zk.network.slices import AT_ONCE, ClientWait, Turns, in_slices
+from kafka_zk.network.slices import ClientWait, Turns, in_slices
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
@@ -59,11 +59,8 @@ class OffsetManager:
             return dict.fromkeys(offsets, error)
         if len(offsets) > _MANY:
             return await _whoever_goes(self._store_in_turns(group_id, committer, offsets))
-        batch = OffsetsBatch(group_id, self._clock.wall_ms())
-        longest = self._config.metadata_max_bytes
-        for tp, offset in offsets.items():
-            if len(offset.metadata) <= longest:
-                batch.add(tp, offset)
+        batch = self._new_batch(group_id)
+        batch.add(offsets.items())
         if not batch.offsets:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
         live = self._heard_of(group_id, committer)
@@ -94,7 +91,11 @@ class OffsetManager:
 
     async def _store_in_turns(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         turns = Turns(self._clock, goes_on=True)
-        batch = await self._batch(turns, group_id, offsets)
+        batch = self._new_batch(group_id)
+        for part in _parts(offsets.items()):
+            if turns.is_over:
+                await turns.next()
+            batch.add(part)
         error = self._refusal(group_id, committer)  # again: that took its time
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
@@ -104,15 +105,8 @@ class OffsetManager:
             error = await self._written_later(turns, live, batch, written)
         return _codes(offsets, batch, error)
 
-    async def _batch(self, turns: Turns, group_id: str, offsets: Offsets) -> OffsetsBatch:
-        """Without those whose metadata are too long."""
-        batch = OffsetsBatch(group_id, self._clock.wall_ms())
-        for number, (tp, offset) in enumerate(offsets.items()):
-            if not number % AT_ONCE and turns.is_over:
-                await turns.next()
-            if len(offset.metadata) <= self._config.metadata_max_bytes:
-                batch.add(tp, offset)
-        return batch
+    def _new_batch(self, group_id: str) -> OffsetsBatch:
+        return OffsetsBatch(group_id, self._clock.wall_ms(), self._config.metadata_max_bytes)
 
     async def _written_later(
         self, turns: Turns, live: LiveGroup, batch: OffsetsBatch, written: OffsetsWritten | Awaitable[OffsetsWritten]

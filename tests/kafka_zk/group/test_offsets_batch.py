@@ -27,9 +27,8 @@ def built_by_the_builder(group_id: str, committed: dict[TopicPartition, OffsetAn
 
 @given(text, st.dictionaries(tps, offsets, min_size=1, max_size=5))
 def test_it_is_what_the_builder_makes(group_id: str, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
-    batch = OffsetsBatch(group_id, NOW_MS)
-    for tp, offset in committed.items():
-        batch.add(tp, offset)
+    batch = OffsetsBatch(group_id, NOW_MS, 100)
+    batch.add(committed.items())
     assert batch.offsets == committed
     assert batch.build() == built_by_the_builder(group_id, committed)
 
@@ -40,7 +39,6 @@ def test_thousands_of_partitions(metadata: str) -> None:
     committed = {
         TopicPartition("t", number): OffsetAndMetadata(number, -1, metadata, NOW_MS) for number in range(9_000)
     }
-    batch = OffsetsBatch("g", NOW_MS)
-    for tp, offset in committed.items():
-        batch.add(tp, offset)
+    batch = OffsetsBatch("g", NOW_MS, 100)
+    batch.add(committed.items())
     assert batch.build() == built_by_the_builder("g", committed)
