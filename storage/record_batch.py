@@ -244,6 +244,70 @@ def _decode(
         raise IndexError
 
 
+def decode_keys_and_values(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """Offset, key and value of each record, for whoever reads millions of them. Headers are only looked through.
+
+    Raises: as ``decode_records``.
+    """
+    header = read_header(buffer, position)
+    with memoryview(buffer) as view:
+        data = bytes(view[position + HEADER_SIZE : position + header.size_bytes])
+    codec = header.attributes & CODEC_MASK
+    if codec:
+        data = decompress(header.compression, data, max_size_bytes=MAX_UNCOMPRESSED_BYTES)
+    try:
+        yield from _decode_keys_and_values(data, header.base_offset, header.record_count)
+    except IndexError as error:
+        raise InvalidRecord(f"batch at offset {header.base_offset} holds a malformed record") from error
+
+
+def _decode_keys_and_values(
+    data: bytes, base_offset: int, record_count: int
+) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    """As ``_decode``; here also the reading of keys and values stands in the loop."""
+    position = 0
+    size_bytes = len(data)
+    for _ in range(record_count):
+        length, position = read_varint(data, position)
+        end = position + length
+        if length < 0 or end > size_bytes:
+            raise IndexError
+        position += 1  # attributes, unused
+        if data[position] < 0x80:
+            position += 1
+        else:
+            _, position = read_varint(data, position)
+        byte = data[position]
+        if byte < 0x80:
+            offset_delta = (byte >> 1) ^ -(byte & 1)
+            position += 1
+        else:
+            offset_delta, position = read_varint(data, position)
+        byte = data[position]
+        if byte < 0x80 and not byte & 1:
+            start = position + 1
+            position = start + (byte >> 1)
+            key: bytes | None = data[start:position]
+        else:
+            key, position = _read_bytes(data, position, end)
+        byte = data[position]
+        if byte < 0x80 and not byte & 1:
+            start = position + 1
+            position = start + (byte >> 1)
+            value: bytes | None = data[start:position]
+        else:
+            value, position = _read_bytes(data, position, end)
+        if data[position]:
+            _, position = _read_headers(data, position, end)
+        else:
+            position += 1
+        if position != end:
+            raise IndexError
+        yield base_offset + offset_delta, key, value
+    if position != size_bytes:
+        raise IndexError
+
+
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     byte = data[position]
     if byte < 0x80:

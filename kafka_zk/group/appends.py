@@ -4,19 +4,18 @@ Appends begin in the order of the calls. Each waits, as acks=all does, at most `
 Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupGroupMetadata@3.9.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 
+from kafka_zk.group.offsets_batch import OffsetsBatch
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import (
     GroupMetadataValue,
-    OffsetAndMetadata,
     OffsetKeys,
     encode_group_key,
     encode_group_value,
-    encode_offset_value,
 )
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.replica.manager import AppendResult, ReplicaManager
@@ -46,22 +45,9 @@ _GROUP_ERRORS = {
 }
 _OFFSET_ERRORS = {**_UNAVAILABLE, **_MOVED, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
 
+_SETTLED = (LogAppendInfo, Exception)
+
 _KeyAndValue = tuple[bytes, bytes | None]
-
-
-class OffsetsBatch:
-    """The records of one commit; ``offsets`` are those that were added."""
-
-    def __init__(self, group_id: str, now_ms: int) -> None:
-        self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        self.records = RecordBatchBuilder()
-        self._keys = OffsetKeys(group_id)
-        self._now_ms = now_ms
-
-    def add(self, tp: TopicPartition, offset: OffsetAndMetadata) -> None:
-        """One more."""
-        self.records.append(self._now_ms, self._keys.encode(tp), encode_offset_value(offset))
-        self.offsets[tp] = offset
 
 
 class OffsetsWritten(NamedTuple):
@@ -85,13 +71,10 @@ class Appends:
         code = _code(result)
         return _GROUP_ERRORS.get(code, code)
 
-    async def store_offsets(self, partition: int, batch: OffsetsBatch) -> OffsetsWritten:
-        """Write committed offsets, all in one batch, which has some."""
-        result = await self._append_batch(partition, batch.records)
-        if isinstance(result, LogAppendInfo):
-            return OffsetsWritten(ErrorCode.NONE, result.first_offset)
-        code = _code(result)
-        return OffsetsWritten(_OFFSET_ERRORS.get(code, code))
+    def store_offsets(self, partition: int, batch: OffsetsBatch) -> OffsetsWritten | Awaitable[OffsetsWritten]:
+        """Write committed offsets, all in one batch, which has some; nothing to await if nobody has to."""
+        appended = self._append_batch(partition, batch.build())
+        return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
 
     async def remove(
         self, partition: int, group_id: str, offsets: Iterable[TopicPartition], *, with_group: bool
@@ -113,11 +96,22 @@ class Appends:
         batch = RecordBatchBuilder()
         for key, value in records:
             batch.append(now_ms, key, value)
-        return await self._append_batch(partition, batch)
+        appended = self._append_batch(partition, bytearray(batch.build()))
+        return appended if isinstance(appended, _SETTLED) else await appended
 
-    async def _append_batch(self, partition: int, batch: RecordBatchBuilder) -> AppendResult:
-        written = memoryview(bytearray(batch.build()))
-        return await self._replicas.append_own(TopicPartition(OFFSETS_TOPIC, partition), written, self._timeout_ms)
+    def _append_batch(self, partition: int, batch: bytearray) -> AppendResult | Awaitable[AppendResult]:
+        return self._replicas.append_own(TopicPartition(OFFSETS_TOPIC, partition), memoryview(batch), self._timeout_ms)
+
+
+async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWritten:
+    return _offsets_written(await appended)
+
+
+def _offsets_written(result: AppendResult) -> OffsetsWritten:
+    if isinstance(result, LogAppendInfo):
+        return OffsetsWritten(ErrorCode.NONE, result.first_offset)
+    code = _code(result)
+    return OffsetsWritten(_OFFSET_ERRORS.get(code, code))
 
 
 def _parts(keys: list[bytes]) -> Iterator[list[bytes]]:

@@ -20,7 +20,7 @@ from kafka_zk.group.records import (
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.record_batch import BatchHeader, Record, decode_records, iter_batches
+from kafka_zk.storage.record_batch import BatchHeader, Record, decode_keys_and_values, decode_records, iter_batches
 from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
 _RECORDS_A_STEP = 200
@@ -91,28 +91,25 @@ class LoadedPartition:
 
     def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
         """A batch that cannot be taken apart is skipped from there on."""
-        records = decode_records(data, position)
         try:
             if header.is_control:
-                self._end_transaction(header.producer_id, next(records))
+                self._end_transaction(header.producer_id, next(decode_records(data, position)))
                 return
+            records = decode_keys_and_values(data, position)
+            last = self._pending.setdefault(header.producer_id, {}) if header.is_transactional else self._last
+            base_offset = header.base_offset
             while chunk := list(islice(records, _RECORDS_A_STEP)):
-                for record in chunk:
-                    self._take(header, record)
+                self.record_count += len(chunk)
+                for offset, key, value in chunk:
+                    if key is None:
+                        self._skip(offset, "a record without a key")
+                    elif value is None:
+                        last.pop(key, None)
+                    else:
+                        last[key] = base_offset, value
                 yield
         except StorageError as error:
             self._skip(header.base_offset, str(error))
-
-    def _take(self, header: BatchHeader, record: Record) -> None:
-        self.record_count += 1
-        if record.key is None:
-            self._skip(record.offset, "a record without a key")
-            return
-        last = self._pending.setdefault(header.producer_id, {}) if header.is_transactional else self._last
-        if record.value is None:
-            last.pop(record.key, None)
-        else:
-            last[record.key] = header.base_offset, record.value
 
     def _end_transaction(self, producer_id: int, marker: Record) -> None:
         pending = self._pending.pop(producer_id, {})

@@ -5,24 +5,25 @@ GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExp
 Tests: tests/kafka_zk/group/test_offset_manager.py.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.group.appends import OffsetsBatch
+from kafka_zk.group.appends import OffsetsWritten
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, now_of
 from kafka_zk.group.metadata_manager import GroupMetadataManager
 from kafka_zk.group.offsets import GroupOffsets, Offsets
+from kafka_zk.group.offsets_batch import OffsetsBatch
 from kafka_zk.group.records import NO_TIMESTAMP
 from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
 from kafka_zk.group.states import GroupState
-from kafka_zk.network.slices import AT_ONCE, ClientWait, Turns, in_slices
+from kafka_zk.network.slices import ClientWait, Turns, in_slices
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
@@ -56,16 +57,21 @@ class OffsetManager:
         error = self._refusal(group_id, committer)
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
-        done: ClientWait[Codes] = ClientWait()
-
-        def finished(result: Codes | Failure) -> None:
-            if not done.called:
-                done.callback(result)  # a Failure, too, fires it
-            elif isinstance(result, Failure):
-                _log.failure("a commit failed", result, level=LogLevel.error)
-
-        ensureDeferred(self._store(group_id, committer, offsets)).addBoth(finished)
-        return await done
+        if len(offsets) > _MANY:
+            return await _whoever_goes(self._store_in_turns(group_id, committer, offsets))
+        batch = self._new_batch(group_id)
+        batch.add(offsets.items())
+        if not batch.offsets:
+            return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        live = self._heard_of(group_id, committer)
+        written = self._manager.appends.store_offsets(live.partition, batch)
+        if not isinstance(written, OffsetsWritten):
+            error = await _whoever_goes(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
+        else:
+            error = written.error
+            if error is ErrorCode.NONE:
+                live.group.offsets.stored(batch.offsets, written.record_offset)
+        return _codes(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
         """Why the client may not commit for the group now, or NONE."""
@@ -77,35 +83,39 @@ class OffsetManager:
             return live.group.commit_refusal(*committer)
         return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
 
-    async def _store(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
-        turns = Turns(self._clock, goes_on=True)
-        batch = await self._batch(turns, group_id, offsets)
-        error = self._refusal(group_id, committer)  # again: that took its time
-        if error is not ErrorCode.NONE:
-            return dict.fromkeys(offsets, error)
-        codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        if not batch.offsets:
-            return codes
+    def _heard_of(self, group_id: str, committer: Committer) -> LiveGroup:
         live = self._manager.get_or_create(group_id)
         live.group.hear_of(committer.member_id, now_of(self._clock))
         live.wake_in_time()
-        codes.update(dict.fromkeys(batch.offsets, await self._write(turns, live, batch)))
-        return codes
+        return live
 
-    async def _batch(self, turns: Turns, group_id: str, offsets: Offsets) -> OffsetsBatch:
-        """Without those whose metadata are too long."""
-        batch = OffsetsBatch(group_id, self._clock.wall_ms())
-        for number, (tp, offset) in enumerate(offsets.items()):
-            if not number % AT_ONCE and turns.is_over:
+    async def _store_in_turns(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
+        turns = Turns(self._clock, goes_on=True)
+        batch = self._new_batch(group_id)
+        for part in _parts(offsets.items()):
+            if turns.is_over:
                 await turns.next()
-            if len(offset.metadata) <= self._config.metadata_max_bytes:
-                batch.add(tp, offset)
-        return batch
+            batch.add(part)
+        error = self._refusal(group_id, committer)  # again: that took its time
+        if error is not ErrorCode.NONE:
+            return dict.fromkeys(offsets, error)
+        if batch.offsets:
+            live = self._heard_of(group_id, committer)
+            written = self._manager.appends.store_offsets(live.partition, batch)
+            error = await self._written_later(turns, live, batch, written)
+        return _codes(offsets, batch, error)
 
-    async def _write(self, turns: Turns, live: LiveGroup, batch: OffsetsBatch) -> ErrorCode:
+    def _new_batch(self, group_id: str) -> OffsetsBatch:
+        return OffsetsBatch(group_id, self._clock.wall_ms(), self._config.metadata_max_bytes)
+
+    async def _written_later(
+        self, turns: Turns, live: LiveGroup, batch: OffsetsBatch, written: OffsetsWritten | Awaitable[OffsetsWritten]
+    ) -> ErrorCode:
+        """Nobody takes these offsets for stable until all of them are in the log."""
         offsets = live.group.offsets
         offsets.begin(batch.offsets)
-        written = await self._manager.appends.store_offsets(live.partition, batch)
+        if not isinstance(written, OffsetsWritten):
+            written = await written
         for part in map(dict, _parts(batch.offsets.items())):
             if turns.is_over:
                 await turns.next()
@@ -209,6 +219,29 @@ class OffsetManager:
             _log.error(
                 "what was removed of group {group} may come back: {error}", group=group_id, error=error.name
             )
+
+
+async def _whoever_goes(storing: Coroutine[Any, Any, T]) -> T:
+    """What it returns; it goes on although the client goes. Raises: ClientGone."""
+    done: ClientWait[T] = ClientWait()
+
+    def finished(result: T | Failure) -> None:
+        if not done.called:
+            done.callback(result)  # a Failure, too, fires it
+        elif isinstance(result, Failure):
+            _log.failure("a commit failed", result, level=LogLevel.error)
+
+    ensureDeferred(storing).addBoth(finished)
+    return await done
+
+
+def _codes(offsets: Offsets, batch: OffsetsBatch, error: ErrorCode) -> Codes:
+    """``error`` is what became of the batch; the other offsets have metadata that are too long."""
+    if len(batch.offsets) == len(offsets):
+        return dict.fromkeys(offsets, error)
+    codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    codes.update(dict.fromkeys(batch.offsets, error))
+    return codes
 
 
 def _parts(items: Iterable[T]) -> Iterator[list[T]]:

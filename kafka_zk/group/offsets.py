@@ -54,6 +54,14 @@ class GroupOffsets:
         """What was found in the log."""
         self._committed[tp] = committed
 
+    def stored(self, offsets: Offsets, record_offset: int) -> None:
+        """They are in the log, at its end, and nobody had to wait for that."""
+        for tp, offset in offsets.items():
+            self._committed[tp] = Committed(record_offset, offset)
+        if self._pending:  # earlier ones, which count no longer
+            for tp in offsets:
+                self._pending.pop(tp, None)
+
     def begin(self, offsets: Offsets) -> None:
         """These are being written."""
         self._pending.update(offsets)

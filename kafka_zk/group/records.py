@@ -123,16 +123,19 @@ class OffsetKeys:
         """The key of a committed offset."""
         topic, partition = tp
         if topic != self._topic:
-            self._topic, self._front = topic, self._group + string(topic, False)
+            self._topic, self._front = topic, self.front(topic)
         return self._front + _INT32.pack(partition)
 
+    def front(self, topic: str) -> bytes:
+        """What all keys of the topic begin with; the partition's four bytes follow."""
+        return self._group + string(topic, False)
 
     @classmethod
     def front_of(cls, raw_key: bytes, key: OffsetKey) -> bytes | None:
         """What all keys of the same group and topic begin with; the partition's four bytes follow. None for a key that
         would not be written so."""
-        keys = cls(key.group_id)
-        return keys._front if keys.encode(key.tp) == raw_key else None
+        front = cls(key.group_id).front(key.tp.topic)
+        return front if front + _INT32.pack(key.tp.partition) == raw_key else None
 
 
 def encode_offset_key(group_id: str, tp: TopicPartition) -> bytes:

@@ -1,7 +1,7 @@
 """Which coroutine answers which API, and the one function that dispatches a request to it.
 
-Handlers of the hot path (Produce, Fetch) read and write bytes themselves; all others take a decoded request and return
-a message, or the bytes of its body.
+Handlers of the hot path (Produce, Fetch, OffsetCommit) read and write bytes themselves; all others take a decoded
+request and return a message, or the bytes of its body.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
@@ -46,6 +46,7 @@ MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaita
 RAW_HANDLERS: dict[int, RawHandler] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
+    ApiKey.OFFSET_COMMIT: offset_commit.handle,
 }
 
 MESSAGE_HANDLERS: dict[int, MessageHandler] = {
@@ -55,7 +56,6 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.STOP_REPLICA: stop_replica.handle,
     ApiKey.UPDATE_METADATA: update_metadata.handle,
     ApiKey.CONTROLLED_SHUTDOWN: controlled_shutdown.handle,
-    ApiKey.OFFSET_COMMIT: offset_commit.handle,
     ApiKey.OFFSET_FETCH: offset_fetch.handle,
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
     ApiKey.JOIN_GROUP: group_membership.join,

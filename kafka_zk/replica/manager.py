@@ -146,15 +146,14 @@ class ReplicaManager:
         results = [result if isinstance(result, _SETTLED) else await result for result in begun]
         return [self._unless_lost(batch[0], result) for batch, result in zip(batches, results, strict=True)]
 
-    async def append_own(
+    def append_own(
         self, tp: TopicPartition, records: memoryview, timeout_ms: int
-    ) -> AppendResult:
-        """Append a batch that the broker itself has built, as it is, and wait as acks=all does. It is appended before
-        the first wait."""
+    ) -> AppendResult | Awaitable[AppendResult]:
+        """Append a batch that the broker itself has built, as it is; what became of it, or what waits as acks=all
+        does. It is appended before anybody waits."""
         try:
             config = self.partition(tp).leader_log().config
-            result = self._append(tp, records, -1, timeout_ms, config)
-            return result if isinstance(result, _SETTLED) else await result
+            return self._append(tp, records, -1, timeout_ms, config)
         except APPEND_ERRORS as error:
             return error.with_traceback(None)
 

@@ -1,7 +1,7 @@
 """What one request costs a broker, without a clock: `python -m tests.bench.request_cost`.
 
-A Produce or Fetch request goes through everything that ours runs for it, from the reactor's turn to the answer on the
-socket, with real sockets and a real log. Counted are
+A Produce, Fetch or OffsetCommit request goes through everything that ours runs for it, from the reactor's turn to the
+answer on the socket, with real sockets and a real log. Counted are
 
 - opcodes of Python, of which each run of the same code has exactly as many;
 - system calls, by name, as Python makes them;
@@ -33,12 +33,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.network.connection import ConnectionSettings
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.network.reactor import BrokerReactor
 from kafka_zk.network.read_ahead import ReadAhead
+from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
@@ -49,10 +51,12 @@ from tests.peers.processes import wait_until
 
 BASELINE = Path(__file__).with_name("request_cost.json")
 TOLERANCE = 0.10
-KINDS = ("produce 1 KB", "produce 64 KB", "fetch 64 KB")
+KINDS = ("produce 1 KB", "produce 64 KB", "fetch 64 KB", "commit 1", "commit 100")
 
-_PRODUCE_VERSION, _FETCH_VERSION = 11, 17  # what clients of Kafka 3.9 use
+_PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION = 11, 17, 9  # what clients of Kafka 3.9 use
 _TOPIC = "measured"
+_COMMITTED_TOPIC, _COMMITTED_PARTITIONS = "committed", 100
+_OFFSETS_TOPIC_PARTITIONS = 50
 _WARM_UP = 40  # turns; the interpreter has specialised its code by then
 _MEASURED = 20
 _TIMEOUT_S = 30
@@ -79,6 +83,8 @@ class OneBroker:
     def __init__(self, folder: Path) -> None:
         harness = build_harness(folder)
         self._topic_id = harness.lead(_TOPIC).bytes
+        harness.lead(_COMMITTED_TOPIC, _COMMITTED_PARTITIONS)
+        harness.lead(OFFSETS_TOPIC, _OFFSETS_TOPIC_PARTITIONS)
         self._dispatcher = Dispatcher(harness.services)
         self._reactor = _Reactor()
         settings = ConnectionSettings(
@@ -100,6 +106,8 @@ class OneBroker:
             "produce 1 KB": self._produce(1_000),
             "produce 64 KB": self._produce(64_000),
             "fetch 64 KB": self._fetch(1),
+            "commit 1": _commit(1),
+            "commit 100": _commit(_COMMITTED_PARTITIONS),
         }
         for _ in range(3):
             self.turn("produce 64 KB")
@@ -165,6 +173,25 @@ class OneBroker:
         self._reactor.close()
 
 
+def _commit(count: int) -> bytes:
+    """By a consumer that assigns partitions itself."""
+    commit = codec.request(ApiKey.OFFSET_COMMIT)
+    topic = commit.OffsetCommitRequestTopic
+    partitions = [
+        topic.OffsetCommitRequestPartition(
+            partition_index=each, committed_offset=7, committed_leader_epoch=-1, committed_metadata=""
+        )
+        for each in range(count)
+    ]
+    request = commit(
+        group_id=f"commits-{count}", generation_id_or_member_epoch=-1, member_id="", group_instance_id=None,
+        topics=[topic(name=_COMMITTED_TOPIC, partitions=partitions)],
+    )  # fmt: skip
+    return _framed(
+        ApiKey.OFFSET_COMMIT, _COMMIT_VERSION, codec.encode_body(request, ApiKey.OFFSET_COMMIT, _COMMIT_VERSION)
+    )
+
+
 def _no_thread(work: Callable[[], None]) -> Any:
     raise AssertionError("what was just written is in the page cache")
 
@@ -174,7 +201,7 @@ def _waiting_bytes(connected: socket.socket) -> int:
     return int(count)
 
 
-def _framed(api_key: ApiKey, version: int, body: bytes) -> bytes:
+def _framed(api_key: ApiKey, version: int, body: bytes | bytearray) -> bytes:
     frame = request_header(api_key, version, 7, "client") + body
     return struct.pack(">i", len(frame)) + frame
 
@@ -279,11 +306,11 @@ def recorded() -> dict[str, Cost]:
     return {kind: Cost(**cost) for kind, cost in entries.items()}
 
 
-def newest_recorded() -> dict[str, Cost]:
-    """The record of the newest Python that has one."""
-    entries = json.loads(BASELINE.read_text())
+def newest_recorded(kind: str) -> Cost:
+    """The record of the newest Python that has one of that kind."""
+    entries = {version: costs for version, costs in json.loads(BASELINE.read_text()).items() if kind in costs}
     newest = max(entries, key=lambda version: tuple(map(int, version.split("."))))
-    return {kind: Cost(**cost) for kind, cost in entries[newest].items()}
+    return Cost(**entries[newest][kind])
 
 
 def _record(costs: dict[str, Cost]) -> None:

@@ -25,7 +25,7 @@ def broker(tmp_path: Path) -> Iterator[OneBroker]:
 def _on_record(kind: str, measured: Cost) -> Cost:
     """A Python that nobody recorded yet has the system calls and the memory of the newest that somebody did; what its
     opcodes are is its own business."""
-    return request_cost.recorded().get(kind) or request_cost.newest_recorded()[kind]._replace(opcodes=measured.opcodes)
+    return request_cost.recorded().get(kind) or request_cost.newest_recorded(kind)._replace(opcodes=measured.opcodes)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -13,6 +13,7 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.fetch import read_fetch_response
 from kafka_zk.protocol.fetch_request import read_fetch_request
 from kafka_zk.protocol.frame import FrameDecoder
+from kafka_zk.protocol.offset_commit import read_offset_commit_request
 from kafka_zk.protocol.produce import read_produce_request, read_produce_response
 from kafka_zk.protocol.request import parse_request_header
 from kafka_zk.storage.errors import StorageError
@@ -21,11 +22,12 @@ from kafka_zk.storage.record_batch import decode_records
 from tests.fuzz.frames import request, spoil
 
 INPUTS_PER_ROUND = 3000
-_BY_HAND: list[Callable[[int, memoryview], Any]] = [
-    read_produce_request,
-    read_produce_response,
-    read_fetch_request,
-    read_fetch_response,
+_BY_HAND: list[tuple[ApiKey, Callable[[int, memoryview], Any]]] = [
+    (ApiKey.PRODUCE, read_produce_request),
+    (ApiKey.PRODUCE, read_produce_response),
+    (ApiKey.FETCH, read_fetch_request),
+    (ApiKey.FETCH, read_fetch_response),
+    (ApiKey.OFFSET_COMMIT, read_offset_commit_request),
 ]
 
 
@@ -45,9 +47,8 @@ def _decode_as_anything(rnd: random.Random, data: memoryview) -> None:
     elif choice == 1:
         data = data[rnd.randrange(20) :]
     if rnd.random() < 0.4:
-        reader = rnd.choice(_BY_HAND)
-        highest = BROKER_VERSIONS[ApiKey.PRODUCE if "produce" in reader.__name__ else ApiKey.FETCH][1]
-        reader(rnd.randint(0, highest), data)
+        api_key, reader = rnd.choice(_BY_HAND)
+        reader(rnd.randint(0, BROKER_VERSIONS[api_key][1]), data)
     else:
         api_key, (low, high) = rnd.choice(sorted(BROKER_VERSIONS.items()))
         decode = rnd.choice((codec.decode_request, codec.decode_response))

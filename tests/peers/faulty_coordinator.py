@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_zk.cli.main import main
 from kafka_zk.group.group import Group
-from kafka_zk.group.offset_manager import OffsetManager
+from kafka_zk.group.offset_manager import Codes, Committer, OffsetManager
 from kafka_zk.handlers.groups import offset_fetch
 from kafka_zk.protocol.errors import ErrorCode
 
@@ -48,10 +48,10 @@ def _skip_records() -> None:
 
 
 def _store_no_commit() -> None:
-    async def write(manager: OffsetManager, turns: Any, live: Any, batch: Any) -> ErrorCode:
-        return ErrorCode.NONE
+    async def commit(manager: OffsetManager, group_id: str, committer: Committer, offsets: Any) -> Codes:
+        return dict.fromkeys(offsets, manager._refusal(group_id, committer))
 
-    OffsetManager._write = write  # type: ignore[method-assign]
+    OffsetManager.commit = commit  # type: ignore[method-assign]
 
 
 FAULTS: dict[str, Callable[[], None]] = {

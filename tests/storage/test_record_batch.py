@@ -1,6 +1,8 @@
 """Batches of magic 2: what is built is read back, and damage is noticed."""
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from kafka_zk.storage.record_batch import (
     Record,
     RecordBatchBuilder,
     check_crc,
+    decode_keys_and_values,
     decode_records,
     encode_record,
     iter_batches,
@@ -46,6 +49,32 @@ def test_records_come_back_as_they_went_in(records: Records, compression: str, b
         Record(base_offset + index, timestamp_ms, key, value, tuple(headers))
         for index, (timestamp_ms, key, value, headers) in enumerate(records)
     ]
+
+
+@given(RECORDS, st.sampled_from(["none", "zstd"]), st.data())
+def test_keys_and_values_alone_are_those_of_the_records(
+    records: Records, compression: str, data: st.DataObject
+) -> None:
+    """Also in damaged batches: the same ones are refused, after as many records."""
+    builder = RecordBatchBuilder(compression)
+    for timestamp_ms, key, value, headers in records:
+        builder.append(timestamp_ms, key, value, headers)
+    raw = bytearray(builder.build(base_offset=7))
+    for _ in range(data.draw(st.integers(0, 2))):
+        raw[data.draw(st.integers(HEADER_SIZE, len(raw) - 1))] = data.draw(st.integers(0, 255))
+
+    def read(decode: Callable[[bytearray], Iterator[Any]]) -> tuple[list[Any], type[StorageError] | None]:
+        found: list[Any] = []
+        try:
+            found.extend(decode(raw))
+        except StorageError as error:
+            return found, type(error)
+        return found, None
+
+    def of_records(batch: bytearray) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        return ((record.offset, record.key, record.value) for record in decode_records(batch))
+
+    assert read(decode_keys_and_values) == read(of_records)
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))

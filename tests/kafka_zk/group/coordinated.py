@@ -24,7 +24,7 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import Record, RecordBatchBuilder, decode_records, iter_batches
-from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 from tests.sim.scheduler import VirtualClock
 
 EPOCH_MS = 1_700_000_000_000
@@ -90,7 +90,7 @@ class World:
         for key, value in records:
             batch.append(EPOCH_MS, key, value)
         answer = self.replicas.append_own(P0, memoryview(bytearray(batch.build())), 1000)
-        assert not isinstance(done(answer), Exception)
+        assert isinstance(answer, LogAppendInfo)
 
     def records(self) -> list[Record]:
         """What the log holds."""
