@@ -116,6 +116,11 @@ class ConsumerCoordinator:
     def held_back(self) -> None:
         """Records wait for the lease; the next answer of the coordinator renews it."""
 
+    @property
+    def committer(self) -> Committer:
+        """What a commit is made under now."""
+        return Committer(self._member.member_id, self._member.generation_id, self._config.group_instance_id)
+
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
         """Write these; why each was not written, None where it was."""
         deadline_s = self._reactor.seconds() + self._config.default_api_timeout_ms / 1000
@@ -353,7 +358,7 @@ class ConsumerCoordinator:
                 del left[tp]
             if not left:
                 break
-            committer = Committer(member.member_id, member.generation_id, self._config.group_instance_id)
+            committer = self.committer
             try:
                 codes = await self._coordinator.commit(left, committer)
             except KafkaError as error:
