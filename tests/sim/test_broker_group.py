@@ -1,4 +1,4 @@
-"""A member of a group of the broker in the simulated world: it commits under its membership, and not beyond its lease."""
+"""A member of a group of the broker in the simulated world: its membership, and its end."""
 
 from collections.abc import Iterator
 
