@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.client.errors import KafkaError
+from kafka_zk.consumer.errors import CommitRefused
 from kafka_zk.storage.types import TopicPartition
 from tests.sim import broker_group
 from tests.sim.campaign import BROKER
@@ -23,7 +25,8 @@ def history() -> History:
 @pytest.fixture
 def world(history: History) -> Iterator[World]:
     with World(1, lambda event: history.add(Lifted(0.0, event.actor, event))) as world:
-        world.broker(1, **{key.replace(".", "_"): value for key, value in BROKER.items()})
+        config = BROKER | {"group.initial.rebalance.delay.ms": "0"}
+        world.broker(1, **{key.replace(".", "_"): value for key, value in config.items()})
         world.start_all()
         admin = make_admin(world, world.process("admin"))
         world.run(admin.create_topic(TP.topic, 1, 1, {}))
@@ -65,3 +68,21 @@ def test_a_member_that_was_paused_beyond_its_session_hands_out_nothing_of_the_pa
     assert late and old_id not in {fact.actor for fact in late}
     assert any(isinstance(fact, Committed) for fact in history.facts)
     assert not broker_group.generations(history.facts, BROKER_GROUP, [])
+
+
+def test_a_commit_whose_membership_is_over_is_not_made_again_under_the_next_one(
+    world: World, history: History
+) -> None:
+    """The partition may have been somebody else's meanwhile, who has committed more."""
+    alone = member(world, "m", history)
+    world.until(lambda: alone.consumer.assignment())
+    old_id = alone.actor
+    for here, there in (("m", "broker-1"), ("broker-1", "m")):
+        world.network.cut(here, there)
+    committing = ensureDeferred(alone.consumer.commit({TP: 0}))
+    world.run_for(8_000)
+    world.network.heal()
+    with pytest.raises(CommitRefused, match="does not own"):
+        world.run(committing)
+    world.until(lambda: alone.consumer.assignment() and alone.actor != old_id)
+    assert alone.generation == 3, "after the one without members"
