@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.errors import KafkaError
+from kafka_zk.client.group_coordinator import Committer
 from kafka_zk.client.waiting import Reactor
 from kafka_zk.consumer.consumer_config import ConsumerConfig
 from kafka_zk.consumer.consumer_coordinator import ConsumerCoordinator
@@ -166,6 +167,15 @@ class Consumer:
     def assignment(self) -> list[TopicPartition]:
         """The partitions that this consumer owns now, sorted."""
         return [] if self._delivery is None else self._delivery.assignment
+
+    def group_metadata(self) -> Committer:
+        """The membership under which this consumer commits now; no member id and generation -1 outside a generation.
+
+        Raises: KafkaError before the first ``start``. Source: KafkaConsumer.groupMetadata@3.9.
+        """
+        if self._coordinator is None:
+            raise KafkaError("the consumer has not joined its group yet")
+        return self._coordinator.committer
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the next record of an owned partition; None while its start is looked up."""

@@ -1,10 +1,11 @@
 """A member of a group of the broker at work: carries out what ``group_member`` decides.
 
 All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
-generation in which its partitions are owned, so no offset goes back by itself.
+ownership in which it was asked for, be it in a later generation, so no offset goes back by itself.
 Source: ConsumerCoordinator.java@3.9. Tests: tests/integration/test_consumer.py, test_mixed_broker_group.py.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, NamedTuple
 
@@ -90,6 +91,7 @@ class ConsumerCoordinator:
         self._member = GroupMember(config.member)
         self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
         self._committing = DeferredLock()
+        self._ended: Counter[TopicPartition] = Counter()  # how often a partition was given back or lost
         self._finding = False
         self._asked_count = 0
         self._asked_ms = 0
@@ -118,12 +120,18 @@ class ConsumerCoordinator:
     def held_back(self) -> None:
         """Records wait for the lease; the next answer of the coordinator renews it."""
 
+    @property
+    def committer(self) -> Committer:
+        """What a commit is made under now."""
+        return Committer(self._member.member_id, self._member.generation_id, self._config.group_instance_id)
+
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
         """Write these; why each was not written, None where it was."""
         deadline_s = self._reactor.seconds() + self._config.default_api_timeout_ms / 1000
+        ended = {tp: self._ended[tp] for tp in offsets}
         await self._committing.acquire()
         try:
-            return await self._commit(offsets, deadline_s)
+            return await self._commit(offsets, ended, deadline_s)
         finally:
             self._committing.release()
 
@@ -199,11 +207,12 @@ class ConsumerCoordinator:
                 self._spawn(self._count(topics))
             case Start(tps):
                 self._delivery.prepare(tps)
-                self._spawn(self._starts.begin(dict.fromkeys(tps, 0)))
+                self._spawn(self._starts.begin(dict.fromkeys(sorted(tps), 0)))
             case Stop(number, tps):
                 self._starts.withdraw(tps)
                 self._spawn(self._stop(number, tps))
             case Drop(tps):
+                self._ended.update(tps)
                 self._starts.withdraw(tps)
                 self._delivery.drop(tps)
             case Fail(code, doing):
@@ -244,6 +253,7 @@ class ConsumerCoordinator:
     async def _stop(self, number: int, tps: frozenset[TopicPartition]) -> None:
         offsets = await self._delivery.stop(tps)
         await self._commit_and_tell({tp: offset for tp, offset in offsets.items() if offset is not None})
+        self._ended.update(tps)
         self._apply(self._member.stopped(number, self._now_ms()))
 
     async def _commit_and_tell(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -345,19 +355,21 @@ class ConsumerCoordinator:
 
     # --- commits ---
 
-    async def _commit(self, offsets: Mapping[TopicPartition, int], deadline_s: float) -> Answers:
-        """Try until it is known what became of each."""
+    async def _commit(
+        self, offsets: Mapping[TopicPartition, int], ended: Mapping[TopicPartition, int], deadline_s: float
+    ) -> Answers:
+        """Try until it is known what became of each. ``ended``: of each partition, when this was asked for."""
         answers: Answers = {}
         left = dict(offsets)
         codes: dict[TopicPartition, ErrorCode] = {}
         while left:
             member = self._member
-            for tp in left.keys() - member.owned:
-                answers[tp] = _NOT_THE_OWNER
+            for tp in [tp for tp in left if tp not in member.owned or self._ended[tp] != ended[tp]]:
+                answers[tp] = _NOT_THE_OWNER  # or is it again, and another member may have committed meanwhile
                 del left[tp]
             if not left:
                 break
-            committer = Committer(member.member_id, member.generation_id, self._config.group_instance_id)
+            committer = self.committer
             try:
                 codes = await self._coordinator.commit(left, committer)
             except KafkaError as error:

@@ -182,7 +182,7 @@ class GroupDelivery:
         left = {tp: claim for tp, claim in claims.items() if self._claims.get(tp) is claim}
         offsets = {tp: self._offset_to_release(tp, claim) for tp, claim in left.items()}
         self._forget(frozenset(left))
-        return {tp: offsets.get(tp) for tp in partitions}
+        return {tp: offsets.get(tp) for tp in sorted(partitions)}
 
     def _awaited(self, claims: Mapping[TopicPartition, _Claim]) -> bool:
         """Whether a user who may still poll holds records of these."""

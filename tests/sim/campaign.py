@@ -5,7 +5,7 @@ LIVENESS_MS each partition must be led, written to and owned by a member again; 
 every process is stopped.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -18,10 +18,11 @@ from kafka_zk.registry.events import Event
 from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.storage.types import TopicPartition
-from tests.sim import judges
-from tests.sim.clients import GROUP, SimMember, SimProducer, make_admin
+from tests.sim import broker_group, judges
+from tests.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
 from tests.sim.faults import KINDS, Fault, disk_error, drawn
 from tests.sim.history import Found, Happened, History, Lifted, Stored
+from tests.sim.offsets_topic import OffsetsTopic, read_offsets_topic
 from tests.sim.scheduler import Stuck
 from tests.sim.world import SimBroker, World
 from tests.sim.zookeeper_client import SimClient
@@ -34,7 +35,18 @@ PARTITIONS = 3
 FAULTS_MS = 60_000
 LIVENESS_MS = 60_000
 PATIENCE_MS = 1_000
-BROKER = {"log.cleaner.enable": "false", "log.flush.start.offset.checkpoint.interval.ms": "5000"}
+MEMBERS = ("member-1", "member-2")
+BROKER_MEMBERS = ("broker-member-1", "broker-member-2")
+ASSIGNORS = ("range", "cooperative-sticky")
+BROKER = {
+    "log.cleaner.enable": "false",
+    "log.flush.start.offset.checkpoint.interval.ms": "5000",
+    "log.flush.interval.messages": "1",  # of CACHED it is overridden; __consumer_offsets is durable by it
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "500",
+}
+NEVER = str(2**63 - 1)
 
 
 @dataclass
@@ -60,14 +72,15 @@ class Run:
         self.history = History()
         self.world = World(seed, self._observed)
         self.random = Random(f"{seed} faults")
-        self.members: dict[str, SimMember] = {}
+        self.members: dict[str, SimMember | SimBrokerMember] = {}
+        self.assignor = ASSIGNORS[seed % 2]
         self.producers: list[SimProducer] = []
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._undo: list[Callable[[], None]] = []
         self._names = 0
         self._peaceful = False
         names = [f"broker-{number}" for number in BROKERS]
-        drawn_plan = drawn(Random(f"{seed} plan"), names, ["member-1", "member-2"], FAULTS_MS, kinds)
+        drawn_plan = drawn(Random(f"{seed} plan"), names, MEMBERS, BROKER_MEMBERS, FAULTS_MS, tuple(kinds))
         self.plan = drawn_plan if plan is None else sorted(plan)
 
     # -- what faults ask for --------------------------------------------------------------------------------------
@@ -135,11 +148,11 @@ class Run:
         world.start_all()
         process = world.process("admin")
         self._admin = make_admin(world, process)
-        for topic, configs in ((DURABLE, {"flush.messages": "1"}), (CACHED, {})):
+        for topic, configs in ((DURABLE, {}), (CACHED, {"flush.messages": NEVER})):
             world.run(self._admin.create_topic(topic, PARTITIONS, 1, configs))
         self._watch_offsets()
         self.producers = [SimProducer(world, f"producer-{n}", self._writable, self.history) for n in (1, 2)]
-        for name in ("member-1", "member-2"):
+        for name in MEMBERS + BROKER_MEMBERS:
             self._join(name)
         for fault in self.plan:
             world.scheduler.clock.callLater(fault.at_ms / 1000, self._do, fault)
@@ -147,7 +160,10 @@ class Run:
 
     def _join(self, name: str) -> None:
         self.note(f"start {name}")
-        self.members[name] = SimMember(self.world, name, DURABLE, self.history)
+        if name in MEMBERS:
+            self.members[name] = SimMember(self.world, name, DURABLE, self.history)
+        else:
+            self.members[name] = SimBrokerMember(self.world, name, DURABLE, self.history, self.assignor)
 
     def _writable(self) -> list[TopicPartition]:
         return [TopicPartition(topic, number) for topic in (DURABLE, CACHED) for number in range(PARTITIONS)]
@@ -214,9 +230,9 @@ class Run:
 
     # -- peace ----------------------------------------------------------------------------------------------------
 
-    def settle(self) -> dict[TopicPartition, list[Found]]:
+    def settle(self) -> tuple[dict[TopicPartition, list[Found]], OffsetsTopic]:
         """Everything that was sent is answered, everything that was written is delivered and committed; what lies in
-        the logs. Raises: Stuck if it is not so in LIVENESS_MS."""
+        the logs, and in ``__consumer_offsets``. Raises: Stuck if it is not so in LIVENESS_MS."""
         world = self.world
         for producer in self.producers:
             producer.is_stopping = True
@@ -229,7 +245,29 @@ class Run:
         logs = judges.by_partition(world.run(self._read_all(), LIVENESS_MS))
         ends = {tp: found[-1].offset + 1 for tp, found in logs.items() if tp.topic == DURABLE}
         self._within("the group does not get on", lambda: all(self._committed(tp) == end for tp, end in ends.items()))
-        return logs
+        self._settle_broker_group(ends)
+        return logs, world.run(self._read_offsets_topic(), LIVENESS_MS)
+
+    def _settle_broker_group(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Raises: Stuck unless its coordinator says in time that everything is committed."""
+        world = self.world
+        deadline_ms = world.now_ms + LIVENESS_MS
+        while True:
+            committed = world.run(self._admin.groups.committed(BROKER_GROUP), LIVENESS_MS)
+            if all(tp in committed and committed[tp].offset == end for tp, end in ends.items()):
+                return
+            if world.now_ms > deadline_ms:
+                raise Stuck(f"the group of the broker does not get on: {ends} is not {committed}")
+            world.run_for(PATIENCE_MS)
+
+    async def _read_offsets_topic(self) -> OffsetsTopic:
+        process = self.world.process("offsets-reader")
+        connect = self.world.connect_from(process)
+        return await read_offsets_topic(
+            Reader(process, connect=connect, bootstrap_servers=self.world.bootstrap),
+            int(BROKER["offsets.topic.num.partitions"]),
+            BROKER_GROUP,
+        )
 
     def _within(self, trouble: str, condition: Callable[[], bool]) -> None:
         try:
@@ -277,9 +315,9 @@ def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = 
             run.begin()
             world.run_for(FAULTS_MS)
             run.make_peace()
-            logs = run.settle()
+            logs, offsets = run.settle()
             run.stop()
-            outcome.violations += _judged(run, logs)
+            outcome.violations += _judged(run, logs, offsets)
         except (Stuck, KafkaError) as error:
             outcome.violations.append(f"{type(error).__name__}: {error}")
         outcome.simulated_ms = world.now_ms
@@ -287,7 +325,7 @@ def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = 
     return outcome
 
 
-def _judged(run: Run, logs: dict[TopicPartition, list[Found]]) -> list[str]:
+def _judged(run: Run, logs: dict[TopicPartition, list[Found]], offsets: OffsetsTopic) -> list[str]:
     facts = run.history.facts
     ends = {tp: found[-1].offset + 1 for tp, found in logs.items() if tp.topic == DURABLE}
     broken = judges.records(facts, logs, {DURABLE})
@@ -295,6 +333,9 @@ def _judged(run: Run, logs: dict[TopicPartition, list[Found]]) -> list[str]:
     broken += judges.controllers(facts)
     broken += judges.epochs(facts)
     broken += judges.group(facts, ends)
+    broken += broker_group.generations(facts, BROKER_GROUP, offsets.generations)
+    broken += broker_group.commits(facts, offsets.commits)
+    broken += broker_group.all_handed_out(facts, ends)
     if run.world.disk.open_count:
         broken.append(f"{run.world.disk.open_count} files are left open")
     if run.world.network.transports:

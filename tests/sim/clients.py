@@ -1,9 +1,10 @@
-"""Clients of the simulated world: producers that number their records, members of a ZooKeeper group, an administrator.
+"""Clients of the simulated world: producers that number their records, members of a ZooKeeper group and of a group of
+the broker, an administrator.
 
 Each lives in a process of its own, is killed and paused with it, and writes what it saw into the history.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from random import Random
 from typing import Any
 
@@ -11,20 +12,24 @@ from twisted.internet.defer import ensureDeferred, succeed
 from twisted.python.failure import Failure
 
 from kafka_zk.client.admin import Admin
-from kafka_zk.client.errors import ClientClosed, KafkaError
+from kafka_zk.client.errors import ClientClosed, KafkaError, NoBrokersAvailable
 from kafka_zk.client.waiting import sleep
+from kafka_zk.consumer.consumer import Consumer
+from kafka_zk.consumer.errors import CommitRefused
+from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.consumer.zookeeper_consumer import ZookeeperConsumer
 from kafka_zk.producer.future import RecordMetadata
 from kafka_zk.producer.producer import Producer
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Event
 from kafka_zk.storage.types import TopicPartition
-from tests.sim.history import Acked, HandedOut, History, Lifted, Refused, Sent
+from tests.sim.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
 from tests.sim.process import Process
 from tests.sim.world import SESSION_TIMEOUT_MS, World
 from tests.sim.zookeeper_client import SimClient
 
 GROUP = "g"
+BROKER_GROUP = "broker-group"
 SEND_EVERY_S = (0.02, 0.2)
 
 
@@ -162,6 +167,100 @@ class SimMember:
         self.is_over = True
         self.process.kill()
         self.client.pause()
+        self._world.network.killed(self.process)
+
+
+class SimBrokerMember:
+    """A member of a group of the broker. What it was given it commits by the clock, and now and then by itself."""
+
+    client = None
+    """Of ZooKeeper it knows nothing."""
+
+    def __init__(self, world: World, name: str, topic: str, history: History, assignor: str) -> None:
+        self.name = name
+        self._world = world
+        self._history = history
+        self._random = Random(f"{world.seed} {name} choices")
+        self.process: Process = world.process(name)
+        self.is_over = False
+        process = self.process
+        self.consumer = Consumer(
+            process,
+            connect=world.connect_from(process),
+            lease_clock_ms=lambda: process.seconds() * 1000,
+            group_id=BROKER_GROUP,
+            client_id=name,
+            bootstrap_servers=world.bootstrap,
+            partition_assignment_strategy=assignor,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=1_500,
+            max_poll_interval_ms=10_000,
+            request_timeout_ms=5_000,
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=500,
+        )
+        self.consumer.subscribe([topic])
+        self.process.callLater(0, self._begin)
+
+    def _begin(self) -> None:
+        ensureDeferred(self._read()).addErrback(self._world.failed)
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                try:
+                    records = await self.consumer.poll(500)
+                except NoBrokersAvailable:
+                    await sleep(self.process, 0.5)
+                    continue
+                self._note(records)
+                if records and self._random.random() < 0.1:
+                    await self._commit({record.tp: record.offset + 1 for record in records})
+                await sleep(self.process, self._random.choice((0, 0, 0.01, 0.2)))
+        except ClientClosed:
+            self.is_over = True
+
+    def _note(self, records: list[ConsumerRecord]) -> None:
+        for record in records:
+            assert record.value is not None
+            self._history.add(
+                HandedOut(
+                    self._world.now_ms, self.actor, record.tp, record.offset, record.value.decode(), self.generation
+                )
+            )
+
+    async def _commit(self, offsets: dict[TopicPartition, int]) -> None:
+        refused: Container[TopicPartition] = ()
+        try:
+            await self.consumer.commit(offsets)
+        except CommitRefused as refusal:
+            refused = refusal.reasons
+        for tp, offset in offsets.items():
+            if tp not in refused:
+                self._history.add(Committed(self._world.now_ms, self.name, tp, offset))
+
+    @property
+    def actor(self) -> str:
+        """Its id in the group."""
+        return self.consumer.group_metadata().member_id
+
+    @property
+    def generation(self) -> int:
+        return self.consumer.group_metadata().generation_id
+
+    def close(self) -> Any:
+        """Leave the group."""
+        return ensureDeferred(self.consumer.close())
+
+    def pause(self) -> None:
+        self.process.pause()
+
+    def resume(self) -> None:
+        self.process.resume()
+
+    def kill(self) -> None:
+        self.is_over = True
+        self.process.kill()
         self._world.network.killed(self.process)
 
 

@@ -5,7 +5,7 @@ A line of a plan is ``12000 kill broker-1 3000``: when (ms of virtual time), wha
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -181,20 +181,30 @@ KINDS: dict[str, Act] = {
     "leave": _leave,
 }
 _OF_MEMBERS = ("kill-member", "pause-member", "leave")
-_OF_BOTH = ("expire", "disconnect", "lose-request", "cut-zookeeper", "break", "cut", "slow")
+_OF_ZOOKEEPER = ("expire", "disconnect", "lose-request", "cut-zookeeper")
+_OF_THE_NETWORK = ("break", "cut", "slow")
 _AT_ONCE = ("expire", "disconnect", "lose-request", "break", "clock")
 
 
 def drawn(
-    random: Random, brokers: Iterable[str], members: Iterable[str], end_ms: int, kinds: Iterable[str]
+    random: Random,
+    brokers: Sequence[str],
+    members: Sequence[str],
+    broker_members: Sequence[str],
+    end_ms: int,
+    kinds: Sequence[str],
 ) -> list[Fault]:
-    """Three to ten faults before ``end_ms``, in order of time."""
-    brokers, members, kinds = list(brokers), list(members), list(kinds)
+    """Three to ten faults before ``end_ms``, in order of time. ``broker_members``: of the group of the broker."""
+    everybody = [*brokers, *members, *broker_members]
+    targets_of: dict[str, Sequence[str]] = dict.fromkeys(KINDS, brokers)
+    targets_of |= dict.fromkeys(_OF_MEMBERS, everybody[len(brokers) :])
+    targets_of |= dict.fromkeys(_OF_ZOOKEEPER, everybody[: len(brokers) + len(members)])
+    targets_of |= dict.fromkeys(_OF_THE_NETWORK, everybody)
+    targets_of["stop-zookeeper"] = ["zookeeper"]
     plan = []
     for _ in range(random.randint(3, 10)):
         kind = random.choice(kinds)
-        targets = members if kind in _OF_MEMBERS else brokers + members if kind in _OF_BOTH else brokers
-        target = "zookeeper" if kind == "stop-zookeeper" else random.choice(targets)
+        target = random.choice(targets_of[kind])
         duration_ms = 0 if kind in _AT_ONCE else random.choice((200, 1_000, 3_000, 7_000, 12_000))
         plan.append(Fault(random.randint(1_000, end_ms), kind, target, duration_ms))
     return sorted(plan)

@@ -1,6 +1,7 @@
 """What was seen in a run, in the order in which it happened: the judges read nothing else."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafka_zk.registry.events import Event
@@ -35,13 +36,26 @@ class Refused(NamedTuple):
 
 
 class HandedOut(NamedTuple):
-    """A member of the group gave a record to its user."""
+    """A member of a group gave a record to its user; ``actor`` is its id in the group.
+
+    ``generation``: of a group of the broker; -1 of one of ZooKeeper.
+    """
 
     time_ms: float
     actor: str
     tp: TopicPartition
     offset: int
     value: str
+    generation: int = -1
+
+
+class Committed(NamedTuple):
+    """A member of a group of the broker was told that its offset is written."""
+
+    time_ms: float
+    actor: str
+    tp: TopicPartition
+    offset: int
 
 
 class Stored(NamedTuple):
@@ -75,7 +89,21 @@ class Found(NamedTuple):
     value: str
 
 
-Fact = Sent | Acked | Refused | HandedOut | Stored | Lifted | Happened
+class Kept(NamedTuple):
+    """An offset of the group in ``__consumer_offsets``, in the order in which they lie there at the end."""
+
+    tp: TopicPartition
+    offset: int
+
+
+class Assigned(NamedTuple):
+    """A generation of the group in ``__consumer_offsets``, once it has an assignment."""
+
+    generation: int
+    partitions: Mapping[str, tuple[TopicPartition, ...]]
+
+
+Fact = Sent | Acked | Refused | HandedOut | Committed | Stored | Lifted | Happened
 
 
 class History:
@@ -104,7 +132,10 @@ def line_of(fact: Fact) -> str:
         case Refused():
             return f"{fact.time_ms:10.3f} {fact.actor} fails to send {fact.value} to {_name(fact.tp)}: {fact.error}"
         case HandedOut():
-            return f"{fact.time_ms:10.3f} {fact.actor} gets {_name(fact.tp)}@{fact.offset} {fact.value}"
+            generation = f" in generation {fact.generation}" if fact.generation >= 0 else ""
+            return f"{fact.time_ms:10.3f} {fact.actor} gets {_name(fact.tp)}@{fact.offset} {fact.value}{generation}"
+        case Committed():
+            return f"{fact.time_ms:10.3f} {fact.actor} has committed {_name(fact.tp)}@{fact.offset}"
         case Stored():
             return f"{fact.time_ms:10.3f} committed {_name(fact.tp)}@{fact.offset}"
         case Happened():

@@ -114,7 +114,7 @@ def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) 
         match fact:
             case Lifted():
                 seen.extend(each._replace(time_ms=fact.time_ms) for each in checker.facts_of(fact.event))
-            case HandedOut():
+            case HandedOut(generation=-1):
                 seen.append(checker.Fact(fact.time_ms, fact.actor, checker.Kind.HANDED_OUT, fact.tp, fact.offset))
             case Stored():
                 seen.append(checker.Fact(fact.time_ms, "", checker.Kind.STORED, fact.tp, fact.offset))

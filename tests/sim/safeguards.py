@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from kafka_zk.broker.broker import Broker
+from kafka_zk.consumer.consumer_coordinator import ConsumerCoordinator
 from kafka_zk.controller.loop import Controller
+from kafka_zk.group.group import Group
+from kafka_zk.group.loading import LoadedPartition
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.log_dir import LogDir
@@ -87,6 +91,27 @@ def no_election_after_a_reconnect(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Controller, "session_renewed", nothing)
 
 
+def no_check_of_the_generation(patch: pytest.MonkeyPatch) -> None:
+    """Whoever was a member of a group of the broker commits for ever."""
+    patch.setattr(Group, "commit_refusal", lambda self, *committer, transactional=False: ErrorCode.NONE)
+
+
+def no_lease_of_a_broker_member(patch: pytest.MonkeyPatch) -> None:
+    """As Kafka's consumer: a member of a group of the broker acts until it is told that it is none."""
+    patch.setattr(ConsumerCoordinator, "may_act", lambda self: True)
+
+
+def no_check_of_the_generation_and_no_lease(patch: pytest.MonkeyPatch) -> None:
+    """Both: what a zombie hands out it may commit."""
+    no_check_of_the_generation(patch)
+    no_lease_of_a_broker_member(patch)
+
+
+def no_groups_loaded(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator that begins knows nothing of what was committed."""
+    patch.setattr(LoadedPartition, "load_steps", lambda self, replicas, tp, buffer_bytes: iter(()))
+
+
 SAFEGUARDS: dict[str, TakeOut] = {
     take_out.__name__: take_out
     for take_out in (
@@ -100,6 +125,10 @@ SAFEGUARDS: dict[str, TakeOut] = {
         no_second_registration,
         no_wait_for_the_former_session,
         no_election_after_a_reconnect,
+        no_check_of_the_generation,
+        no_lease_of_a_broker_member,
+        no_check_of_the_generation_and_no_lease,
+        no_groups_loaded,
         groups.no_lease,
         groups.no_token,
         groups.no_owner_check,

@@ -3,11 +3,24 @@
 import pytest
 
 from kafka_zk.controller.events import ControllerElected
+from kafka_zk.group.events import AssignmentCompleted
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
 from kafka_zk.storage.types import TopicPartition
-from tests.sim import judges
-from tests.sim.history import Acked, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
+from tests.sim import broker_group, judges
+from tests.sim.history import (
+    Acked,
+    Assigned,
+    Committed,
+    Fact,
+    Found,
+    HandedOut,
+    Happened,
+    Kept,
+    Lifted,
+    Sent,
+    Stored,
+)
 
 TP = TopicPartition("durable", 0)
 CACHED = TopicPartition("cached", 0)
@@ -86,3 +99,69 @@ def test_the_group() -> None:
     assert any("never seen" in each for each in judges.group([Stored(0.0, TP, 1)], None))
     stored: list[Fact] = [Stored(0.0, TP, 0), Stored(1.0, TP, 1), Stored(2.0, TP, 0)]
     assert any("went back" in each for each in judges.group(stored, None))
+
+
+OTHER_TP = TopicPartition("durable", 1)
+GENERATIONS = [Assigned(1, {"a": (TP, OTHER_TP)}), Assigned(2, {"a": (TP,), "b": (OTHER_TP,)})]
+
+
+def handed(member: str, generation: int, tp: TopicPartition = TP, offset: int = 0) -> HandedOut:
+    return HandedOut(0.0, member, tp, offset, "p:1", generation)
+
+
+def told(generation: int, **owned: tuple[TopicPartition, ...]) -> Lifted:
+    return Lifted(0.0, "broker-1", AssignmentCompleted(0, "broker-1", "", 0, "g", generation, owned))
+
+
+@pytest.mark.parametrize(
+    ("facts", "stored", "expected"),
+    [
+        ([handed("a", 1), handed("a", 2), handed("b", 2, OTHER_TP)], GENERATIONS, ""),
+        ([handed("a", 1), told(2, b=(TP,)), handed("b", 2)], GENERATIONS[:1], ""),
+        ([], [Assigned(1, {"a": (TP,), "b": (TP,)})], "has 2 owners in generation 1"),
+        ([told(1, a=(TP,), b=(TP,))], [], "has 2 owners in generation 1"),
+        ([told(1, a=(TP,))], GENERATIONS, "generation 1 has two assignments"),
+        ([told(1, a=(TP,)), told(1, b=(TP,))], [], "generation 1 has two assignments"),
+        ([handed("b", 2)], GENERATIONS, "where it is a's"),
+        ([handed("a", 2, OTHER_TP)], GENERATIONS, "where it is b's"),
+        ([handed("c", 1, CACHED)], GENERATIONS, "did not own it"),
+        ([handed("b", 2, OTHER_TP), handed("a", 1, OTHER_TP)], GENERATIONS, "after b had done so in generation 2"),
+        ([handed("a", 3)], GENERATIONS, ""),
+        ([handed("b", 3)], GENERATIONS, "did not own it"),
+    ],
+    ids=[
+        "sound", "told-only", "two-owners-stored", "two-owners-told", "two-coordinators", "one-coordinator-twice",
+        "not-the-owner", "former-owner", "never-owned", "late", "kept-meanwhile", "not-kept",
+    ],
+)  # fmt: skip
+def test_generations(facts: list[Fact], stored: list[Assigned], expected: str) -> None:
+    broken = broker_group.generations(facts, "g", stored)
+    assert any(expected in each for each in broken) if expected else not broken
+
+
+def test_generations_of_another_group_do_not_count() -> None:
+    assert not broker_group.generations([told(1, a=(TP,), b=(TP,))], "other", [])
+
+
+@pytest.mark.parametrize(
+    ("facts", "offsets", "expected"),
+    [
+        ([handed("a", 1), Committed(1.0, "a", TP, 1)], (0, 1, 1), ""),
+        ([handed("a", 1)], (0, 1, 0), "went back from 1 to 0"),
+        ([handed("a", 1)], (0, 1, -1), "went back from 1 to -1"),
+        ([handed("a", 1), Committed(1.0, "a", TP, 1)], (0,), "which is lost"),
+        ([Committed(1.0, "a", TP, 1), handed("a", 1)], (0, 1), "never seen: [0]"),
+        ([HandedOut(0.0, "a", TP, 0, "p:1"), Committed(1.0, "a", TP, 1)], (0, 1), "never seen: [0]"),
+    ],
+    ids=["sound", "back", "deleted", "lost", "too-early", "seen-by-another-group"],
+)
+def test_commits(facts: list[Fact], offsets: tuple[int, ...], expected: str) -> None:
+    broken = broker_group.commits(facts, [Kept(TP, offset) for offset in offsets])
+    assert any(expected in each for each in broken) if expected else not broken
+
+
+def test_every_record_is_handed_out_by_the_group_of_the_broker() -> None:
+    facts: list[Fact] = [handed("a", 1, offset=0), HandedOut(0.0, "m", TP, 1, "p:2")]
+    assert not broker_group.all_handed_out(facts, {TP: 1})
+    assert any("1 of 2 records" in each for each in broker_group.all_handed_out(facts, {TP: 2}))
+    assert not judges.group([handed("a", 1)], None), "the other group's members own nothing in ZooKeeper"
