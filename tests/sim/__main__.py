@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from twisted.logger import globalLogBeginner
 
 from tests.sim.campaign import Outcome, play
 from tests.sim.faults import KINDS, Fault
@@ -22,6 +23,7 @@ from tests.sim.safeguards import SAFEGUARDS
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # worlds have their own observers
     kinds = tuple(options.faults.split(",")) if options.faults else tuple(KINDS)
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:

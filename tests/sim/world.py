@@ -171,6 +171,7 @@ class World:
         self._stack = ExitStack()
 
     def __enter__(self) -> "World":
+        gc.collect()  # the coroutines of the world before end when they are collected: not in this one
         self._stack.enter_context(files.use(self.disk))
         observer = cast(ILogObserver, self._logged)
         globalLogPublisher.addObserver(observer)
