@@ -23,7 +23,7 @@ from tests.sim.safeguards import SAFEGUARDS
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # worlds have their own observers
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # worlds observe it themselves
     kinds = tuple(options.faults.split(",")) if options.faults else tuple(KINDS)
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
