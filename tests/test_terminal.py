@@ -40,7 +40,7 @@ def test_a_command_that_does_not_end_is_told(tmp_path: Path) -> None:
 
 def test_a_command_that_goes_on_is_ended_by_ctrl_c(tmp_path: Path) -> None:
     with Shell(tmp_path, os.environ) as terminal:
-        program = "trap 'echo bye; exit 0' INT; echo ready; while :; do sleep 0.05; done"
+        program = r"trap 'kill \$!; echo bye; exit 0' INT; sleep 60 & echo ready; wait"
         assert terminal.run_until(f'bash -c "{program}"', "ready").exit_code == 0
         ended = terminal.interrupt()
         assert "bye" in ended.shown and ended.exit_code is not None

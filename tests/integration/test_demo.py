@@ -23,7 +23,7 @@ def test_all_rows_come_back_and_a_kept_cluster_is_stopped_by_one_signal(tmp_path
     try:
         assert all(running(pid) for pid in pids)
         listed = kafka_zk("topics", "list", "--bootstrap-server", report["bootstrap"])
-        assert listed.stdout == "flights\n", listed.stderr
+        assert listed.stdout == "__consumer_offsets\nflights\n", listed.stderr
     finally:
         os.kill(report["kept_pid"], signal.SIGTERM)
     wait_for_end(*pids)

@@ -21,9 +21,10 @@ from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.legacy_message_set import LegacyMessage, iter_entries, read_message_set, write_message_set
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.log_loader import load_log
+from kafka_zk.storage.log_loader import load_log_steps
 from kafka_zk.storage.log_to_clean import clean_here
 from kafka_zk.storage.record_batch import TIMESTAMP_TYPE_FLAG, Record, decode_records, read_header
+from kafka_zk.storage.recovery_work import run_here
 from kafka_zk.storage.segment_scan import iter_spans
 from kafka_zk.storage.types import TopicPartition
 from tests.peers.made_logs import Content, pack_batch
@@ -138,15 +139,17 @@ def make_big_folder(log_dir: Path) -> Folder:
 
 def open_log(folder: Folder, now_ms: int) -> Log:
     """The folder as a start finds it: after a kill, or, if it holds what ours does not recover, after a clean stop."""
-    log, dropped = load_log(
-        folder.tp,
-        str(folder.path),
-        folder.log_config,
-        FilePool(),
-        now_ms,
-        recovery_point=0,
-        log_start_offset=0,
-        clean_shutdown=folder.has_legacy_sets,
+    log, dropped = run_here(
+        load_log_steps(
+            folder.tp,
+            str(folder.path),
+            folder.log_config,
+            FilePool(),
+            now_ms,
+            recovery_point=0,
+            log_start_offset=0,
+            clean_shutdown=folder.has_legacy_sets,
+        )
     )
     assert dropped is None
     log.flush()
