@@ -279,9 +279,8 @@ class BrokerKeys:
         "50", "Partitions of __consumer_offsets when it is created; not to be changed later.", low=1, use=READ,
     )
     offsets_topic_replication_factor = SHORT(
-        # Kafka's default of 3 would be refused, and DescribeConfigs must not show what is not so.
-        "1", "Replicas of __consumer_offsets when it is created; only 1 is allowed until brokers replicate.",
-        low=1, use=READ,
+        "3", "Replicas of __consumer_offsets when it is created; 1, the default here, until brokers replicate.",
+        here="1", low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
         "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,
