@@ -17,9 +17,9 @@ from kafka_zk.consumer.consumer_coordinator import ConsumerCoordinator
 from kafka_zk.consumer.group_commits import GroupCommits
 from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.consumer.membership import Membership
+from kafka_zk.consumer.owned_partitions import OwnedPartitions
 from kafka_zk.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
 from kafka_zk.consumer.topics_subscribed import TopicsSubscribed, parse_subscription
 from kafka_zk.consumer.user_side import ReactorUser, UserSide, UserThread
@@ -33,7 +33,7 @@ _CLOSE_PATIENCE_S = 30.0
 """What Kafka's consumer gives ``close``."""
 
 
-class Consumer:
+class Consumer(OwnedPartitions):
     """One member of a group; all methods on the reactor's thread.
 
     ::
@@ -164,10 +164,6 @@ class Consumer:
         """
         await self._joined()[1].commit(offsets)
 
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions that this consumer owns now, sorted."""
-        return [] if self._delivery is None else self._delivery.assignment
-
     def group_metadata(self) -> Committer:
         """The membership under which this consumer commits now; no member id and generation -1 outside a generation.
 
@@ -176,26 +172,6 @@ class Consumer:
         if self._coordinator is None:
             raise KafkaError("the consumer has not joined its group yet")
         return self._coordinator.committer
-
-    def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of an owned partition; None while its start is looked up."""
-        return self._joined()[0].position(tp)
-
-    def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark in the last response, -1 before the first one."""
-        return self._joined()[0].state.high_watermark(tp)
-
-    def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Continue at another offset of an owned partition; the next commit writes the new position."""
-        self._joined()[0].seek(tp, start)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Deliver no more records of these owned partitions until ``resume``, or until they are reassigned."""
-        self._joined()[0].pause(partitions)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Resume paused partitions."""
-        self._joined()[0].unpause(partitions)
 
     # --- leaving ---
 

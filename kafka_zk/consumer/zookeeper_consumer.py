@@ -20,9 +20,9 @@ from kafka_zk.consumer.group_commits import GroupCommits, Write
 from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.consumer.membership import Membership
 from kafka_zk.consumer.offsets_in_kafka import OffsetsInKafka
+from kafka_zk.consumer.owned_partitions import OwnedPartitions
 from kafka_zk.consumer.rebalance_listener import RebalanceListener
 from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.consumer.starts import Start
 from kafka_zk.consumer.stream import Stream
 from kafka_zk.consumer.topics_subscribed import parse_subscription
 from kafka_zk.consumer.user_side import ReactorUser, UserSide, UserThread
@@ -44,7 +44,7 @@ _log = Logger()
 _ON_THE_REACTOR = ReactorUser()
 
 
-class ZookeeperConsumer:
+class ZookeeperConsumer(OwnedPartitions):
     """One member of a group; all methods on the reactor's thread.
 
     ::
@@ -222,30 +222,6 @@ class ZookeeperConsumer:
         """
         _, commits = self._joined()
         await commits.commit(offsets)
-
-    def assignment(self) -> list[TopicPartition]:
-        """The partitions that this consumer owns now, sorted."""
-        return [] if self._delivery is None else self._delivery.assignment
-
-    def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of an owned partition; None while its start is looked up."""
-        return self._joined()[0].position(tp)
-
-    def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark in the last response, -1 before the first one."""
-        return self._joined()[0].state.high_watermark(tp)
-
-    def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Continue at another offset of an owned partition; the next commit writes the new position."""
-        self._joined()[0].seek(tp, start)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Deliver no more records of these owned partitions until ``resume``, or until they are reassigned."""
-        self._joined()[0].pause(partitions)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Resume paused partitions."""
-        self._joined()[0].unpause(partitions)
 
     # --- leaving ---
 
