@@ -35,16 +35,16 @@ demo: $(VENV)/.demo
 	$(BIN)/kafka-zk demo $(DEMO_ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not integration and not peers and not soak and not containers and not attack"
 
 test-attack: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m attack tests/attack $(ATTACK_ARGS)
+	$(BIN)/python -m pytest -q -m attack tests/attack $(PYTEST_ARGS) $(ATTACK_ARGS)
 
 test-peers: peers-tools foreign-tools $(VENV)/.go
-	$(BIN)/python -m pytest -q -m peers tests/peers
+	$(BIN)/python -m pytest -q -m peers tests/peers $(PYTEST_ARGS)
 
 test-containers: containers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run

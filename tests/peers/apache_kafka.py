@@ -43,8 +43,12 @@ class ZooKeeper:
         self.process.stop()
 
 
-def start_zookeeper(folder: Path, *, cores: str | None = None) -> ZooKeeper:
-    """ZooKeeper from Kafka 3.9.1's jars, its data in `folder`, answering when this returns."""
+def start_zookeeper(folder: Path, *, cores: str | None = None, force_sync: bool = True) -> ZooKeeper:
+    """ZooKeeper from Kafka 3.9.1's jars, its data in `folder`, answering when this returns.
+
+    Without `force_sync` it does not wait for its disk: on a busy one a transaction can take longer than a client waits
+    for its session.
+    """
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "zoo.cfg"
@@ -56,6 +60,7 @@ def start_zookeeper(folder: Path, *, cores: str | None = None) -> ZooKeeper:
         "java",
         "-Xmx256M",
         "-XX:+UseSerialGC",
+        f"-Dzookeeper.forceSync={'yes' if force_sync else 'no'}",
         f"-Dlog4j.configuration=file:{java.SOURCES / 'broker-log4j.properties'}",
         "-cp",
         jars.class_path(jars.ORACLE_VERSION),

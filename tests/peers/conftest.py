@@ -34,7 +34,7 @@ def peer_tools() -> None:
 @pytest.fixture(scope="session")
 def peer_zookeeper(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The connect string of a real ZooKeeper for all targets."""
-    server = apache_kafka.start_zookeeper(tmp_path_factory.mktemp("zookeeper"))
+    server = apache_kafka.start_zookeeper(tmp_path_factory.mktemp("zookeeper"), force_sync=False)
     yield server.connect_string
     server.stop()
 
