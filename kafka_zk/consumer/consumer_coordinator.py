@@ -7,7 +7,7 @@ Source: ConsumerCoordinator.java@3.9. Tests: tests/integration/test_consumer.py,
 
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
@@ -19,6 +19,7 @@ from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker
 from kafka_zk.client.group_coordinator import Committer, GroupCoordinator
 from kafka_zk.client.waiting import Reactor, run, sleep
 from kafka_zk.consumer.consumer_config import ConsumerConfig
+from kafka_zk.consumer.group_commits import NOT_THE_OWNER, Refused
 from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.consumer.group_effects import (
     CountPartitions,
@@ -58,14 +59,6 @@ _SyncGroup = codec.request(ApiKey.SYNC_GROUP)
 _Heartbeat = codec.request(ApiKey.HEARTBEAT)
 _LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
 
-
-class Refused(NamedTuple):
-    """Why an offset was not written."""
-
-    reason: str
-
-
-_NOT_THE_OWNER = Refused("this consumer does not own the partition")
 Answers = dict[TopicPartition, Refused | None]
 
 
@@ -365,7 +358,7 @@ class ConsumerCoordinator:
         while left:
             member = self._member
             for tp in [tp for tp in left if tp not in member.owned or self._ended[tp] != ended[tp]]:
-                answers[tp] = _NOT_THE_OWNER  # or is it again, and another member may have committed meanwhile
+                answers[tp] = NOT_THE_OWNER  # or is it again, and another member may have committed meanwhile
                 del left[tp]
             if not left:
                 break
