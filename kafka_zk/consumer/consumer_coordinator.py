@@ -196,8 +196,8 @@ class ConsumerCoordinator:
                 self._spawn(self._beat(effect))
             case SendLeave():
                 self._spawn(self._leave(effect))
-            case CountPartitions(topics):
-                self._spawn(self._count(topics))
+            case CountPartitions(number, topics):
+                self._spawn(self._count(number, topics))
             case Start(tps):
                 self._delivery.prepare(tps)
                 self._spawn(self._starts.begin(dict.fromkeys(sorted(tps), 0)))
@@ -229,7 +229,7 @@ class ConsumerCoordinator:
             self._finding = False
         self._apply(self._member.coordinator_found(self._now_ms()))
 
-    async def _count(self, topics: Collection[str]) -> None:
+    async def _count(self, number: int, topics: Collection[str]) -> None:
         self._cluster.add_topics(topics)
         while True:
             try:
@@ -240,7 +240,7 @@ class ConsumerCoordinator:
                     raise
             await sleep(self._reactor, self._config.retry_backoff_ms / 1000)
         counts = self._counts(topics)
-        self._apply(self._member.partitions_counted(counts, self._now_ms()))
+        self._apply(self._member.partitions_counted(number, counts, self._now_ms()))
         self._look_for_missing(counts)
 
     async def _stop(self, number: int, tps: frozenset[TopicPartition]) -> None:

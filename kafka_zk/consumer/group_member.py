@@ -124,7 +124,7 @@ class GroupMember:
         self._reason = ""
         self._coordinator_known = False
         self._number = 0
-        self._request: SendJoin | SendSync | None = None
+        self._request: SendJoin | SendSync | CountPartitions | None = None
         self._heartbeat: SendHeartbeat | None = None
         self._sent_ms = 0
         self._heartbeat_due_ms = 0
@@ -218,11 +218,12 @@ class GroupMember:
             self._enter(_UNJOINED)
         return self._go_on(now_ms)
 
-    def partitions_counted(self, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
+    def partitions_counted(self, number: int, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
         """The answer to ``CountPartitions``; a topic that does not exist has none."""
-        joined = self._joined
-        if self.state is not _COUNTING or joined is None:
+        if not self._is_awaited(number, CountPartitions):
             return []
+        joined = self._joined
+        assert joined is not None, "it was counted for this generation"
         self._counts = counts
         if joined.skip_assignment:  # a static member came back to lead; the assignment is there
             self._sync({}, now_ms)
@@ -351,7 +352,8 @@ class GroupMember:
             return
         self._enter(_COUNTING)
         topics = {topic for each in answer.members for topic in self._understood(each).subscription.topics}
-        self._effects.append(CountPartitions(frozenset(topics)))
+        self._request = CountPartitions(self._next_number(), frozenset(topics))
+        self._effects.append(self._request)
 
     def _sync(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
         assert self._joined is not None
@@ -480,7 +482,7 @@ class GroupMember:
         self._sent_ms = now_ms
         self._effects.append(request)
 
-    def _is_awaited(self, number: int, kind: type[SendJoin] | type[SendSync]) -> bool:
+    def _is_awaited(self, number: int, kind: type[SendJoin] | type[SendSync] | type[CountPartitions]) -> bool:
         if not isinstance(self._request, kind) or self._request.number != number:
             return False
         self._request = None
