@@ -159,8 +159,8 @@ class Consumer(OwnedPartitions):
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Write the next offsets to consume: those given, or those after all delivered records.
 
-        Raises: CommitRefused naming partitions that this consumer does not own, or no longer owns; the others are
-        written.
+        Raises: CommitRefused naming partitions that this consumer does not own, or no longer owns, or whose group has
+        rebalanced for longer than ``default.api.timeout.ms``; the others are written.
         """
         await self._joined()[1].commit(offsets)
 

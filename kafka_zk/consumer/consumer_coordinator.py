@@ -2,7 +2,8 @@
 
 All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
 ownership in which it was asked for, be it in a later generation, so no offset goes back by itself.
-Source: ConsumerCoordinator.java@3.9. Tests: tests/integration/test_consumer.py, test_mixed_broker_group.py.
+Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/consumer/test_consumer_rebalancing.py,
+test_consumer_closing.py, tests/integration/test_consumer.py, test_mixed_broker_group.py.
 """
 
 from collections import Counter
@@ -119,7 +120,10 @@ class ConsumerCoordinator:
         return Committer(self._member.member_id, self._member.generation_id, self._config.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """Write these; why each was not written, None where it was."""
+        """Write these; why each was not written, None where it was.
+
+        Waits for the end of a rebalance, at most ``default.api.timeout.ms``.
+        """
         deadline_s = self._reactor.seconds() + self._config.default_api_timeout_ms / 1000
         ended = {tp: self._ended[tp] for tp in offsets}
         await self._committing.acquire()
@@ -364,7 +368,10 @@ class ConsumerCoordinator:
                 break
             committer = self.committer
             try:
-                codes = await self._coordinator.commit(left, committer)
+                if member.is_rebalancing:  # a commit would wait behind JoinGroup, and might time out with it
+                    codes = dict.fromkeys(left, ErrorCode.REBALANCE_IN_PROGRESS)
+                else:
+                    codes = await self._coordinator.commit(left, committer)
             except KafkaError as error:
                 return answers | dict.fromkeys(left, Refused(str(error)))
             again = self._settle(codes, committer, answers)

@@ -84,6 +84,7 @@ VALID_PREVIOUS_STATES: dict[MemberState, frozenset[MemberState]] = {
 }
 """From which states each can be entered."""
 
+_REBALANCING = frozenset({_JOINING, _COUNTING, _SYNCING})
 _HEARTBEATS = frozenset({_STOPPING, _COUNTING, _STABLE})
 """While a JoinGroup or SyncGroup waits, the coordinator expects none, and could not answer any on that connection."""
 
@@ -145,6 +146,11 @@ class GroupMember:
     def is_there(self) -> bool:
         """Whether this member belongs to its group, or tries to."""
         return self.state not in (_AWAY, _LEFT)
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether it has begun to join and has no assignment yet: the coordinator takes no commits until it has."""
+        return self.state in _REBALANCING
 
     @property
     def is_leader(self) -> bool:

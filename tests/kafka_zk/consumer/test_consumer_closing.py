@@ -8,8 +8,7 @@ from kafka_zk.consumer.consumer import Consumer
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.client.fake_cluster import advance, finish
-from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember, joined
-from tests.kafka_zk.consumer.fake_group import A, B, write
+from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember, joined, two_partitions
 
 CLOSE_S = 10.0
 """What the last commit and LeaveGroup are given together."""
@@ -17,10 +16,7 @@ CLOSE_S = 10.0
 
 @pytest.fixture
 def brokers(clock: Clock) -> BrokersOfOneMember:
-    cluster = BrokersOfOneMember(clock, {"t": [0, 1]})
-    for tp in (A, B):
-        write(cluster, tp, 0, 40)
-    return cluster
+    return two_partitions(clock)
 
 
 def consume(clock: Clock, consumer: Consumer) -> None:
