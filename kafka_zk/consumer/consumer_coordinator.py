@@ -91,6 +91,7 @@ class ConsumerCoordinator:
         self._asked_ms = 0
         self._timer: Any = None
         self._looking: Any = None
+        self._closing = False
         self._left = False
 
     # --- for the consumer ---
@@ -134,13 +135,15 @@ class ConsumerCoordinator:
 
     async def leave(self) -> None:
         """Stop and commit what is owned, then leave the group, as far as it can be reached."""
-        self._left = True
+        self._closing = True
+        self._member.close()
         owned = self._member.owned
         self._starts.withdraw(owned)
         offsets = await self._delivery.stop(owned)
         left = {tp: offset for tp, offset in offsets.items() if offset is not None}
         if left and not await fires_within(self._reactor, run(self._commit_and_tell(left)), _LEAVE_PATIENCE_S):
             _log.warn("the last offsets were not committed: the group's coordinator did not answer")
+        self._left = True
         for timer in (self._timer, self._looking):
             if timer is not None and timer.active():
                 timer.cancel()
@@ -161,7 +164,8 @@ class ConsumerCoordinator:
         if self._left:
             return
         try:
-            self._look_at_the_user()
+            if not self._closing:
+                self._look_at_the_user()
             self._apply(self._member.tick(self._now_ms()))
         finally:
             due_ms = self._member.next_due_ms()

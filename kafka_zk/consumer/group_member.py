@@ -123,6 +123,7 @@ class GroupMember:
         self._stops: dict[int, frozenset[TopicPartition]] = {}
         self._must_rejoin = False
         self._reason = ""
+        self._is_closing = False
         self._coordinator_known = False
         self._number = 0
         self._request: SendJoin | SendSync | CountPartitions | None = None
@@ -184,6 +185,13 @@ class GroupMember:
     def watched_topics(self) -> frozenset[str]:
         """The topics that the whole group reads, which its leader has to look after."""
         return frozenset(self._counts) if self.is_leader and self._counts is not None else frozenset()
+
+    def close(self) -> None:
+        """The user goes, and is given time to give back what is owned: take nothing new.
+
+        Until ``leave`` heartbeats go on, and so does a rebalance that was joined with partitions; none is begun.
+        """
+        self._is_closing = True
 
     def leave(self, reason: str) -> list[Effect]:
         """Leave the group; whoever calls this has stopped and committed what was owned. Static members just go."""
@@ -248,7 +256,7 @@ class GroupMember:
         if not self._coordinator_known or self.state is _LEFT:
             return None
         due = []
-        if self.state is _UNJOINED:
+        if self._wants_to_join:
             due.append(self._retry_ms)
         if self.state in _HEARTBEATS and self._heartbeat is None:
             due.append(self._heartbeat_due_ms)
@@ -311,12 +319,16 @@ class GroupMember:
 
     # --- joining ---
 
+    @property
+    def _wants_to_join(self) -> bool:
+        return self.state is _UNJOINED and (bool(self.owned) or not self._is_closing)
+
     def _go_on(self, now_ms: int) -> list[Effect]:
         """Do what is due in this state."""
-        if self.state is _STABLE and self._must_rejoin and not self._stops:
+        if self.state is _STABLE and self._must_rejoin and not (self._stops or self._is_closing):
             self._begin_joining()
         if self._coordinator_known:
-            if self.state is _UNJOINED and self._retry_ms <= now_ms:
+            if self._wants_to_join and self._retry_ms <= now_ms:
                 self._join(now_ms)
             elif self.state in _HEARTBEATS and self._heartbeat is None and self._heartbeat_due_ms <= now_ms:
                 self._beat(now_ms)
@@ -377,6 +389,8 @@ class GroupMember:
         self._enter(_STABLE)
         self._owned_generation = self.generation_id
         self._heartbeat_due_ms = now_ms + (self._config.heartbeat_interval_ms if self.may_act(now_ms) else 0)
+        if self._is_closing:
+            return  # nobody else is given what is owned before this member leaves
         fitting = frozenset(tp for tp in assigned if tp.topic in self._joined_topics)
         if fitting != assigned:  # a static member came back with another subscription, and nobody assigned anew
             self._rejoin("the assignment does not fit the subscription")

@@ -60,3 +60,52 @@ def test_a_consumer_whose_coordinator_never_gets_ready_is_closed_in_a_bounded_ti
     finish(clock, run(consumer.close()), CLOSE_S + 0.1)
     advance(clock, 2)
     assert clock.getDelayedCalls() == []
+
+
+def test_heartbeats_go_on_until_users_have_given_their_partitions_up(
+    clock: Clock, brokers: BrokersOfOneMember
+) -> None:
+    """Whoever holds records is given time; the group must not miss this member meanwhile, nor does it join again."""
+    consumer = joined(clock, brokers, max_poll_records=10, session_timeout_ms=6_000, heartbeat_interval_ms=2_000)
+    consume(clock, consumer)
+    closing = run(consumer.leave())
+    for is_rebalancing in (False, True):
+        brokers.is_rebalancing = is_rebalancing
+        beats = len(brokers.asked(ApiKey.HEARTBEAT))
+        advance(clock, 7)
+        assert len(brokers.asked(ApiKey.HEARTBEAT)) >= beats + 3
+    assert brokers.left == [] and len(brokers.asked(ApiKey.JOIN_GROUP)) == 1
+    consumer.streams[0].handout.done()
+    finish(clock, closing, 0.1)
+    assert sum(brokers.groups["g"].offsets.values()) == 20 and brokers.left == ["m"]
+    advance(clock, 2)
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_rebalance_goes_on_until_users_have_given_their_partitions_up(
+    clock: Clock, brokers: BrokersOfOneMember
+) -> None:
+    """A cooperative member that is asked for its user's partitions last commits in the generation that begins."""
+    consumer = joined(clock, brokers, max_poll_records=10, partition_assignment_strategy="cooperative-sticky")
+    consume(clock, consumer)
+    brokers.held.add(ApiKey.JOIN_GROUP)
+    brokers.is_rebalancing = True
+    advance(clock, 4)
+    closing = run(consumer.leave())
+    advance(clock, 1)
+    brokers.release()
+    advance(clock, 4)
+    assert brokers.generation == 2 and brokers.left == []
+    consumer.streams[0].handout.done()
+    finish(clock, closing, 0.5)
+    assert sum(brokers.groups["g"].offsets.values()) == 20 and brokers.left == ["m"]
+
+
+def test_who_waits_for_a_rebalance_leaves_at_once(clock: Clock, brokers: BrokersOfOneMember) -> None:
+    """The coordinator withholds the answer to JoinGroup, and takes nothing behind it on that connection."""
+    consumer = joined(clock, brokers)
+    brokers.held.add(ApiKey.JOIN_GROUP)
+    brokers.is_rebalancing = True
+    advance(clock, 4)
+    finish(clock, run(consumer.close()), 0.1)
+    assert brokers.left == ["m"]

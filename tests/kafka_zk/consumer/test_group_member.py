@@ -248,3 +248,34 @@ def test_a_member_whose_subscription_nobody_understands_gets_nothing() -> None:
     sync = driven.only(SendSync)
     assert isinstance(sync, SendSync)
     assert [read_assignment(sync.assignments[name]) for name in ("m", "x")] == [[A0, A1], []]
+
+
+def test_a_member_that_closes_beats_on_and_does_not_join_again() -> None:
+    driven = Driven()
+    driven.stable(A0)
+    driven.member.close()
+    for code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE):
+        driven.beats(code)
+        assert driven.effects == [] and driven.member.owned == {A0}
+    driven.beats(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert driven.effects == [Drop(frozenset({A0}))]
+    assert driven.member.next_due_ms() is None
+
+
+def test_a_member_that_closes_goes_on_with_a_rebalance_while_it_has_partitions() -> None:
+    driven = Driven("cooperative-sticky")
+    driven.stable(A0)
+    driven.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    join = driven.only(SendJoin)
+    assert isinstance(join, SendJoin)
+    driven.member.close()
+    driven.do(driven.member.join_answered(join.number, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS), driven.ms))
+    driven.ms += BACKOFF_MS
+    driven.do(driven.member.tick(driven.ms))
+    again = driven.only(SendJoin)
+    assert isinstance(again, SendJoin)
+    driven.joins(again, generation=2)
+    driven.syncs(A1)
+    assert driven.effects == [] and driven.member.owned == {A0}
+    driven.beats(ErrorCode.NONE)
+    assert driven.do(driven.member.leave("closed")) == [SendLeave("m", "closed")]
