@@ -18,7 +18,7 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.coordinators import COORDINATOR_GONE
 from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
 from kafka_zk.client.group_coordinator import Committer, GroupCoordinator
-from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.client.waiting import Reactor, Signal, run, sleep
 from kafka_zk.consumer.consumer_config import ConsumerConfig
 from kafka_zk.consumer.group_commits import NOT_THE_OWNER, Refused
 from kafka_zk.consumer.group_delivery import GroupDelivery
@@ -85,6 +85,9 @@ class ConsumerCoordinator:
         self._member = GroupMember(config.member)
         self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
         self._committing = DeferredLock()
+        self._giving_count = 0  # how often users are waited for
+        self._stop_count = 0  # how many Stop effects are being carried out
+        self._progress = Signal(reactor)  # one of both has changed
         self._ended: Counter[TopicPartition] = Counter()  # how often a partition was given back or lost
         self._finding = False
         self._asked_count = 0
@@ -133,15 +136,23 @@ class ConsumerCoordinator:
         finally:
             self._committing.release()
 
-    async def leave(self) -> None:
-        """Stop and commit what is owned, then leave the group, as far as it can be reached."""
+    async def leave(self, asked_for: Coroutine[Any, Any, None]) -> None:
+        """Stop and commit what is owned, then leave the group, as far as it can be reached.
+
+        ``asked_for`` is over when the commits are that the user has asked for; then nothing more may be asked for.
+        """
         self._closing = True
         self._member.close()
-        owned = self._member.owned
-        self._starts.withdraw(owned)
-        offsets = await self._delivery.stop(owned)
-        left = {tp: offset for tp, offset in offsets.items() if offset is not None}
-        if left and not await fires_within(self._reactor, run(self._commit_and_tell(left)), _LEAVE_PATIENCE_S):
+        begun_s = self._reactor.seconds()
+        is_settled = await fires_within(self._reactor, run(asked_for), _LEAVE_PATIENCE_S)
+        patience_s = _LEAVE_PATIENCE_S - (self._reactor.seconds() - begun_s)
+        left = self._member.owned - self._member.stopping
+        self._starts.withdraw(left)
+        offsets = await self._give_back(left)
+        while self._giving_count:
+            await self._progress.wait()
+        settling = run(self._settle_commits(offsets))
+        if not (await fires_within(self._reactor, settling, patience_s) and is_settled):
             _log.warn("the last offsets were not committed: the group's coordinator did not answer")
         self._left = True
         for timer in (self._timer, self._looking):
@@ -252,13 +263,35 @@ class ConsumerCoordinator:
         self._look_for_missing(counts)
 
     async def _stop(self, number: int, tps: frozenset[TopicPartition]) -> None:
-        offsets = await self._delivery.stop(tps)
-        await self._commit_and_tell({tp: offset for tp, offset in offsets.items() if offset is not None})
-        self._ended.update(tps)
+        self._stop_count += 1
+        try:
+            await self._commit_and_tell(await self._give_back(tps))
+            self._ended.update(tps)
+        finally:
+            self._stop_count -= 1
+            self._progress.fire()
         self._apply(self._member.stopped(number, self._now_ms()))
 
-    async def _commit_and_tell(self, offsets: Mapping[TopicPartition, int]) -> None:
-        for tp, answer in (await self.commit(offsets)).items() if offsets else ():
+    async def _give_back(self, tps: frozenset[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Wait until the user has given these up; the offsets to commit."""
+        self._giving_count += 1
+        try:
+            return await self._delivery.stop(tps)
+        finally:
+            self._giving_count -= 1
+            self._progress.fire()
+
+    async def _settle_commits(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Commit these; return when nothing is committed any more, by whomever it was begun."""
+        await self._commit_and_tell(offsets)
+        while self._stop_count:
+            await self._progress.wait()
+        await self._committing.acquire()
+        self._committing.release()
+
+    async def _commit_and_tell(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        due = {tp: offset for tp, offset in offsets.items() if offset is not None}
+        for tp, answer in (await self.commit(due)).items() if due else ():
             if answer is not None:
                 _log.info("the offset of {tp} was not committed: {reason}", tp=tp, reason=answer.reason)
 

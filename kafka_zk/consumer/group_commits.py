@@ -59,6 +59,11 @@ class GroupCommits:
             self._timer.cancel()
         self._interval_s = None
 
+    async def settled(self) -> None:
+        """Wait until it is known what became of every commit that was asked for up to now."""
+        await self._turn.acquire()
+        self._turn.release()
+
     async def commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
         """Write ``offsets``, or (None) those behind everything that was handed out.
 

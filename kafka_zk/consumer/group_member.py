@@ -154,6 +154,11 @@ class GroupMember:
         return self.state in _REBALANCING
 
     @property
+    def stopping(self) -> frozenset[TopicPartition]:
+        """What of ``owned`` is being given back."""
+        return _NOTHING.union(*self._stops.values())
+
+    @property
     def is_leader(self) -> bool:
         """Whether this member made the assignment of its generation."""
         return self._counts is not None and self.state is _STABLE
