@@ -16,7 +16,8 @@ from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.connections import version_between
 from kafka_zk.client.coordinators import COORDINATOR_GONE, Coordinators
 from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
-from kafka_zk.client.waiting import Reactor
+from kafka_zk.client.waiting import Reactor, Signal
+from kafka_zk.network.client import KafkaConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -25,6 +26,9 @@ from kafka_zk.storage.types import TopicPartition
 NO_OFFSET = -1
 
 _PURPOSE = "coordinator"
+_LEAVING = "leaving a group"
+_WITHHELD = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+"""What the coordinator answers when all members have come; until then it takes nothing else on that connection."""
 _COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 goes to ZooKeeper; from 10 on topics have ids
 _FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on several groups
 
@@ -55,6 +59,8 @@ class GroupCoordinator:
         self._coordinators = Coordinators(reactor, cluster, config)
         self._group_id = group_id
         self._address: tuple[str, int] | None = None
+        self._withheld_count = 0
+        self._answered = Signal(reactor)
         self._closed = False
 
     def forget(self) -> None:
@@ -86,11 +92,23 @@ class GroupCoordinator:
     ) -> Any:
         """Send one request to it; its answer, whatever it says.
 
+        While it withholds the answer to JoinGroup or SyncGroup, other requests wait, since they would time out behind
+        those, and so end the connection. LeaveGroup does not wait: it has a connection of its own then.
         Raises: BrokerError NETWORK_EXCEPTION when there is no answer, UNSUPPORTED_VERSION; what ``find`` raises.
         """
+        if api_key not in _WITHHELD:
+            return await self._ask(api_key, message, lowest, highest, timeout_ms)
+        self._withheld_count += 1
+        try:
+            return await self._ask(api_key, message, lowest, highest, timeout_ms)
+        finally:
+            self._withheld_count -= 1
+            self._answered.fire()
+
+    async def _ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int, timeout_ms: int | None) -> Any:
         host, port = await self.find()
         try:
-            connection = await self._cluster.connection_to(host, port, _PURPOSE)
+            connection = await self._connection(host, port, api_key)
             version = version_between(connection, api_key, lowest, highest)
             timeout_s = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
             return await connection.request(api_key, message, version=version, timeout_s=timeout_s)
@@ -104,6 +122,15 @@ class GroupCoordinator:
                 self.forget()
             doing = f"{api_key.name} to the coordinator at {host}:{port}"
             raise broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
+
+    async def _connection(self, host: str, port: int, api_key: ApiKey) -> KafkaConnection:
+        """One on which this request is answered without waiting for other members, if it does not ask for them."""
+        while True:
+            is_leaving = bool(self._withheld_count) and api_key is ApiKey.LEAVE_GROUP
+            connection = await self._cluster.connection_to(host, port, _LEAVING if is_leaving else _PURPOSE)
+            if is_leaving or not self._withheld_count or api_key in _WITHHELD:
+                return connection
+            await self._answered.wait()
 
     async def commit(
         self, offsets: Mapping[TopicPartition, int], committer: Committer = _NOBODY

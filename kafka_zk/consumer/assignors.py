@@ -4,10 +4,11 @@ Pure. The work is that of ``rebalance``'s assignors, with one thread per member.
 of their group.instance.id, then the others in the order of their member ids, as in Kafka.
 
 Source: AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor, CooperativeStickyAssignor.java@3.9, but for racks.
-Tests: tests/kafka_zk/consumer/test_assignors.py.
+Tests: tests/kafka_zk/consumer/test_assignors.py, tests/peers/test_consumer_assignors.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from typing import NamedTuple
 
 from kafka_zk.protocol.consumer_protocol import Subscription
@@ -44,15 +45,15 @@ def _by_range(members: Members, partition_counts: Mapping[str, int]) -> Assigned
 
 
 def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
-    """All partitions, by topic and number, dealt to all members in turn; who is not subscribed is passed over."""
+    """All partitions, by topic and number, dealt round the circle of all members; who is not subscribed is passed over
+    and has to wait for the next round."""
     places, snapshot = _snapshot(members, partition_counts)
-    turn = sorted(places)
+    circle = cycle(sorted(places))
     assignment = {}
     for topic in sorted(snapshot.partitions):
+        subscribers = set(snapshot.threads[topic])
         for number in snapshot.partitions[topic]:
-            place = next(each for each in turn if each in snapshot.threads[topic])
-            turn.append(turn.pop(turn.index(place)))
-            assignment[TopicPartition(topic, number)] = place
+            assignment[TopicPartition(topic, number)] = next(place for place in circle if place in subscribers)
     return _by_member(places, assignment)
 
 

@@ -159,8 +159,8 @@ class Consumer(OwnedPartitions):
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Write the next offsets to consume: those given, or those after all delivered records.
 
-        Raises: CommitRefused naming partitions that this consumer does not own, or no longer owns; the others are
-        written.
+        Raises: CommitRefused naming partitions that this consumer does not own, or no longer owns, or whose group has
+        rebalanced for longer than ``default.api.timeout.ms``; the others are written.
         """
         await self._joined()[1].commit(offsets)
 
@@ -182,8 +182,8 @@ class Consumer(OwnedPartitions):
         ``session.timeout.ms``. The records delivered last do not count as processed, unless ``commit`` was called;
         leaving the ``async with`` block without an exception says that they are. A second close does nothing.
 
-        The last commit and leaving are given up after 5 s each when the coordinator does not answer; the group then
-        misses this member after ``session.timeout.ms``.
+        Commits under way and the last one are given up after 5 s when the coordinator does not answer, and leaving
+        after another 5 s; the group then misses this member after ``session.timeout.ms``.
         """
         for stream in self.streams:
             stream.awaited = False
@@ -198,11 +198,10 @@ class Consumer(OwnedPartitions):
         if self._commits is not None:
             self._commits.stop()
         if self._delivery is not None:
-            self._delivery.patience_s = min(self._delivery.patience_s, _CLOSE_PATIENCE_S)
-            self._delivery.wake()
+            self._delivery.close_within(_CLOSE_PATIENCE_S)
         try:
-            if self._coordinator is not None:
-                await self._coordinator.leave()
+            if self._coordinator is not None and self._commits is not None:
+                await self._coordinator.leave(self._commits.settled())
         finally:
             if self._delivery is not None:
                 self._delivery.fetcher.stop()

@@ -2,12 +2,13 @@
 
 All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
 ownership in which it was asked for, be it in a later generation, so no offset goes back by itself.
-Source: ConsumerCoordinator.java@3.9. Tests: tests/integration/test_consumer.py, test_mixed_broker_group.py.
+Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/consumer/test_consumer_rebalancing.py,
+test_consumer_closing.py, tests/integration/test_consumer.py, test_mixed_broker_group.py.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
@@ -17,8 +18,9 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.coordinators import COORDINATOR_GONE
 from kafka_zk.client.errors import BrokerError, ClientClosed, KafkaError, broker_error
 from kafka_zk.client.group_coordinator import Committer, GroupCoordinator
-from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.client.waiting import Reactor, Signal, run, sleep
 from kafka_zk.consumer.consumer_config import ConsumerConfig
+from kafka_zk.consumer.group_commits import NOT_THE_OWNER, Refused
 from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.consumer.group_effects import (
     CountPartitions,
@@ -58,14 +60,6 @@ _SyncGroup = codec.request(ApiKey.SYNC_GROUP)
 _Heartbeat = codec.request(ApiKey.HEARTBEAT)
 _LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
 
-
-class Refused(NamedTuple):
-    """Why an offset was not written."""
-
-    reason: str
-
-
-_NOT_THE_OWNER = Refused("this consumer does not own the partition")
 Answers = dict[TopicPartition, Refused | None]
 
 
@@ -91,12 +85,16 @@ class ConsumerCoordinator:
         self._member = GroupMember(config.member)
         self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
         self._committing = DeferredLock()
+        self._giving_count = 0  # how often users are waited for
+        self._stop_count = 0  # how many Stop effects are being carried out
+        self._progress = Signal(reactor)  # one of both has changed
         self._ended: Counter[TopicPartition] = Counter()  # how often a partition was given back or lost
         self._finding = False
         self._asked_count = 0
         self._asked_ms = 0
         self._timer: Any = None
         self._looking: Any = None
+        self._closing = False
         self._left = False
 
     # --- for the consumer ---
@@ -126,7 +124,10 @@ class ConsumerCoordinator:
         return Committer(self._member.member_id, self._member.generation_id, self._config.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """Write these; why each was not written, None where it was."""
+        """Write these; why each was not written, None where it was.
+
+        Waits for the end of a rebalance, at most ``default.api.timeout.ms``.
+        """
         deadline_s = self._reactor.seconds() + self._config.default_api_timeout_ms / 1000
         ended = {tp: self._ended[tp] for tp in offsets}
         await self._committing.acquire()
@@ -135,15 +136,25 @@ class ConsumerCoordinator:
         finally:
             self._committing.release()
 
-    async def leave(self) -> None:
-        """Stop and commit what is owned, then leave the group, as far as it can be reached."""
-        self._left = True
-        owned = self._member.owned
-        self._starts.withdraw(owned)
-        offsets = await self._delivery.stop(owned)
-        left = {tp: offset for tp, offset in offsets.items() if offset is not None}
-        if left and not await fires_within(self._reactor, run(self._commit_and_tell(left)), _LEAVE_PATIENCE_S):
+    async def leave(self, asked_for: Coroutine[Any, Any, None]) -> None:
+        """Stop and commit what is owned, then leave the group, as far as it can be reached.
+
+        ``asked_for`` is over when the commits are that the user has asked for; then nothing more may be asked for.
+        """
+        self._closing = True
+        self._member.close()
+        begun_s = self._reactor.seconds()
+        is_settled = await fires_within(self._reactor, run(asked_for), _LEAVE_PATIENCE_S)
+        patience_s = _LEAVE_PATIENCE_S - (self._reactor.seconds() - begun_s)
+        left = self._member.owned - self._member.stopping
+        self._starts.withdraw(left)
+        offsets = await self._give_back(left)
+        while self._giving_count:
+            await self._progress.wait()
+        settling = run(self._settle_commits(offsets))
+        if not (await fires_within(self._reactor, settling, patience_s) and is_settled):
             _log.warn("the last offsets were not committed: the group's coordinator did not answer")
+        self._left = True
         for timer in (self._timer, self._looking):
             if timer is not None and timer.active():
                 timer.cancel()
@@ -164,7 +175,8 @@ class ConsumerCoordinator:
         if self._left:
             return
         try:
-            self._look_at_the_user()
+            if not self._closing:
+                self._look_at_the_user()
             self._apply(self._member.tick(self._now_ms()))
         finally:
             due_ms = self._member.next_due_ms()
@@ -203,8 +215,8 @@ class ConsumerCoordinator:
                 self._spawn(self._beat(effect))
             case SendLeave():
                 self._spawn(self._leave(effect))
-            case CountPartitions(topics):
-                self._spawn(self._count(topics))
+            case CountPartitions(number, topics):
+                self._spawn(self._count(number, topics))
             case Start(tps):
                 self._delivery.prepare(tps)
                 self._spawn(self._starts.begin(dict.fromkeys(sorted(tps), 0)))
@@ -236,7 +248,7 @@ class ConsumerCoordinator:
             self._finding = False
         self._apply(self._member.coordinator_found(self._now_ms()))
 
-    async def _count(self, topics: Collection[str]) -> None:
+    async def _count(self, number: int, topics: Collection[str]) -> None:
         self._cluster.add_topics(topics)
         while True:
             try:
@@ -247,17 +259,39 @@ class ConsumerCoordinator:
                     raise
             await sleep(self._reactor, self._config.retry_backoff_ms / 1000)
         counts = self._counts(topics)
-        self._apply(self._member.partitions_counted(counts, self._now_ms()))
+        self._apply(self._member.partitions_counted(number, counts, self._now_ms()))
         self._look_for_missing(counts)
 
     async def _stop(self, number: int, tps: frozenset[TopicPartition]) -> None:
-        offsets = await self._delivery.stop(tps)
-        await self._commit_and_tell({tp: offset for tp, offset in offsets.items() if offset is not None})
-        self._ended.update(tps)
+        self._stop_count += 1
+        try:
+            await self._commit_and_tell(await self._give_back(tps))
+            self._ended.update(tps)
+        finally:
+            self._stop_count -= 1
+            self._progress.fire()
         self._apply(self._member.stopped(number, self._now_ms()))
 
-    async def _commit_and_tell(self, offsets: Mapping[TopicPartition, int]) -> None:
-        for tp, answer in (await self.commit(offsets)).items() if offsets else ():
+    async def _give_back(self, tps: frozenset[TopicPartition]) -> Mapping[TopicPartition, int | None]:
+        """Wait until the user has given these up; the offsets to commit."""
+        self._giving_count += 1
+        try:
+            return await self._delivery.stop(tps)
+        finally:
+            self._giving_count -= 1
+            self._progress.fire()
+
+    async def _settle_commits(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Commit these; return when nothing is committed any more, by whomever it was begun."""
+        await self._commit_and_tell(offsets)
+        while self._stop_count:
+            await self._progress.wait()
+        await self._committing.acquire()
+        self._committing.release()
+
+    async def _commit_and_tell(self, offsets: Mapping[TopicPartition, int | None]) -> None:
+        due = {tp: offset for tp, offset in offsets.items() if offset is not None}
+        for tp, answer in (await self.commit(due)).items() if due else ():
             if answer is not None:
                 _log.info("the offset of {tp} was not committed: {reason}", tp=tp, reason=answer.reason)
 
@@ -365,13 +399,16 @@ class ConsumerCoordinator:
         while left:
             member = self._member
             for tp in [tp for tp in left if tp not in member.owned or self._ended[tp] != ended[tp]]:
-                answers[tp] = _NOT_THE_OWNER  # or is it again, and another member may have committed meanwhile
+                answers[tp] = NOT_THE_OWNER  # or is it again, and another member may have committed meanwhile
                 del left[tp]
             if not left:
                 break
             committer = self.committer
             try:
-                codes = await self._coordinator.commit(left, committer)
+                if member.is_rebalancing:  # a commit would wait behind JoinGroup, and might time out with it
+                    codes = dict.fromkeys(left, ErrorCode.REBALANCE_IN_PROGRESS)
+                else:
+                    codes = await self._coordinator.commit(left, committer)
             except KafkaError as error:
                 return answers | dict.fromkeys(left, Refused(str(error)))
             again = self._settle(codes, committer, answers)

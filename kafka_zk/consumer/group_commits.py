@@ -6,7 +6,7 @@ else was committed, so it is decided when its turn comes. On the reactor's threa
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
@@ -17,6 +17,15 @@ from kafka_zk.consumer.group_delivery import DeliveryConfig, GroupDelivery
 from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
+
+
+class Refused(NamedTuple):
+    """Why an offset was not written."""
+
+    reason: str
+
+
+NOT_THE_OWNER = Refused("this consumer does not own the partition")
 
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Mapping[TopicPartition, Any]]]
 """The driver's commit: per partition None, or an object whose ``reason`` says why it was refused."""
@@ -49,6 +58,11 @@ class GroupCommits:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._interval_s = None
+
+    async def settled(self) -> None:
+        """Wait until it is known what became of every commit that was asked for up to now."""
+        await self._turn.acquire()
+        self._turn.release()
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
         """Write ``offsets``, or (None) those behind everything that was handed out.

@@ -6,6 +6,7 @@ that is over is never mistaken for a newer one of the same partition. On the rea
 of the streams. Tests: tests/kafka_zk/consumer/test_zookeeper_delivery.py, test_zookeeper_offsets.py.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
@@ -65,8 +66,7 @@ class _Claim:
 class GroupDelivery:
     """The partitions that this consumer owns.
 
-    ``on_starts_due`` is called when ``starts_due`` has something to commit. ``patience_s``: how long a user may hold
-    records of what is taken away.
+    ``on_starts_due`` is called when ``starts_due`` has something to commit.
     """
 
     def __init__(
@@ -79,7 +79,8 @@ class GroupDelivery:
         user: UserSide,
     ) -> None:
         self.on_starts_due: Callable[[], None] = lambda: None
-        self.patience_s = config.backoff_ms / 1000
+        self._patience_s = config.backoff_ms / 1000  # how long a user may hold records of what is taken away
+        self._close_s = math.inf  # when no user is waited for any more
         self._reactor = reactor
         self._config = config
         self._cluster = cluster
@@ -116,7 +117,7 @@ class GroupDelivery:
             self._fetch(claims)
 
     def stop(self, partitions: frozenset[TopicPartition]) -> "Awaitable[Mapping[TopicPartition, int | None]]":
-        deadline_s = self._reactor.seconds() + self.patience_s
+        deadline_s = self._reactor.seconds() + self._patience_s
         claims = {tp: self._claims[tp] for tp in partitions if tp in self._claims}
         waiting: dict[TopicPartition, int] = {}
         for stream in self.streams:
@@ -177,7 +178,8 @@ class GroupDelivery:
             told = run(self._user.before_releasing(claims))
             told.addBoth(lambda _: self._asked.fire())
         while (told is not None and not told.called) or self._awaited(claims):
-            if not await self._asked.wait_until(deadline_s):
+            await self._asked.wait_until(min(deadline_s, self._close_s))
+            if self._reactor.seconds() >= min(deadline_s, self._close_s):
                 break  # whoever holds records of them did not come back in time
         left = {tp: claim for tp, claim in claims.items() if self._claims.get(tp) is claim}
         offsets = {tp: self._offset_to_release(tp, claim) for tp, claim in left.items()}
@@ -293,6 +295,11 @@ class GroupDelivery:
             self.state.resume([tp])
         self.fetcher.pump()
         self.fetcher.arrived.fire()
+
+    def close_within(self, patience_s: float) -> None:
+        """The consumer ends: no user is waited for longer than this, whatever is waited for already."""
+        self._close_s = self._reactor.seconds() + patience_s
+        self.wake()
 
     def wake(self) -> None:
         """Let all who wait look again whether there is something to wait for."""

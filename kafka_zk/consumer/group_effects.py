@@ -1,6 +1,6 @@
 """What a member of a group wants done: requests to the coordinator, and what becomes of its partitions.
 
-Every request but the last has a number, which its answer is given with; an answer to an older one is dropped.
+Every request but SendLeave has a number, which its answer is given with; an answer to an older one is dropped.
 """
 
 from collections.abc import Mapping
@@ -56,6 +56,7 @@ class SendLeave:
 class CountPartitions:
     """This member leads: find out how many partitions these topics have, then call ``partitions_counted``."""
 
+    number: int
     topics: frozenset[str]
 
 

@@ -84,6 +84,7 @@ VALID_PREVIOUS_STATES: dict[MemberState, frozenset[MemberState]] = {
 }
 """From which states each can be entered."""
 
+_REBALANCING = frozenset({_JOINING, _COUNTING, _SYNCING})
 _HEARTBEATS = frozenset({_STOPPING, _COUNTING, _STABLE})
 """While a JoinGroup or SyncGroup waits, the coordinator expects none, and could not answer any on that connection."""
 
@@ -122,9 +123,10 @@ class GroupMember:
         self._stops: dict[int, frozenset[TopicPartition]] = {}
         self._must_rejoin = False
         self._reason = ""
+        self._is_closing = False
         self._coordinator_known = False
         self._number = 0
-        self._request: SendJoin | SendSync | None = None
+        self._request: SendJoin | SendSync | CountPartitions | None = None
         self._heartbeat: SendHeartbeat | None = None
         self._sent_ms = 0
         self._heartbeat_due_ms = 0
@@ -145,6 +147,16 @@ class GroupMember:
     def is_there(self) -> bool:
         """Whether this member belongs to its group, or tries to."""
         return self.state not in (_AWAY, _LEFT)
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether it has begun to join and has no assignment yet: the coordinator takes no commits until it has."""
+        return self.state in _REBALANCING
+
+    @property
+    def stopping(self) -> frozenset[TopicPartition]:
+        """What of ``owned`` is being given back."""
+        return _NOTHING.union(*self._stops.values())
 
     @property
     def is_leader(self) -> bool:
@@ -178,6 +190,13 @@ class GroupMember:
     def watched_topics(self) -> frozenset[str]:
         """The topics that the whole group reads, which its leader has to look after."""
         return frozenset(self._counts) if self.is_leader and self._counts is not None else frozenset()
+
+    def close(self) -> None:
+        """The user goes, and is given time to give back what is owned: take nothing new.
+
+        Until ``leave`` heartbeats go on, and so does a rebalance that was joined with partitions; none is begun.
+        """
+        self._is_closing = True
 
     def leave(self, reason: str) -> list[Effect]:
         """Leave the group; whoever calls this has stopped and committed what was owned. Static members just go."""
@@ -218,11 +237,12 @@ class GroupMember:
             self._enter(_UNJOINED)
         return self._go_on(now_ms)
 
-    def partitions_counted(self, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
+    def partitions_counted(self, number: int, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
         """The answer to ``CountPartitions``; a topic that does not exist has none."""
-        joined = self._joined
-        if self.state is not _COUNTING or joined is None:
+        if not self._is_awaited(number, CountPartitions):
             return []
+        joined = self._joined
+        assert joined is not None, "it was counted for this generation"
         self._counts = counts
         if joined.skip_assignment:  # a static member came back to lead; the assignment is there
             self._sync({}, now_ms)
@@ -241,7 +261,7 @@ class GroupMember:
         if not self._coordinator_known or self.state is _LEFT:
             return None
         due = []
-        if self.state is _UNJOINED:
+        if self._wants_to_join:
             due.append(self._retry_ms)
         if self.state in _HEARTBEATS and self._heartbeat is None:
             due.append(self._heartbeat_due_ms)
@@ -304,12 +324,16 @@ class GroupMember:
 
     # --- joining ---
 
+    @property
+    def _wants_to_join(self) -> bool:
+        return self.state is _UNJOINED and (bool(self.owned) or not self._is_closing)
+
     def _go_on(self, now_ms: int) -> list[Effect]:
         """Do what is due in this state."""
-        if self.state is _STABLE and self._must_rejoin and not self._stops:
+        if self.state is _STABLE and self._must_rejoin and not (self._stops or self._is_closing):
             self._begin_joining()
         if self._coordinator_known:
-            if self.state is _UNJOINED and self._retry_ms <= now_ms:
+            if self._wants_to_join and self._retry_ms <= now_ms:
                 self._join(now_ms)
             elif self.state in _HEARTBEATS and self._heartbeat is None and self._heartbeat_due_ms <= now_ms:
                 self._beat(now_ms)
@@ -351,7 +375,8 @@ class GroupMember:
             return
         self._enter(_COUNTING)
         topics = {topic for each in answer.members for topic in self._understood(each).subscription.topics}
-        self._effects.append(CountPartitions(frozenset(topics)))
+        self._request = CountPartitions(self._next_number(), frozenset(topics))
+        self._effects.append(self._request)
 
     def _sync(self, assignments: Mapping[str, bytes], now_ms: int) -> None:
         assert self._joined is not None
@@ -369,6 +394,8 @@ class GroupMember:
         self._enter(_STABLE)
         self._owned_generation = self.generation_id
         self._heartbeat_due_ms = now_ms + (self._config.heartbeat_interval_ms if self.may_act(now_ms) else 0)
+        if self._is_closing:
+            return  # nobody else is given what is owned before this member leaves
         fitting = frozenset(tp for tp in assigned if tp.topic in self._joined_topics)
         if fitting != assigned:  # a static member came back with another subscription, and nobody assigned anew
             self._rejoin("the assignment does not fit the subscription")
@@ -480,7 +507,7 @@ class GroupMember:
         self._sent_ms = now_ms
         self._effects.append(request)
 
-    def _is_awaited(self, number: int, kind: type[SendJoin] | type[SendSync]) -> bool:
+    def _is_awaited(self, number: int, kind: type[SendJoin] | type[SendSync] | type[CountPartitions]) -> bool:
         if not isinstance(self._request, kind) or self._request.number != number:
             return False
         self._request = None

@@ -12,7 +12,7 @@ tests/integration/test_offsets_storage.py, tests/peers/test_offsets_storage.py.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 from kafka_zk.client.errors import ClientClosed, KafkaError
 from kafka_zk.client.group_coordinator import GroupCoordinator
 from kafka_zk.client.waiting import Reactor, run, sleep
+from kafka_zk.consumer.group_commits import NOT_THE_OWNER, Refused, Write
 from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.consumer.starts_looked_up import StartsLookedUp
 from kafka_zk.protocol.errors import ErrorCode
@@ -29,21 +30,11 @@ from kafka_zk.storage.types import TopicPartition
 
 _log = Logger()
 
-
-class Refused(NamedTuple):
-    """Why an offset was not written."""
-
-    reason: str
-
-
 _SETTLED = frozenset({ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE})
-_NOT_THE_OWNER = Refused("this consumer does not own the partition")
 _IN_DOUBT = Refused("the session is not certain to be alive")
 
 Offsets = Mapping[TopicPartition, int]
 Answers = dict[TopicPartition, Any]
-Write = Callable[[Offsets], Awaitable[Mapping[TopicPartition, Any]]]
-"""The driver's commit to ZooKeeper: per partition None, or an object whose ``reason`` says why it was refused."""
 
 
 class OffsetsInKafka:
@@ -106,7 +97,7 @@ class OffsetsInKafka:
     async def commit(self, offsets: Offsets) -> Answers:
         """To Kafka, and with dual commit what is written there to ZooKeeper; None: written. As the driver's commit."""
         owned = {tp: offset for tp, offset in offsets.items() if tp in self._delivery.owned}
-        answers: Answers = dict.fromkeys(offsets, _NOT_THE_OWNER)
+        answers: Answers = dict.fromkeys(offsets, NOT_THE_OWNER)
         answers.update(await self._commit(owned))
         return answers
 

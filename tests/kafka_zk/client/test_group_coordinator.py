@@ -38,6 +38,7 @@ class Brokers:
         self.asked: list[tuple[int, ApiKey, int]] = []
         self.committers: list[tuple[str, int]] = []
         self.port = 0
+        self.purposes: list[str] = []
 
     async def request_any(self, api_key: ApiKey, message: Any) -> Any:
         code = self.coordinator if isinstance(self.coordinator, ErrorCode) else ErrorCode.NONE
@@ -49,6 +50,7 @@ class Brokers:
 
     async def connection_to(self, host: str, port: int, purpose: str) -> Brokers:
         self.port = port
+        self.purposes.append(purpose)
         return self
 
     def version_for(self, api_key: ApiKey) -> int:
@@ -196,3 +198,39 @@ def test_a_request_that_is_cancelled_ends_at_once(
     with pytest.raises(CancelledError):
         result(fetch)
     assert clock.getDelayedCalls() == []
+
+
+class Withholding(Brokers):
+    """Brokers that answer JoinGroup when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.joining: Deferred[None] = Deferred()
+
+    async def request(self, api_key: ApiKey, message: Any, *, version: int, timeout_s: float) -> Any:
+        if api_key in (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH):
+            return await super().request(api_key, message, version=version, timeout_s=timeout_s)
+        self.asked.append((self.port, api_key, version))
+        if api_key is ApiKey.JOIN_GROUP:
+            await self.joining
+        return None
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_nothing_is_sent_behind_a_join_whose_answer_is_withheld(clock: Clock, is_lost: bool) -> None:
+    brokers = Withholding()
+    coordinator = coordinator_of(clock, brokers)
+    joining = run(coordinator.ask(ApiKey.JOIN_GROUP, None))
+    commit, fetch = run(coordinator.commit({A: 5})), run(coordinator.committed([B]))
+    assert [api_key for _, api_key, _ in brokers.asked] == [ApiKey.JOIN_GROUP]
+    brokers.joining.errback(ConnectionError("lost")) if is_lost else brokers.joining.callback(None)
+    joining.addErrback(lambda failure: failure.trap(BrokerError))
+    assert result(commit) == {A: ErrorCode.NONE} and result(fetch) == {B: NO_OFFSET}
+
+
+def test_leaving_goes_past_a_join_whose_answer_is_withheld(clock: Clock) -> None:
+    brokers = Withholding()
+    coordinator = coordinator_of(clock, brokers)
+    run(coordinator.ask(ApiKey.JOIN_GROUP, None))
+    result(run(coordinator.ask(ApiKey.LEAVE_GROUP, None)))
+    assert len(set(brokers.purposes)) == 2

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kafka_zk.client.waiting import run
@@ -12,24 +13,63 @@ from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.client.fake_cluster import FakeConnection, advance, finish
 from tests.kafka_zk.client.fake_groups import FakeGroups
+from tests.kafka_zk.consumer.fake_group import A, B, write
 
 _MEMBER_APIS = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP)
+_REQUEST_TIMEOUT_S = 30.0
 
 
 class _Connection(FakeConnection):
+    """A broker takes one request of a connection after another; one that is not answered in time ends it."""
+
+    cluster: "BrokersOfOneMember"
+
     async def request(
         self, api_key: int, message: Any, *, version: int | None = None, timeout_s: float | None = None
     ) -> Any:
-        return await super().request(api_key, message, version=version)
+        late = self.cluster.clock.callLater(_REQUEST_TIMEOUT_S if timeout_s is None else timeout_s, self.cut)
+        try:
+            return await super().request(api_key, message, version=version)
+        finally:
+            if late.active():
+                late.cancel()
+
+    def _answer(self, result: "Deferred[memoryview]", api_key: int, version: int, body: memoryview) -> None:
+        arrived = self.cluster.arrived.setdefault(self, [])
+        arrived.append((result, api_key, version, body))
+        while arrived and arrived[0][1] not in self.cluster.held:
+            super()._answer(*arrived.pop(0))
 
 
 @dataclass
 class BrokersOfOneMember(FakeGroups):
-    """The member gets what it assigns to itself. ``is_refusing``: nobody can connect any more."""
+    """The member gets what it assigns to itself.
+
+    ``is_refusing``: nobody can connect any more. ``is_rebalancing``: the member is to join again. ``held``: requests
+    that are not answered until ``release``.
+    """
 
     is_refusing: bool = False
+    is_rebalancing: bool = False
+    generation: int = 0
+    is_completing: bool = False
+    """Whether SyncGroup is waited for."""
+    held: set[ApiKey] = field(default_factory=set)
     left: list[str] = field(default_factory=list)
     """The members that have left."""
+    arrived: dict[_Connection, list[tuple["Deferred[memoryview]", int, int, memoryview]]] = field(default_factory=dict)
+    """What brokers have not looked at yet."""
+
+    def release(self) -> None:
+        """Answer everything from now on."""
+        self.held.clear()
+        for connection, requests in self.arrived.items():
+            while requests:
+                FakeConnection._answer(connection, *requests.pop(0))
+
+    def asked(self, *api_keys: ApiKey) -> list[int]:
+        """The requests of these kinds that were taken, in order."""
+        return [api_key for _, api_key in self.seen if api_key in api_keys]
 
     async def connect(self, reactor: Clock, *where: Any, **options: Any) -> FakeConnection:
         if self.is_refusing:
@@ -49,31 +89,58 @@ class BrokersOfOneMember(FakeGroups):
         if api_key not in _MEMBER_APIS:
             return super().answer(node_id, api_key, version, body)
         self.seen.append((node_id, api_key))
+        code = ErrorCode.NONE
+        if self.errors and self.errors[0][0] == api_key:
+            code = ErrorCode(self.errors.pop(0)[1])
         request = codec.decode_request(api_key, version, body)
         kind = codec.response(api_key)
-        response = getattr(self, f"_{ApiKey(api_key).name.lower()}")(request, kind)
+        response = getattr(self, f"_{ApiKey(api_key).name.lower()}")(request, kind, code)
         return bytes(codec.encode_response(api_key, version, 0, response))
 
-    def _join_group(self, request: Any, kind: Any) -> Any:
+    def _join_group(self, request: Any, kind: Any, code: ErrorCode) -> Any:
         first = request.protocols[0]
         member = kind.JoinGroupResponseMember(member_id="m", group_instance_id=None, metadata=first.metadata)
+        if not code:
+            self.generation += 1
+            self.is_rebalancing, self.is_completing = False, True
         return kind(
-            error_code=ErrorCode.NONE, generation_id=1, protocol_type="consumer", protocol_name=first.name,
+            error_code=code, generation_id=self.generation, protocol_type="consumer", protocol_name=first.name,
             leader="m", skip_assignment=False, member_id="m", members=[member],
         )  # fmt: skip
 
-    def _sync_group(self, request: Any, kind: Any) -> Any:
+    def _sync_group(self, request: Any, kind: Any, code: ErrorCode) -> Any:
+        self.is_completing = self.is_completing and bool(code)
         return kind(
-            error_code=ErrorCode.NONE, protocol_type="consumer", protocol_name=request.protocol_name,
+            error_code=code, protocol_type="consumer", protocol_name=request.protocol_name,
             assignment=request.assignments[0].assignment,
         )  # fmt: skip
 
-    def _heartbeat(self, request: Any, kind: Any) -> Any:
-        return kind(error_code=ErrorCode.NONE)
+    def _heartbeat(self, request: Any, kind: Any, code: ErrorCode) -> Any:
+        return kind(error_code=code or self._membership(request.generation_id, is_refused=self.is_rebalancing))
 
-    def _leave_group(self, request: Any, kind: Any) -> Any:
+    def _leave_group(self, request: Any, kind: Any, code: ErrorCode) -> Any:
         self.left += [each.member_id for each in request.members]
-        return kind(error_code=ErrorCode.NONE, members=[])
+        return kind(error_code=code, members=[])
+
+    def _offset_commit(self, node_id: int, version: int, request: Any, code: ErrorCode, kind: Any) -> Any:
+        if request.member_id and not code:
+            code = self._membership(request.generation_id_or_member_epoch, is_refused=self.is_completing)
+        return super()._offset_commit(node_id, version, request, code, kind)
+
+    def _membership(self, generation: int, *, is_refused: bool) -> ErrorCode:
+        if self.left:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.REBALANCE_IN_PROGRESS if is_refused else ErrorCode.NONE
+
+
+def two_partitions(clock: Clock) -> BrokersOfOneMember:
+    """Brokers of topic ``t``, with 40 records in each partition."""
+    brokers = BrokersOfOneMember(clock, {"t": [0, 1]})
+    for tp in (A, B):
+        write(brokers, tp, 0, 40)
+    return brokers
 
 
 def joined(clock: Clock, brokers: BrokersOfOneMember, **options: Any) -> Consumer:

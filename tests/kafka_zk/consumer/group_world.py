@@ -208,9 +208,9 @@ class World:
                     self._find_coordinator(consumer)
                 case SendJoin() | SendSync() | SendHeartbeat() | SendLeave():
                     self._send(consumer, effect)
-                case CountPartitions(topics):
+                case CountPartitions():
                     delay_ms = self.random.choice((0, 0, 200, 3_000))
-                    self.later(delay_ms, lambda topics=topics: self._count(consumer, topics))
+                    self.later(delay_ms, lambda count=effect: self._count(consumer, count))
                 case Start(tps):
                     for tp in tps:
                         if tp in consumer.delivering:
@@ -244,10 +244,10 @@ class World:
 
         self.later(50, found)
 
-    def _count(self, consumer: Consumer, topics: frozenset[str]) -> None:
+    def _count(self, consumer: Consumer, count: CountPartitions) -> None:
         if consumer.alive:
-            counts = {topic: self.counts.get(topic, 0) for topic in topics}
-            self.apply(consumer, consumer.member.partitions_counted(counts, self.ms))
+            counts = {topic: self.counts.get(topic, 0) for topic in count.topics}
+            self.apply(consumer, consumer.member.partitions_counted(count.number, counts, self.ms))
 
     def _finish_stop(self, consumer: Consumer, number: int) -> None:
         offsets = consumer.stops.pop(number)

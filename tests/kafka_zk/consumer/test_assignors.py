@@ -63,6 +63,14 @@ def test_roundrobin_deals_by_topic_and_number_and_passes_over_who_does_not_subsc
     }
 
 
+def test_roundrobin_goes_on_behind_whoever_was_dealt_a_partition_last() -> None:
+    """Members who were passed over wait for the next round, as in RoundRobinAssignor.java."""
+    assigned = assign("roundrobin", members([{"b"}, {"a"}, {"a", "b"}]), {"a": 1, "b": 2})
+    assert assigned == {
+        "m0": {TopicPartition("b", 1)}, "m1": {TopicPartition("a", 0)}, "m2": {TopicPartition("b", 0)}
+    }  # fmt: skip
+
+
 def test_static_members_come_first_whatever_their_member_ids_are() -> None:
     subscription = Subscription(("a",))
     group = [

@@ -8,8 +8,8 @@ from kafka_zk.consumer.consumer import Consumer
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.client.fake_cluster import advance, finish
-from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember, joined
-from tests.kafka_zk.consumer.fake_group import A, B, write
+from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember, joined, two_partitions
+from tests.kafka_zk.consumer.fake_group import A
 
 CLOSE_S = 10.0
 """What the last commit and LeaveGroup are given together."""
@@ -17,10 +17,7 @@ CLOSE_S = 10.0
 
 @pytest.fixture
 def brokers(clock: Clock) -> BrokersOfOneMember:
-    cluster = BrokersOfOneMember(clock, {"t": [0, 1]})
-    for tp in (A, B):
-        write(cluster, tp, 0, 40)
-    return cluster
+    return two_partitions(clock)
 
 
 def consume(clock: Clock, consumer: Consumer) -> None:
@@ -62,5 +59,97 @@ def test_a_consumer_whose_coordinator_never_gets_ready_is_closed_in_a_bounded_ti
     consume(clock, consumer)
     brokers.errors = [(api_key, ErrorCode.COORDINATOR_NOT_AVAILABLE)] * 10_000
     finish(clock, run(consumer.close()), CLOSE_S + 0.1)
+    advance(clock, 2)
+    assert clock.getDelayedCalls() == []
+
+
+def test_heartbeats_go_on_until_users_have_given_their_partitions_up(
+    clock: Clock, brokers: BrokersOfOneMember
+) -> None:
+    """Whoever holds records is given time; the group must not miss this member meanwhile, nor does it join again."""
+    consumer = joined(clock, brokers, max_poll_records=10, session_timeout_ms=6_000, heartbeat_interval_ms=2_000)
+    consume(clock, consumer)
+    closing = run(consumer.leave())
+    for is_rebalancing in (False, True):
+        brokers.is_rebalancing = is_rebalancing
+        beats = len(brokers.asked(ApiKey.HEARTBEAT))
+        advance(clock, 7)
+        assert len(brokers.asked(ApiKey.HEARTBEAT)) >= beats + 3
+    assert brokers.left == [] and len(brokers.asked(ApiKey.JOIN_GROUP)) == 1
+    consumer.streams[0].handout.done()
+    finish(clock, closing, 0.1)
+    assert sum(brokers.groups["g"].offsets.values()) == 20 and brokers.left == ["m"]
+    advance(clock, 2)
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_rebalance_goes_on_until_users_have_given_their_partitions_up(
+    clock: Clock, brokers: BrokersOfOneMember
+) -> None:
+    """A cooperative member that is asked for its user's partitions last commits in the generation that begins."""
+    consumer = joined(clock, brokers, max_poll_records=10, partition_assignment_strategy="cooperative-sticky")
+    consume(clock, consumer)
+    brokers.held.add(ApiKey.JOIN_GROUP)
+    brokers.is_rebalancing = True
+    advance(clock, 4)
+    closing = run(consumer.leave())
+    advance(clock, 1)
+    brokers.release()
+    advance(clock, 4)
+    assert brokers.generation == 2 and brokers.left == []
+    consumer.streams[0].handout.done()
+    finish(clock, closing, 0.5)
+    assert sum(brokers.groups["g"].offsets.values()) == 20 and brokers.left == ["m"]
+
+
+def test_commits_under_way_are_settled_before_the_consumer_leaves(clock: Clock, brokers: BrokersOfOneMember) -> None:
+    """Those of a rebalance, which has begun just before the end."""
+    consumer = joined(clock, brokers, max_poll_records=10)
+    consume(clock, consumer)
+    for stream in consumer.streams:
+        stream.awaited = False
+    advance(clock, 0.1)
+    brokers.errors = [(ApiKey.OFFSET_COMMIT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 10
+    brokers.is_rebalancing = True
+    while len(brokers.errors) > 8:
+        advance(clock, 0.1)
+    finish(clock, run(consumer.close()), 2)
+    last = brokers.asked(ApiKey.OFFSET_COMMIT, ApiKey.LEAVE_GROUP)[-2:]
+    assert last == [ApiKey.OFFSET_COMMIT, ApiKey.LEAVE_GROUP]
+    assert sum(brokers.groups["g"].offsets.values()) == 10
+
+
+def test_commits_that_the_user_has_asked_for_are_written_before_the_consumer_leaves(
+    clock: Clock, brokers: BrokersOfOneMember
+) -> None:
+    consumer = joined(clock, brokers, max_poll_records=10, enable_auto_commit=False)
+    consume(clock, consumer)
+    asked = [run(consumer.commit({A: offset})) for offset in (3, 4, 5)]
+    finish(clock, run(consumer.close()), 0.1)
+    assert [finish(clock, each) for each in asked] == [None] * 3
+    assert brokers.groups["g"].offsets == {A: 5} and brokers.left == ["m"]
+
+
+def test_who_waits_for_a_rebalance_leaves_at_once(clock: Clock, brokers: BrokersOfOneMember) -> None:
+    """The coordinator withholds the answer to JoinGroup, and takes nothing behind it on that connection."""
+    consumer = joined(clock, brokers)
+    brokers.held.add(ApiKey.JOIN_GROUP)
+    brokers.is_rebalancing = True
+    advance(clock, 4)
+    finish(clock, run(consumer.close()), 0.1)
+    assert brokers.left == ["m"]
+
+
+def test_a_close_waits_for_a_user_no_longer_than_it_should_whoever_else_waits_for_them(
+    clock: Clock, brokers: BrokersOfOneMember, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rebalance waits for max.poll.interval.ms, which is longer; nothing goes on in the background."""
+    monkeypatch.setattr("kafka_zk.consumer.consumer._CLOSE_PATIENCE_S", 3.0)
+    consumer = joined(clock, brokers, max_poll_records=10)
+    consume(clock, consumer)
+    brokers.is_rebalancing = True
+    advance(clock, 4)
+    finish(clock, run(consumer.leave()), 3.1)
+    assert sum(brokers.groups["g"].offsets.values()) == 10 and brokers.left == ["m"]
     advance(clock, 2)
     assert clock.getDelayedCalls() == []

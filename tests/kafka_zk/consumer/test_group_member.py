@@ -65,6 +65,12 @@ class Driven:
         assert isinstance(sync, SendSync)
         self.do(self.member.sync_answered(sync.number, ErrorCode.NONE, write_assignment(tps), self.ms))
 
+    def counts(self, counts: dict[str, int]) -> CountPartitions:
+        count = self.only(CountPartitions)
+        assert isinstance(count, CountPartitions)
+        self.do(self.member.partitions_counted(count.number, counts, self.ms))
+        return count
+
     def stable(self, *tps: TopicPartition) -> None:
         self.joins(self.begin())
         self.syncs(*tps)
@@ -94,8 +100,7 @@ def test_a_member_joins_with_the_id_it_is_given_and_starts_what_it_is_assigned()
 def test_the_leader_assigns_what_there_is_and_again_when_there_is_more() -> None:
     driven = Driven()
     driven.joins(driven.begin(), leader="m")
-    assert driven.effects == [CountPartitions(frozenset({"a"}))]
-    driven.do(driven.member.partitions_counted({"a": 2}, driven.ms))
+    assert driven.counts({"a": 2}).topics == {"a"}
     sync = driven.only(SendSync)
     assert isinstance(sync, SendSync) and read_assignment(sync.assignments["m"]) == [A0, A1]
     driven.syncs(A0, A1)
@@ -103,6 +108,20 @@ def test_the_leader_assigns_what_there_is_and_again_when_there_is_more() -> None
     driven.do(driven.member.partitions_changed({"a": 3}, driven.ms))
     stop = driven.only(Stop)
     assert isinstance(stop, Stop) and stop.tps == {A0, A1}
+
+
+def test_a_count_of_partitions_is_taken_by_the_generation_that_asked_for_it() -> None:
+    driven = Driven()
+    driven.joins(driven.begin(), leader="m")
+    stale = driven.only(CountPartitions)
+    driven.beats(ErrorCode.ILLEGAL_GENERATION)
+    join = driven.only(SendJoin)
+    assert isinstance(join, SendJoin) and isinstance(stale, CountPartitions)
+    driven.joins(join, generation=2, leader="m")
+    assert driven.member.partitions_counted(stale.number, {"a": 1}, driven.ms) == []
+    driven.counts({"a": 2})
+    sync = driven.only(SendSync)
+    assert isinstance(sync, SendSync) and read_assignment(sync.assignments["m"]) == [A0, A1]
 
 
 def test_an_eager_member_stops_before_it_joins_a_rebalance_and_heartbeats_go_on() -> None:
@@ -192,7 +211,7 @@ def test_who_gives_up_leaves_until_the_user_comes_back() -> None:
 def test_a_static_member_goes_without_leaving_and_does_not_assign_again_when_told_so() -> None:
     driven = Driven(instance="i")
     driven.joins(driven.begin(), leader="m", skip=True)
-    driven.do(driven.member.partitions_counted({"a": 2}, driven.ms))
+    driven.counts({"a": 2})
     sync = driven.only(SendSync)
     assert isinstance(sync, SendSync) and sync.assignments == {}
     driven.syncs(A0)
@@ -225,7 +244,38 @@ def test_a_member_whose_subscription_nobody_understands_gets_nothing() -> None:
     members = (JoinedMember("m", None, join.protocols[0][1]), JoinedMember("x", None, b"\xff"))
     answer = JoinAnswer(ErrorCode.NONE, "m", 1, "range", "m", False, members)
     driven.do(driven.member.join_answered(join.number, answer, driven.ms))
-    driven.do(driven.member.partitions_counted({"a": 2}, driven.ms))
+    driven.counts({"a": 2})
     sync = driven.only(SendSync)
     assert isinstance(sync, SendSync)
     assert [read_assignment(sync.assignments[name]) for name in ("m", "x")] == [[A0, A1], []]
+
+
+def test_a_member_that_closes_beats_on_and_does_not_join_again() -> None:
+    driven = Driven()
+    driven.stable(A0)
+    driven.member.close()
+    for code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE):
+        driven.beats(code)
+        assert driven.effects == [] and driven.member.owned == {A0}
+    driven.beats(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert driven.effects == [Drop(frozenset({A0}))]
+    assert driven.member.next_due_ms() is None
+
+
+def test_a_member_that_closes_goes_on_with_a_rebalance_while_it_has_partitions() -> None:
+    driven = Driven("cooperative-sticky")
+    driven.stable(A0)
+    driven.beats(ErrorCode.REBALANCE_IN_PROGRESS)
+    join = driven.only(SendJoin)
+    assert isinstance(join, SendJoin)
+    driven.member.close()
+    driven.do(driven.member.join_answered(join.number, JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS), driven.ms))
+    driven.ms += BACKOFF_MS
+    driven.do(driven.member.tick(driven.ms))
+    again = driven.only(SendJoin)
+    assert isinstance(again, SendJoin)
+    driven.joins(again, generation=2)
+    driven.syncs(A1)
+    assert driven.effects == [] and driven.member.owned == {A0}
+    driven.beats(ErrorCode.NONE)
+    assert driven.do(driven.member.leave("closed")) == [SendLeave("m", "closed")]

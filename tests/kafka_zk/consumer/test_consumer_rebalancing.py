@@ -1,0 +1,94 @@
+"""A consumer of a group of the broker while its group rebalances: what is sent, what waits, what gets through."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from kafka_zk.client.waiting import run
+from kafka_zk.consumer.consumer import Consumer
+from kafka_zk.consumer.errors import CommitRefused
+from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.client.fake_cluster import advance, finish
+from tests.kafka_zk.consumer.fake_broker_group import BrokersOfOneMember, joined, two_partitions
+from tests.kafka_zk.consumer.fake_group import A
+
+COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky", "enable_auto_commit": False}
+REQUEST_TIMEOUT_S = 5.0
+
+
+@pytest.fixture
+def brokers(clock: Clock) -> BrokersOfOneMember:
+    return two_partitions(clock)
+
+
+def rejoining(clock: Clock, brokers: BrokersOfOneMember) -> None:
+    """The coordinator wants everybody to join again, and waits for another member."""
+    brokers.held.add(ApiKey.JOIN_GROUP)
+    brokers.is_rebalancing = True
+    advance(clock, 4)
+    assert ApiKey.JOIN_GROUP in [api_key for each in brokers.arrived.values() for _, api_key, _, _ in each]
+
+
+def outcome_of(deferred: Deferred[Any]) -> list[Any]:
+    outcome: list[Any] = []
+    deferred.addBoth(outcome.append)
+    return outcome
+
+
+@pytest.mark.parametrize("held", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP], ids=lambda key: key.name)
+def test_a_commit_waits_for_the_rebalance_and_is_made_in_the_new_generation(
+    clock: Clock, brokers: BrokersOfOneMember, held: ApiKey
+) -> None:
+    consumer = joined(clock, brokers, request_timeout_ms=round(REQUEST_TIMEOUT_S * 1000), **COOPERATIVE)
+    rejoining(clock, brokers)
+    brokers.held.add(held)
+    if held is ApiKey.SYNC_GROUP:
+        brokers.release()
+        brokers.held.add(held)
+        advance(clock, 0.1)
+    outcome = outcome_of(run(consumer.commit({A: 5})))
+    advance(clock, REQUEST_TIMEOUT_S + 2)
+    assert outcome == []
+    brokers.release()
+    advance(clock, 1)
+    assert outcome == [None] and brokers.groups["g"].offsets == {A: 5}
+    assert brokers.asked(ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT) == [
+        ApiKey.JOIN_GROUP, ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT
+    ]  # fmt: skip
+
+
+def test_a_commit_is_refused_when_the_rebalance_takes_too_long(clock: Clock, brokers: BrokersOfOneMember) -> None:
+    """As Kafka's consumer refuses it (RebalanceInProgressException), but only after default.api.timeout.ms."""
+    consumer = joined(clock, brokers, request_timeout_ms=1_000, default_api_timeout_ms=5_000, **COOPERATIVE)
+    rejoining(clock, brokers)
+    with pytest.raises(CommitRefused, match="REBALANCE_IN_PROGRESS"):
+        finish(clock, run(consumer.commit({A: 5})), 5.1)
+    brokers.release()
+    advance(clock, 1)
+    assert len(brokers.asked(ApiKey.JOIN_GROUP)) == 2 and "g" not in brokers.groups
+    finish(clock, run(consumer.commit({A: 5})))
+
+
+class _Commits(RebalanceListener):
+    """A listener who commits when partitions go."""
+
+    consumer: Consumer
+
+    async def before_releasing_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        await self.consumer.commit(dict.fromkeys(partitions, 7))
+
+
+def test_what_a_listener_commits_when_partitions_go_is_written_before_the_member_joins(
+    clock: Clock, brokers: BrokersOfOneMember
+) -> None:
+    listener = _Commits()
+    listener.consumer = joined(clock, brokers, listener=listener, enable_auto_commit=False)
+    rejoining(clock, brokers)
+    assert set(brokers.groups["g"].offsets.values()) == {7}
