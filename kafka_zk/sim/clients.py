@@ -22,11 +22,11 @@ from kafka_zk.producer.future import RecordMetadata
 from kafka_zk.producer.producer import Producer
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Event
+from kafka_zk.sim.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
+from kafka_zk.sim.process import Process
+from kafka_zk.sim.world import SESSION_TIMEOUT_MS, World
+from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.types import TopicPartition
-from tests.sim.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
-from tests.sim.process import Process
-from tests.sim.world import SESSION_TIMEOUT_MS, World
-from tests.sim.zookeeper_client import SimClient
 
 GROUP = "g"
 BROKER_GROUP = "broker-group"

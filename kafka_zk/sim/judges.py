@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kafka_zk.controller.events import ControllerElected
 from kafka_zk.replica.events import RoleChanged
+from kafka_zk.sim import zookeeper_group
+from kafka_zk.sim.history import Acked, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
 from kafka_zk.storage.types import TopicPartition
-from tests.rebalance import checker
-from tests.sim.history import Acked, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
 
 
 def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
@@ -108,17 +108,18 @@ def epochs(facts: Iterable[Fact]) -> list[str]:
 
 
 def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) -> list[str]:
-    """Owners one at a time, offsets never back, every record at least once: the checker of the ZooKeeper groups."""
-    seen: list[checker.Fact] = []
+    """Owners one at a time, offsets never back, every record at least once, in a ZooKeeper group."""
+    seen: list[zookeeper_group.Fact] = []
     for fact in facts:
         match fact:
             case Lifted():
-                seen.extend(each._replace(time_ms=fact.time_ms) for each in checker.facts_of(fact.event))
+                seen.extend(each._replace(time_ms=fact.time_ms) for each in zookeeper_group.facts_of(fact.event))
             case HandedOut(generation=-1):
-                seen.append(checker.Fact(fact.time_ms, fact.actor, checker.Kind.HANDED_OUT, fact.tp, fact.offset))
+                kind = zookeeper_group.Kind.HANDED_OUT
+                seen.append(zookeeper_group.Fact(fact.time_ms, fact.actor, kind, fact.tp, fact.offset))
             case Stored():
-                seen.append(checker.Fact(fact.time_ms, "", checker.Kind.STORED, fact.tp, fact.offset))
-    return checker.violations(seen, log_ends)
+                seen.append(zookeeper_group.Fact(fact.time_ms, "", zookeeper_group.Kind.STORED, fact.tp, fact.offset))
+    return zookeeper_group.violations(seen, log_ends)
 
 
 def by_partition(found: Iterable[Found]) -> dict[TopicPartition, list[Found]]:

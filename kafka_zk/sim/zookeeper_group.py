@@ -1,4 +1,4 @@
-"""Checks what members of a group did, from their event streams, whatever produced them: the simulator or processes.
+"""The judge of ZooKeeper groups. It reads the event streams of members, of the simulator or of real processes.
 
 Three promises (design, "Groups, twice"), as violations in words:
 
@@ -7,7 +7,7 @@ Three promises (design, "Groups, twice"), as violations in words:
 * *at least once*: every record below a stored offset was handed out before, and in the end every record was.
 
 Facts come in the order in which they happened; facts of several processes are sorted by time first. Tested on planted
-violations in ``test_checker.py``.
+violations in ``tests/sim/test_zookeeper_group.py``.
 """
 
 from collections import defaultdict

@@ -17,15 +17,15 @@ from kafka_zk.consumer.reader import Reader
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.sim import broker_group, judges
+from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
+from kafka_zk.sim.faults import KINDS, Fault, disk_error, drawn
+from kafka_zk.sim.history import Found, Happened, History, Lifted, Stored
+from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
+from kafka_zk.sim.scheduler import Stuck
+from kafka_zk.sim.world import SimBroker, World
+from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.types import TopicPartition
-from tests.sim import broker_group, judges
-from tests.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
-from tests.sim.faults import KINDS, Fault, disk_error, drawn
-from tests.sim.history import Found, Happened, History, Lifted, Stored
-from tests.sim.offsets_topic import OffsetsTopic, read_offsets_topic
-from tests.sim.scheduler import Stuck
-from tests.sim.world import SimBroker, World
-from tests.sim.zookeeper_client import SimClient
 
 BROKERS = (1, 2, 3)
 DURABLE = "durable"

@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tests.sim.campaign import Run
+    from kafka_zk.sim.campaign import Run
 
 
 class Fault(NamedTuple):
