@@ -71,10 +71,10 @@ class SimProducer:
             self.send(self._random.choice(partitions))
         self.process.callLater(self._random.uniform(*SEND_EVERY_S), self._send)
 
-    def send(self, tp: TopicPartition) -> None:
-        """One record more."""
+    def send(self, tp: TopicPartition, value: str | None = None) -> None:
+        """One record more: of the value given, or of the next number."""
         self._number += 1
-        value = f"{self.name}:{self._number}"
+        value = value or f"{self.name}:{self._number}"
         self.waiting += 1
         self._history.add(Sent(self._world.now_ms, self.name, tp, value))
         producer = self._producer
