@@ -264,6 +264,6 @@ class SimBrokerMember:
         self._world.network.killed(self.process)
 
 
-def make_admin(world: World, process: Process) -> Admin:
+def make_admin(world: World, process: Process, **options: int) -> Admin:
     """An administrator's client in a process."""
-    return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap)
+    return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap, **options)

@@ -30,7 +30,7 @@ class Fault(NamedTuple):
         """Raises: ValueError for what is no line of a plan."""
         found = _LINE.fullmatch(line.strip())
         if found is None:
-            raise ValueError(f'"{line}" is no fault; one is "12000 kill broker-1 3000": when, what, to whom, how long (ms)')
+            raise ValueError(f'"{line}" is no fault; one is "12000 kill broker-1 3000": when (ms), what, who, how long')
         at_ms, kind, target, duration_ms = found.groups()
         if kind not in KINDS:
             raise ValueError(f"{kind} is no fault; there are: {', '.join(KINDS)}")

@@ -7,7 +7,7 @@ acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from kafka_zk.controller.events import ControllerElected
+from kafka_zk.controller.events import ControllerElected, TopicDeleted
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.sim import zookeeper_group
 from kafka_zk.sim.history import Acked, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
@@ -89,13 +89,16 @@ def controllers(facts: Iterable[Fact]) -> list[str]:
 
 
 def epochs(facts: Iterable[Fact]) -> list[str]:
-    """A broker never goes back to an earlier leader epoch of a partition while it runs."""
+    """A broker never goes back to an earlier leader epoch of a partition while it runs and the topic is there."""
     broken = []
     known: dict[tuple[str, TopicPartition], int] = {}
     for fact in facts:
         if isinstance(fact, Happened):
             for key in [key for key in known if f" {key[0]}" in fact.text]:
                 del known[key]  # it was started again, maybe with an older disk
+        elif isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted):
+            for key in [key for key in known if key[1].topic == fact.event.topic]:
+                del known[key]  # another one of that name begins anew
         elif isinstance(fact, Lifted) and isinstance(fact.event, RoleChanged) and fact.event.refusal is None:
             event = fact.event
             before = known.get((event.actor, event.partition), -1)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from kafka_zk.controller import events as controller
 from kafka_zk.group import events as coordinator
 from kafka_zk.rebalance import events as group
-from kafka_zk.registry.client import EventType, SessionState
-from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
+from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import Event, Reread, WatchArmed, WatchFired
 from kafka_zk.replica import events as replica
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP
 from kafka_zk.sim.history import Acked, Committed, Fact, HandedOut, Happened, Lifted, Refused, Sent, Stored
@@ -20,7 +20,7 @@ from kafka_zk.timeline.narrator import Narrator
 
 SAFEGUARD = "SAFEGUARD: "
 _QUIET = (
-    WatchArmed, controller.PartitionsMoved, controller.ReplicasMoved, controller.ControllerChanged,
+    WatchArmed, Reread, controller.PartitionsMoved, controller.ReplicasMoved, controller.ControllerChanged,
     controller.RequestSent, coordinator.MemberSynced, coordinator.MemberToldToRejoin, coordinator.MemberIdAssigned,
     group.Committed, group.RebalanceStarted, group.StrategyChosen, group.DeliveryStopped, group.DeliveryStarted,
 )  # fmt: skip
@@ -43,7 +43,8 @@ def told(fact: Fact, everything: bool = False) -> Told | None:
         case Sent():
             return Told(fact.time_ms, fact.actor, f"sends {_value(fact.value)} to {fact.tp}")
         case Acked():
-            return Told(fact.time_ms, fact.actor, f"{_value(fact.value)} is acknowledged: {fact.tp} offset {fact.offset}")
+            where = f"{fact.tp} offset {fact.offset}"
+            return Told(fact.time_ms, fact.actor, f"{_value(fact.value)} is acknowledged: {where}")
         case Refused():
             return Told(fact.time_ms, fact.actor, f"{_value(fact.value)} is not sent to {fact.tp}: {fact.error}")
         case HandedOut():
@@ -62,10 +63,6 @@ def told(fact: Fact, everything: bool = False) -> Told | None:
 
 def _sentence(event: Event, everything: bool) -> str | None:
     if not everything and isinstance(event, _QUIET):
-        return None
-    if not everything and isinstance(event, Reread) and not event.changed:
-        return None
-    if not everything and isinstance(event, SessionChanged) and event.state is SessionState.CONNECTED:
         return None
     if not everything and isinstance(event, WatchFired) and event.type is EventType.NONE:
         return None

@@ -4,6 +4,7 @@ Everything is told line by line as it is played; the lines together are the trac
 scenario gives the same trace on every machine. Tests: tests/sim/test_scenarios.py.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -22,6 +23,7 @@ from kafka_zk.sim.verbs import VERBS, expect, expect_not
 COMMAND, NOTE, FACT, FOUND, HELD, FAILED = "command", "note", "fact", "violation", "held", "failed"
 _SHOWN_VIOLATIONS = 5
 _WHO_WIDTH = 12
+_TIMED = re.compile(r"(\d+\.\d+): (.*)", re.DOTALL)
 
 
 class Line(NamedTuple):
@@ -173,6 +175,9 @@ def _shown(violations: Sequence[str]) -> Iterator[str]:
 
 
 def _first_line(violation: str) -> str:
-    """Of a traceback its last: the exception."""
+    """With its time in seconds; of a traceback the exception."""
+    timed = _TIMED.fullmatch(violation)
+    if timed is not None:
+        violation = f"at {float(timed[1]) / 1000:.1f} s {timed[2]}"
     lines = violation.strip().splitlines()
     return lines[0] if len(lines) == 1 or not lines[0].startswith("an error") else f"{lines[0]} … {lines[-1]}"

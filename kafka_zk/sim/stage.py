@@ -18,7 +18,7 @@ from kafka_zk.registry.znodes.topics import TOPICS
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.campaign import BROKER, LIVENESS_MS
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
-from kafka_zk.sim.history import Found, History, Lifted, Stored
+from kafka_zk.sim.history import Found, History, Lifted, Sent, Stored
 from kafka_zk.sim.scheduler import Stuck
 from kafka_zk.sim.world import SimBroker, World
 from kafka_zk.sim.zookeeper_client import SimClient
@@ -26,6 +26,8 @@ from kafka_zk.storage.types import TopicPartition
 
 READ_MS = 20_000
 """How long the judges try to read a partition."""
+ADMIN_MS = 3_000
+"""When an administrator's client tries another broker."""
 _TOOL_SESSION_MS = 600_000
 
 
@@ -136,7 +138,7 @@ class Stage:
         if not self.world.brokers:
             raise StageError('there is no broker yet: "brokers 3" starts some')
         if self._admin is None:
-            self._admin = make_admin(self.world, self.world.process("admin"))
+            self._admin = make_admin(self.world, self.world.process("admin"), request_timeout_ms=ADMIN_MS)
         return self._admin
 
     # -- time -----------------------------------------------------------------------------------------------------
@@ -165,7 +167,9 @@ class Stage:
         for tp in self._partitions():
             try:
                 logs[tp] = self.world.run(self._read(tp), READ_MS)
-            except (KafkaError, Stuck) as error:
+            except Stuck:
+                broken.append(f"{tp} cannot be read: nobody serves it for {READ_MS / 1000:g} s")
+            except KafkaError as error:
                 broken.append(f"{tp} cannot be read: {error}")
         topics = {tp.topic for tp in logs}
         broken += judges.records(facts, logs, topics) + judges.seen(facts, logs, topics)
@@ -178,13 +182,17 @@ class Stage:
         """Of all topics that clients use."""
         tree = self.world.zookeeper.tree
         topics = tree.children(TOPICS)[0] if tree.exists(TOPICS) is not None else []
-        written = {fact.tp for fact in self.history.facts if hasattr(fact, "tp")}
+        written = {fact.tp for fact in self.history.facts if isinstance(fact, Sent)}
         return sorted(tp for tp in written if tp.topic in topics)
 
     async def _read(self, tp: TopicPartition) -> list[Found]:
         process = self.world.process("reader")
-        connect = self.world.connect_from(process)
-        reader = Reader(process, connect=connect, bootstrap_servers=self.world.bootstrap, request_timeout_ms=READ_MS // 2)
+        reader = Reader(
+            process,
+            connect=self.world.connect_from(process),
+            bootstrap_servers=self.world.bootstrap,
+            request_timeout_ms=READ_MS // 2,
+        )
         try:
             ends = await reader.end_offsets([tp])
             reader.assign({tp: "earliest"})

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.registry.client import Create, SetData
+from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.sim.stage import Stage, StageError, broker_member, zookeeper_member
 from kafka_zk.sim.statements import Phrase
 from kafka_zk.storage.types import TopicPartition
@@ -49,8 +50,8 @@ def topic_on(stage: Stage, topic: str, count: int, broker: str) -> None:
 
 @phrase("delete topic {topic}")
 def delete_topic(stage: Stage, topic: str) -> None:
-    """Order it, as an administrator does; the controller carries it out."""
-    stage.wait_for(stage.admin().delete_topics([topic]))
+    """Order it in ZooKeeper, as the tools of that era did; the controller carries it out."""
+    stage.wait_for(TopicRegistry(stage.tool).request_deletion(topic))
 
 
 @phrase("{producer} sends {values} to {tp}")
@@ -182,12 +183,17 @@ def delete_znode(stage: Stage, path: str) -> None:
 # -- the network --------------------------------------------------------------------------------------------------
 
 
+@phrase("delay what {name} sends by {duration}")
+def delay(stage: Stage, name: str, duration: int) -> None:
+    """Until the network heals."""
+    _check_names(stage, name)
+    stage.world.network.slow_down(name, duration / 1000)
+
+
 @phrase("hold back what {name} sends to {other}")
 def hold_back(stage: Stage, name: str, other: str) -> None:
     """Nothing gets through, and neither side is told; it is delivered when the network heals."""
-    for each in (name, other):
-        if each not in stage.names:
-            raise StageError(f"nobody is called {each}; there are: {', '.join(stage.names) or 'none yet'}")
+    _check_names(stage, name, other)
     stage.world.network.cut(name, other)
 
 
@@ -225,6 +231,12 @@ def expect(stage: Stage, condition: Callable[[], bool]) -> None:
     """It has to be so now; the scenario goes on either way, and has failed if it is not."""
     if not condition():
         raise StageError("it is not so")
+
+
+def _check_names(stage: Stage, *names: str) -> None:
+    for each in names:
+        if each not in stage.names:
+            raise StageError(f"nobody is called {each}; there are: {', '.join(stage.names) or 'none yet'}")
 
 
 def described() -> Iterable[tuple[str, str]]:
