@@ -5,6 +5,7 @@ LIVENESS_MS each partition must be led, written to and owned by a member again; 
 every process is stopped.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -77,7 +78,7 @@ class Run:
         self.producers: list[SimProducer] = []
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._undo: list[Callable[[], None]] = []
-        self._names = 0
+        self._joined: Counter[str] = Counter()
         self._peaceful = False
         names = [f"broker-{number}" for number in BROKERS]
         drawn_plan = drawn(Random(f"{seed} plan"), names, MEMBERS, BROKER_MEMBERS, FAULTS_MS, tuple(kinds))
@@ -160,8 +161,9 @@ class Run:
 
     def _join(self, name: str) -> None:
         self.note(f"start {name}")
+        self._joined[name] += 1
         if name in MEMBERS:
-            self.members[name] = SimMember(self.world, name, DURABLE, self.history)
+            self.members[name] = SimMember(self.world, name, DURABLE, self.history, self._joined[name])
         else:
             self.members[name] = SimBrokerMember(self.world, name, DURABLE, self.history, self.assignor)
 

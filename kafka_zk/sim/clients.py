@@ -105,9 +105,12 @@ class SimProducer:
 
 
 class SimMember:
-    """A member of a group through ZooKeeper, that takes its time over what it gets."""
+    """A member of a group through ZooKeeper, that takes its time over what it gets.
 
-    def __init__(self, world: World, name: str, topic: str, history: History) -> None:
+    ``number``: of the processes that had this name, which tells them apart in the group.
+    """
+
+    def __init__(self, world: World, name: str, topic: str, history: History, number: int = 1) -> None:
         self.name = name
         self._world = world
         self._history = history
@@ -123,6 +126,7 @@ class SimMember:
             clock=self.process,
             random=Random(f"{world.seed} {name}"),
             group_id=GROUP,
+            consumer_id=name if number == 1 else f"{name}-{number}",
             zookeeper_connect="simulated:2181",
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
@@ -264,6 +268,6 @@ class SimBrokerMember:
         self._world.network.killed(self.process)
 
 
-def make_admin(world: World, process: Process, **options: int) -> Admin:
+def make_admin(world: World, process: Process, **options: Any) -> Admin:
     """An administrator's client in a process."""
     return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap, **options)

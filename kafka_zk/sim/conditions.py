@@ -3,13 +3,15 @@
 Most look at the znodes, as any tool can. A new one is a function here. Tests: tests/sim/test_scenarios.py.
 """
 
+import re
 from collections.abc import Callable, Iterable
 
+from kafka_zk.rebalance.events import OwnershipLost
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER, decode
 from kafka_zk.registry.znodes.topics import decode_state, state_path, topic_path
 from kafka_zk.sim.clients import GROUP
-from kafka_zk.sim.history import HandedOut
+from kafka_zk.sim.history import HandedOut, Lifted
 from kafka_zk.sim.stage import Stage
 from kafka_zk.sim.statements import Phrase
 from kafka_zk.storage.types import TopicPartition
@@ -89,7 +91,16 @@ def all_acknowledged(stage: Stage) -> bool:
 def owns(stage: Stage, member: str, tp: TopicPartition) -> bool:
     """By the owner znode of the ZooKeeper group."""
     owner = _data(stage, znodes.owner_path(GROUP, *tp))
-    return owner is not None and member in owner.decode()
+    return owner is not None and owner.decode().startswith(f"{GROUP}_{member}-")
+
+
+@condition("{member} was robbed of {tp}")
+def was_robbed(stage: Stage, member: str, tp: TopicPartition) -> bool:
+    """Its claim was taken away, and not by the end of its session."""
+    lost = [
+        fact.event for fact in stage.history.facts if isinstance(fact, Lifted) and isinstance(fact.event, OwnershipLost)
+    ]
+    return any(is_of(event.actor, member) and tp in event.partitions for event in lost)
 
 
 @condition("{tp} has no owner")
@@ -107,7 +118,7 @@ def is_committed(stage: Stage, tp: TopicPartition, offset: int) -> bool:
 @condition("{member} has read {count} record(s) of {tp}")
 def has_read(stage: Stage, member: str, count: int, tp: TopicPartition) -> bool:
     """At least so many were given to its program, each counted as often as that happened."""
-    return sum(member in each.actor and each.tp == tp for each in _handed_out(stage)) >= count
+    return sum(is_of(each.actor, member) and each.tp == tp for each in _handed_out(stage)) >= count
 
 
 @judgement("the judges find nothing")
@@ -120,6 +131,11 @@ def find_nothing(violations: list[str]) -> bool:
 def find(violations: list[str], text: str) -> bool:
     """One of the violations has this text in it."""
     return any(text in each for each in violations)
+
+
+def is_of(actor: str, member: str) -> bool:
+    """Whether an id in a group is that of a member."""
+    return re.fullmatch(rf"({GROUP}_)?{re.escape(member)}(-.*)?", actor) is not None
 
 
 def described() -> Iterable[tuple[str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from kafka_zk.controller.events import ControllerElected, TopicDeleted
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.sim import zookeeper_group
-from kafka_zk.sim.history import Acked, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
+from kafka_zk.sim.history import Acked, Chosen, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
 from kafka_zk.storage.types import TopicPartition
 
 
@@ -24,6 +24,11 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
     facts = list(facts)
     broken = []
     sent = {(fact.tp, fact.value): number for number, fact in enumerate(facts) if isinstance(fact, Sent)}
+    deleted = {
+        fact.event.topic: number
+        for number, fact in enumerate(facts)
+        if isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted)
+    }
     spared = any(isinstance(fact, Happened) and " power" in fact.text for fact in facts)
     for tp, found in logs.items():
         at = {each.offset: each.value for each in found}
@@ -34,7 +39,7 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
             if (tp, value) not in sent:
                 broken.append(f"{tp}: {value} was never sent there")
         broken += _out_of_order(tp, values, sent)
-        for fact in facts:
+        for fact in facts[deleted.get(tp.topic, 0) :]:  # what an earlier topic of that name had is gone rightly
             if isinstance(fact, Acked) and fact.tp == tp and at.get(fact.offset) != fact.value:
                 if tp.topic not in durable and spared:
                     continue  # lost, and maybe its place was taken by what came later
@@ -119,6 +124,9 @@ def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) 
                 seen.extend(each._replace(time_ms=fact.time_ms) for each in zookeeper_group.facts_of(fact.event))
             case HandedOut(generation=-1):
                 kind = zookeeper_group.Kind.HANDED_OUT
+                seen.append(zookeeper_group.Fact(fact.time_ms, fact.actor, kind, fact.tp, fact.offset))
+            case Chosen():
+                kind = zookeeper_group.Kind.CHOSEN
                 seen.append(zookeeper_group.Fact(fact.time_ms, fact.actor, kind, fact.tp, fact.offset))
             case Stored():
                 seen.append(zookeeper_group.Fact(fact.time_ms, "", zookeeper_group.Kind.STORED, fact.tp, fact.offset))

@@ -15,7 +15,7 @@ from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Event, Reread, WatchArmed, WatchFired
 from kafka_zk.replica import events as replica
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP
-from kafka_zk.sim.history import Acked, Committed, Fact, HandedOut, Happened, Lifted, Refused, Sent, Stored
+from kafka_zk.sim.history import Acked, Chosen, Committed, Fact, HandedOut, Happened, Lifted, Refused, Sent, Stored
 from kafka_zk.timeline.narrator import Narrator
 
 SAFEGUARD = "SAFEGUARD: "
@@ -25,7 +25,7 @@ _QUIET = (
     group.Committed, group.RebalanceStarted, group.StrategyChosen, group.DeliveryStopped, group.DeliveryStarted,
 )  # fmt: skip
 _GENERATED_ID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_GENERATED_NAME = re.compile(rf"{GROUP}_(\S+?)-\d{{13}}-[0-9a-f]{{8}}")
+_PREFIX = re.compile(rf"\b{GROUP}_(?=\w)")
 _narrator = Narrator(GROUP)
 
 
@@ -52,6 +52,8 @@ def told(fact: Fact, everything: bool = False) -> Told | None:
             return Told(fact.time_ms, who, f"reads {_value(fact.value)}: {fact.tp} offset {fact.offset}")
         case Committed():
             return Told(fact.time_ms, fact.actor, f"has committed {fact.tp} at {fact.offset}")
+        case Chosen():
+            return Told(fact.time_ms, fact.actor, f"commits {fact.tp} at {fact.offset}, which its program has chosen")
         case Stored():
             return Told(fact.time_ms, "ZooKeeper", f"the offset of {fact.tp} is {fact.offset} now")
         case Happened():
@@ -173,4 +175,4 @@ def _value(value: str) -> str:
 
 def _named(text: str) -> str:
     """Without the random ends of ids."""
-    return _GENERATED_NAME.sub(r"\1", _GENERATED_ID.sub("", text)).replace(BROKER_GROUP, "the group")
+    return _PREFIX.sub("", _GENERATED_ID.sub("", text)).replace(BROKER_GROUP, "the group")

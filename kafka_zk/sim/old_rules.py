@@ -4,21 +4,27 @@ Each of them broke real clusters, of Kafka or of others who kept state in ZooKee
 and taken back after it; nothing else of the product knows them. Tests: tests/sim/test_scenarios.py.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
+
+from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.store import ControllerStore
 from kafka_zk.rebalance.driver import GroupDriver
-from kafka_zk.registry.client import Delete
+from kafka_zk.registry.client import Delete, RegistryClient
+from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, SessionLost
 from kafka_zk.registry.offsets import Commit, OffsetRegistry, Refused
-from kafka_zk.registry.owners import OwnerRegistry, Release
 from kafka_zk.registry.watches import Rereader
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.types import TopicPartition
+
+_RETRY_S = 0.02
 
 
 class Patch(Protocol):
@@ -40,15 +46,16 @@ def every_controller_is_obeyed(patch: Patch) -> None:
 
 
 def no_lease(patch: Patch) -> None:
-    """A member acts until it is told that its session is over."""
+    """A member delivers and commits until it is told that its session is over."""
     patch.setattr(GroupDriver, "may_act", lambda self: True)
+    patch.setattr(GroupDriver, "_may_write", lambda self: not self._in_doubt)
 
 
 def no_token(patch: Patch) -> None:
-    """A commit is a plain write, by whoever wants to, and a member acts until it is told that its session is over."""
+    """A commit is a plain write, repeated until it is done, if need be in the next session; there is no lease."""
 
     async def commit(self: OffsetRegistry, commits: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, int]:
-        await self.store({tp: commit.offset for tp, commit in commits.items()})
+        await _until_connected(self._client, lambda: self.store({tp: each.offset for tp, each in commits.items()}))
         return {tp: commit.token for tp, commit in commits.items()}
 
     patch.setattr(OffsetRegistry, "commit", commit)
@@ -61,15 +68,20 @@ def no_reread_on_reconnect(patch: Patch) -> None:
 
 
 def release_by_version(patch: Patch) -> None:
-    """A release deletes the owner znode at the version at which it was made: 0, whoever made it."""
+    """In a new session a member releases what it owned: it deletes the owner znodes at version 0, which all have."""
+    end_session = GroupDriver._end_session
 
-    async def release(self: OwnerRegistry, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
-        for tp in releases:
-            await self._client.connected()
-            await self._client.multi([Delete(znodes.owner_path(self._group, *tp), 0)])
-        return dict.fromkeys(releases, True)
+    async def release(driver: GroupDriver, tp: TopicPartition) -> None:
+        owner = Delete(znodes.owner_path(driver.group, *tp), 0)
+        await _until_connected(driver._client, lambda: driver._client.multi([owner]))
 
-    patch.setattr(OwnerRegistry, "release", release)
+    def ended(self: GroupDriver) -> None:
+        owned = sorted(self.owned)
+        end_session(self)
+        for tp in owned:
+            ensureDeferred(release(self, tp))
+
+    patch.setattr(GroupDriver, "_end_session", ended)
 
 
 def commits_at_the_cached_version(patch: Patch) -> None:
@@ -96,10 +108,17 @@ def commits_at_the_cached_version(patch: Patch) -> None:
 def deletions_end_with_their_controller(patch: Patch) -> None:
     """A new controller does not look which deletions were ordered before it."""
 
-    async def nothing(self: Deletions) -> None:
-        return None
+    known_orders = Deletions._known_orders
+    of_another: WeakKeyDictionary[Deletions, set[str]] = WeakKeyDictionary()
 
-    patch.setattr(Deletions, "load", nothing)
+    async def load(self: Deletions) -> None:
+        of_another[self] = set(await known_orders(self))
+
+    async def new_orders(self: Deletions) -> list[str]:
+        return [topic for topic in await known_orders(self) if topic not in of_another.get(self, ())]
+
+    patch.setattr(Deletions, "load", load)
+    patch.setattr(Deletions, "_known_orders", new_orders)
 
 
 def one_bad_znode_fails_all(patch: Patch) -> None:
@@ -138,6 +157,21 @@ OLD_RULES: dict[str, OldRule] = {
         a_found_start_always_counts,
     )
 }
+
+
+async def _until_connected(client: RegistryClient, work: Callable[[], Awaitable[object]]) -> None:
+    """As ZkClient's retryUntilConnected: it does not care whether the session is still the same."""
+    while True:
+        try:
+            await client.connected()
+            await work()
+            return
+        except (ConnectionLoss, SessionLost):
+            later: Deferred[None] = Deferred()
+            client.call_later(_RETRY_S, partial(later.callback, None))
+            await later
+        except MultiFailed:
+            return
 
 
 @contextmanager

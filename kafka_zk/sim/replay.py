@@ -143,7 +143,7 @@ class _Player:
             told = narration.told(fact, self._everything)
             if told is not None:
                 if told.sentence.startswith(SAFEGUARD):
-                    self.safeguards.append(f"{told.who} {told.sentence.removeprefix(SAFEGUARD)}")
+                    self.safeguards.append(f"{told.who}: {told.sentence.removeprefix(SAFEGUARD)}")
                 yield Line(self._name, told.time_ms, FACT, told.who, told.sentence)
 
     def _line(self, stage: Stage, kind: str, text: str, number: int) -> Line:

@@ -4,6 +4,7 @@
 for its author. Tests: tests/sim/test_scenarios.py.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,7 @@ class Stage:
         self.history = History()
         self.world = World(seed, self._observed)
         self.members: dict[str, SimMember | SimBrokerMember] = {}
+        self.joined: Counter[str] = Counter()
         self.producers: dict[str, SimProducer] = {}
         self._admin: Any = None
         self._tool: SimClient | None = None
@@ -132,6 +134,7 @@ class Stage:
             raise StageError(f"{name} is a member already")
         if name in self.members:
             self.world.graves.append(self.members[name])
+        self.joined[name] += 1
         self.members[name] = make()
 
     def admin(self) -> Any:
@@ -212,7 +215,7 @@ class Stage:
 
 
 def zookeeper_member(stage: Stage, name: str, topic: str) -> SimMember:
-    return SimMember(stage.world, name, topic, stage.history)
+    return SimMember(stage.world, name, topic, stage.history, stage.joined[name])
 
 
 def broker_member(stage: Stage, name: str, topic: str) -> SimBrokerMember:

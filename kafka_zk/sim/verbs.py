@@ -9,6 +9,7 @@ from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.registry.client import Create, SetData
 from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.sim.history import Chosen
 from kafka_zk.sim.stage import Stage, StageError, broker_member, zookeeper_member
 from kafka_zk.sim.statements import Phrase
 from kafka_zk.storage.types import TopicPartition
@@ -79,6 +80,7 @@ def joins_broker_group(stage: Stage, member: str, topic: str) -> None:
 def commits(stage: Stage, member: str, tp: TopicPartition, offset: int) -> None:
     """Its program commits by itself; nobody waits for the answer."""
     consumer = stage.member(member).consumer
+    stage.history.add(Chosen(stage.world.now_ms, member, tp, offset))
     ensureDeferred(consumer.commit({tp: offset})).addErrback(stage.world.failed)
 
 

@@ -23,6 +23,7 @@ class Kind(Enum):
     CLAIMED = "claimed"  # the member owns the partition, unless a claim with a larger token was seen before
     ENDED = "ended"  # released, or lost as the member knows now
     HANDED_OUT = "handed out"  # the record at ``offset`` was given to the user
+    CHOSEN = "chosen"  # the user commits this offset: what is below need not be handed out
     STORED = "stored"  # seen in ZooKeeper: the committed offset
 
 
@@ -70,6 +71,8 @@ def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | N
                     whose = f"it is {holder[partition]}'s" if partition in holder else "it did not own it"
                     broken.append(f"{fact.time_ms}: {fact.member} handed out {partition}@{fact.offset}, but {whose}")
                 handed_out[partition].add(fact.offset)
+            case Kind.CHOSEN:
+                handed_out[partition].update(range(fact.offset))
             case Kind.STORED:
                 before = stored.get(partition, -1)
                 if fact.offset < before:
