@@ -1,8 +1,8 @@
 """The client protocol that every registry is written against, and its vocabulary.
 
 Three clients implement it: kazoo + Twisted (``kazoo_twisted``), kazoo blocking (``kazoo_blocking``) and the in-memory
-ZooKeeper of ``tests/sim``. Every operation is sent when the method is called and returns an awaitable of its outcome,
-so that a caller pipelines by calling many and awaiting them afterwards::
+ZooKeeper of ``kafka_zk/sim``. Every operation is sent when the method is called and returns an awaitable of its
+outcome, so that a caller pipelines by calling many and awaiting them afterwards::
 
     pending = [client.get(path) for path in paths]
     answers = [await answer for answer in pending]

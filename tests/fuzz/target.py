@@ -29,8 +29,8 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.security.authorizer import Operation, Resource
+from kafka_zk.sim.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
-from tests.sim.zookeeper import SimZooKeeper
 
 STRANGERS = "PLAINTEXT"
 BROKERS = "BROKERS"

@@ -2,9 +2,9 @@
 
     python -m tests.integration.group_member FILE TOPIC GROUP STRATEGY ZOOKEEPER NAME
 
-Each line of FILE is a fact of ``tests.rebalance.checker`` as JSON, written before anything follows from it, so that
-nothing is missing when the process is killed. A record counts as handed out at the time at which the driver was asked
-whether it may be (a process may be stopped right after that, which no lease can help). SIGTERM ends it in order.
+Each line of FILE is a fact of ``kafka_zk.sim.zookeeper_group`` as JSON, written before anything follows from it, so
+that nothing is missing when the process is killed. A record counts as handed out at the time at which the driver was
+asked whether it may be (a process may be stopped right after that, which no lease can help). SIGTERM ends it in order.
 """
 
 import json
@@ -16,7 +16,7 @@ import time
 from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.registry.events import Event
-from tests.rebalance.checker import Fact, Kind, facts_of
+from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of
 
 SESSION_TIMEOUT_MS = 4000
 WORK_S = 0.005

@@ -22,13 +22,13 @@ from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import OwnerRegistry
+from kafka_zk.sim.zookeeper_group import Fact, Kind, violations
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient
 from kafka_zk.testing.proxy import TcpProxy
 from tests.integration.group_member import SESSION_TIMEOUT_MS
 from tests.integration.groups import write
 from tests.integration.processes import ENVIRON, ROOT, wait_for
-from tests.rebalance.checker import Fact, Kind, violations
 
 pytestmark = pytest.mark.integration
 

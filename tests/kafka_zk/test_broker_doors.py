@@ -16,11 +16,11 @@ from kafka_zk.registry.events import Event, SessionChanged, WatchFired
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
+from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import SystemClock
 from kafka_zk.timeline.event_codec import decode, encode
 from tests.kafka_zk.network.harness import LocalReactor
-from tests.sim.zookeeper import SimZooKeeper
 
 YEAR_2033_MS = 2_000_000_000_000
 

@@ -16,8 +16,8 @@ from kafka_zk.broker.server import _sentence
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import RegistryError
+from kafka_zk.sim.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
-from tests.sim.zookeeper import SimZooKeeper
 
 FAULTS = ("lost before it is carried out", "lost after it was carried out", "session ended")
 

@@ -22,8 +22,8 @@ from kafka_zk.registry.watches import ChildrenWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.brokers import BROKER_IDS
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.sim.zookeeper_group import Fact, Kind
 from kafka_zk.storage.types import TopicPartition
-from tests.rebalance.checker import Fact, Kind
 
 if TYPE_CHECKING:
     from tests.rebalance.world import Group

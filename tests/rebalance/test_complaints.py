@@ -12,8 +12,8 @@ from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.sim.zookeeper_group import Kind
 from kafka_zk.storage.types import TopicPartition
-from tests.rebalance.checker import Kind
 from tests.rebalance.world import Group, Process
 
 SEEDS = range(4)

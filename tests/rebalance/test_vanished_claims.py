@@ -5,8 +5,8 @@ import pytest
 from kafka_zk.rebalance import events
 from kafka_zk.registry.client import Create, Delete, SetData
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.sim.zookeeper_group import Kind
 from kafka_zk.storage.types import TopicPartition
-from tests.rebalance.checker import Kind
 from tests.rebalance.old_consumer import GROUP
 from tests.rebalance.world import Group, Process
 

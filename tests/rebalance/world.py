@@ -25,12 +25,12 @@ from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment, assignment_path, decode
 from kafka_zk.registry.znodes.topics import TopicAssignment, encode_assignment, topic_path
+from kafka_zk.sim.scheduler import Scheduler, Stuck
+from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.zookeeper_client import SimClient
+from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of, violations
 from kafka_zk.storage.types import TopicPartition
-from tests.rebalance.checker import Fact, Kind, facts_of, violations
 from tests.rebalance.old_consumer import GROUP, OldConsumer
-from tests.sim.scheduler import Scheduler, Stuck
-from tests.sim.zookeeper import SimZooKeeper
-from tests.sim.zookeeper_client import SimClient
 
 COOPERATIVE = ("cooperative-sticky", "range")
 TICK_S = 0.1

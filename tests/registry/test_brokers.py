@@ -7,8 +7,8 @@ from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import DuplicateBrokerId, RegistryError, SessionLost
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.registry.znodes.brokers import broker_path
+from kafka_zk.sim.zookeeper_client import SimClient
 from tests.registry.world import World, broker_info
-from tests.sim.zookeeper_client import SimClient
 
 
 @pytest.fixture

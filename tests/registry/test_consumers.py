@@ -9,9 +9,9 @@ from kafka_zk.registry.events import EventSource, RegistryEvent, Reread, WatchAr
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
+from kafka_zk.sim.zookeeper_client import SimClient
 from tests.registry.group_lab import GROUP, GroupLab, create_znode, get_znode
 from tests.registry.world import World
-from tests.sim.zookeeper_client import SimClient
 
 PLAIN = ConsumerRegistration({"t": 1}, timestamp_ms=1)
 OURS = ConsumerRegistration({"t": 2}, timestamp_ms=2, strategies=("cooperative-sticky", "range"))

@@ -20,8 +20,8 @@ from kafka_zk.registry.errors import (
     SessionLost,
 )
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH, decode_epoch
+from kafka_zk.sim.zookeeper_client import SimClient
 from tests.registry.world import World, broker_info
-from tests.sim.zookeeper_client import SimClient
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from kafka_zk.registry.client import (
 )
 from kafka_zk.registry.errors import MultiFailed, RegistryError
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.testing.zookeeper import Chroot
-from tests.sim.scheduler import Scheduler
-from tests.sim.zookeeper import SimZooKeeper
 
 pytestmark = pytest.mark.integration
 

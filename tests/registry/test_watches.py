@@ -19,8 +19,8 @@ from kafka_zk.registry.events import (
     observe_session,
 )
 from kafka_zk.registry.watches import FIRST_RETRY_S, LONGEST_RETRY_S, ChildrenWatcher, DataWatcher
+from kafka_zk.sim.zookeeper_client import SimClient
 from tests.registry.world import World
-from tests.sim.zookeeper_client import SimClient
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from twisted.logger import globalLogBeginner
 
-from tests.sim.campaign import Outcome, play
-from tests.sim.faults import KINDS, Fault
+from kafka_zk.sim.campaign import Outcome, play
+from kafka_zk.sim.faults import KINDS, Fault
 from tests.sim.safeguards import SAFEGUARDS
 
 

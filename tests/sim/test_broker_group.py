@@ -7,12 +7,12 @@ from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.client.errors import KafkaError
 from kafka_zk.consumer.errors import CommitRefused
+from kafka_zk.sim import broker_group
+from kafka_zk.sim.campaign import BROKER
+from kafka_zk.sim.clients import BROKER_GROUP, SimBrokerMember, SimProducer, make_admin
+from kafka_zk.sim.history import Committed, HandedOut, History, Lifted
+from kafka_zk.sim.world import World
 from kafka_zk.storage.types import TopicPartition
-from tests.sim import broker_group
-from tests.sim.campaign import BROKER
-from tests.sim.clients import BROKER_GROUP, SimBrokerMember, SimProducer, make_admin
-from tests.sim.history import Committed, HandedOut, History, Lifted
-from tests.sim.world import World
 
 TP = TopicPartition("t", 0)
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from kafka_zk.sim.campaign import play
+from kafka_zk.sim.faults import Fault
 from kafka_zk.storage import files
-from tests.sim.campaign import play
-from tests.sim.faults import Fault
 
 SEEDS = 30
 PER_TEST = 5

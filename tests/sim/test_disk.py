@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
+from kafka_zk.sim.disk import SimDisk
 from kafka_zk.storage import files
 from kafka_zk.storage.files import FileSystem
-from tests.sim.disk import SimDisk
 
 STEPS = 400
 NAMES = ("a", "b", "d", "d/a", "d/e", "d/e/f")

@@ -6,9 +6,8 @@ from kafka_zk.controller.events import ControllerElected
 from kafka_zk.group.events import AssignmentCompleted
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
-from kafka_zk.storage.types import TopicPartition
-from tests.sim import broker_group, judges
-from tests.sim.history import (
+from kafka_zk.sim import broker_group, judges
+from kafka_zk.sim.history import (
     Acked,
     Assigned,
     Committed,
@@ -21,6 +20,7 @@ from tests.sim.history import (
     Sent,
     Stored,
 )
+from kafka_zk.storage.types import TopicPartition
 
 TP = TopicPartition("durable", 0)
 CACHED = TopicPartition("cached", 0)

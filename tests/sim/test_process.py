@@ -4,8 +4,8 @@ from random import Random
 
 from twisted.python.failure import Failure
 
-from tests.sim.process import Process
-from tests.sim.scheduler import Scheduler
+from kafka_zk.sim.process import Process
+from kafka_zk.sim.scheduler import Scheduler
 
 
 class Made:

@@ -17,9 +17,9 @@ from kafka_zk.registry.errors import (
     SessionLost,
 )
 from kafka_zk.registry.pipeline import outcomes, results
-from tests.sim.scheduler import Scheduler, Stuck
-from tests.sim.zookeeper import SimZooKeeper
-from tests.sim.zookeeper_client import SimClient
+from kafka_zk.sim.scheduler import Scheduler, Stuck
+from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.zookeeper_client import SimClient
 
 World = tuple[Scheduler, SimZooKeeper, SimClient, SimClient]
 

@@ -14,10 +14,10 @@ from twisted.internet.base import DelayedCall
 
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.znodes.controller import CONTROLLER
+from kafka_zk.sim.scheduler import VirtualClock
+from kafka_zk.sim.zookeeper import Link
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.world import Cluster, Connection, led_by
-from tests.sim.scheduler import VirtualClock
-from tests.sim.zookeeper import Link
 
 PARTITIONS = 2100
 MOST_CALLS = 40_000

@@ -24,10 +24,10 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
+from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.types import TopicPartition
-from tests.sim.scheduler import Scheduler
-from tests.sim.zookeeper import SimZooKeeper
-from tests.sim.zookeeper_client import SimClient
 
 OUR_VERSIONS = {int(key): (0, highest) for key, (_, highest) in VERSIONS.items()}
 

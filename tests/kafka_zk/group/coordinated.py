@@ -20,12 +20,12 @@ from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.manager import LeaderState, ReplicaManager
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import Record, RecordBatchBuilder, decode_records, iter_batches
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
-from tests.sim.scheduler import VirtualClock
 
 EPOCH_MS = 1_700_000_000_000
 SESSION_MS = 10_000

@@ -17,9 +17,9 @@ from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestHeader
 from kafka_zk.protocol.request_limits import max_elements
+from kafka_zk.sim.scheduler import VirtualClock as Clock
 from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, update_metadata
 from tests.kafka_zk.handlers.test_other_apis import list_offsets
-from tests.sim.scheduler import VirtualClock as Clock
 
 CALL_S = 1e-6
 LONGEST_TURN_S = 3 * SLICE_S

@@ -12,6 +12,7 @@ from kafka_zk.network.slices import TURN_COST, Turns
 from kafka_zk.protocol.errors import ApiError, ClientGone, ErrorCode
 from kafka_zk.replica import batch_helpers
 from kafka_zk.replica.batch_helpers import IDLE_S, BatchHelpers
+from kafka_zk.sim.scheduler import VirtualClock as Clock
 from kafka_zk.storage.batch_work import ConformWork
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.helper_process import Helper
@@ -19,7 +20,6 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.timestamp_search import SearchWork
 from kafka_zk.storage.types import TimestampOffset
-from tests.sim.scheduler import VirtualClock as Clock
 from tests.storage.helpers import T0, append, batch, new_log
 
 SAME = ConformWork(PickleBuffer(batch(2)), LogConfig(compression_type="uncompressed"), T0)

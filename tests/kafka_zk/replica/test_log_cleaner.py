@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from kafka_zk.replica import log_cleaner
 from kafka_zk.replica.log_cleaner import MOST_DEATHS, LogCleaner, LogCleanerSettings
+from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage import files
 from kafka_zk.storage.cleaner import CleanerConfig
 from kafka_zk.storage.helper_process import Helper
@@ -21,7 +22,6 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.types import TopicPartition
-from tests.sim.scheduler import VirtualClock
 from tests.storage.helpers import T0, append, batch, read_offsets
 
 COMPACT = LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0)

@@ -19,12 +19,12 @@ from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, RoleChan
 from kafka_zk.replica.manager import AppendResult, LeaderState, ReplicaManager
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Role
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage.errors import InvalidRecord
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
-from tests.sim.scheduler import VirtualClock
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 NOW_MS = 1_700_000_000_000

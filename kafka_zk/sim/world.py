@@ -2,7 +2,7 @@
 
 Everything that is random comes from the seed, everything that takes time takes it from the scheduler. A world is a
 context manager, since the disk stands in place of the operating system's files meanwhile. What a process raises, and
-what nobody looked at (an error in a Deferred), is in ``failures``. Tests: tests/sim/test_world.py.
+what nobody looked at (an error in a Deferred), is in ``failures``. Tests: tests/sim/test_campaign.py.
 """
 
 import gc
@@ -21,13 +21,13 @@ from kafka_zk.broker.broker import Broker
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.registry.events import Event
+from kafka_zk.sim.disk import SimDisk
+from kafka_zk.sim.network import SimNetwork
+from kafka_zk.sim.process import Process
+from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.zookeeper import SimZooKeeper
+from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage import files
-from tests.sim.disk import SimDisk
-from tests.sim.network import SimNetwork
-from tests.sim.process import Process
-from tests.sim.scheduler import Scheduler
-from tests.sim.zookeeper import SimZooKeeper
-from tests.sim.zookeeper_client import SimClient
 
 EPOCH_MS = 1_700_000_000_000
 PORT = 9092

@@ -58,6 +58,15 @@ class Committed(NamedTuple):
     offset: int
 
 
+class Chosen(NamedTuple):
+    """A member's program commits an offset of its own choice: what is below need not be given to anybody."""
+
+    time_ms: float
+    actor: str
+    tp: TopicPartition
+    offset: int
+
+
 class Stored(NamedTuple):
     """An offset that the group committed, as it stands in ZooKeeper."""
 
@@ -103,7 +112,7 @@ class Assigned(NamedTuple):
     partitions: Mapping[str, tuple[TopicPartition, ...]]
 
 
-Fact = Sent | Acked | Refused | HandedOut | Committed | Stored | Lifted | Happened
+Fact = Sent | Acked | Refused | HandedOut | Committed | Chosen | Stored | Lifted | Happened
 
 
 class History:
@@ -136,6 +145,8 @@ def line_of(fact: Fact) -> str:
             return f"{fact.time_ms:10.3f} {fact.actor} gets {_name(fact.tp)}@{fact.offset} {fact.value}{generation}"
         case Committed():
             return f"{fact.time_ms:10.3f} {fact.actor} has committed {_name(fact.tp)}@{fact.offset}"
+        case Chosen():
+            return f"{fact.time_ms:10.3f} {fact.actor} chooses {_name(fact.tp)}@{fact.offset}"
         case Stored():
             return f"{fact.time_ms:10.3f} committed {_name(fact.tp)}@{fact.offset}"
         case Happened():

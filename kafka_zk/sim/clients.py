@@ -22,11 +22,11 @@ from kafka_zk.producer.future import RecordMetadata
 from kafka_zk.producer.producer import Producer
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Event
+from kafka_zk.sim.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
+from kafka_zk.sim.process import Process
+from kafka_zk.sim.world import SESSION_TIMEOUT_MS, World
+from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.types import TopicPartition
-from tests.sim.history import Acked, Committed, HandedOut, History, Lifted, Refused, Sent
-from tests.sim.process import Process
-from tests.sim.world import SESSION_TIMEOUT_MS, World
-from tests.sim.zookeeper_client import SimClient
 
 GROUP = "g"
 BROKER_GROUP = "broker-group"
@@ -71,10 +71,10 @@ class SimProducer:
             self.send(self._random.choice(partitions))
         self.process.callLater(self._random.uniform(*SEND_EVERY_S), self._send)
 
-    def send(self, tp: TopicPartition) -> None:
-        """One record more."""
+    def send(self, tp: TopicPartition, value: str | None = None) -> None:
+        """One record more: of the value given, or of the next number."""
         self._number += 1
-        value = f"{self.name}:{self._number}"
+        value = value or f"{self.name}:{self._number}"
         self.waiting += 1
         self._history.add(Sent(self._world.now_ms, self.name, tp, value))
         producer = self._producer
@@ -105,9 +105,12 @@ class SimProducer:
 
 
 class SimMember:
-    """A member of a group through ZooKeeper, that takes its time over what it gets."""
+    """A member of a group through ZooKeeper, that takes its time over what it gets.
 
-    def __init__(self, world: World, name: str, topic: str, history: History) -> None:
+    ``number``: of the processes that had this name, which tells them apart in the group.
+    """
+
+    def __init__(self, world: World, name: str, topic: str, history: History, number: int = 1) -> None:
         self.name = name
         self._world = world
         self._history = history
@@ -123,6 +126,7 @@ class SimMember:
             clock=self.process,
             random=Random(f"{world.seed} {name}"),
             group_id=GROUP,
+            consumer_id=name if number == 1 else f"{name}-{number}",
             zookeeper_connect="simulated:2181",
             auto_offset_reset="earliest",
             auto_commit_interval_ms=500,
@@ -264,6 +268,6 @@ class SimBrokerMember:
         self._world.network.killed(self.process)
 
 
-def make_admin(world: World, process: Process) -> Admin:
+def make_admin(world: World, process: Process, **options: Any) -> Admin:
     """An administrator's client in a process."""
-    return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap)
+    return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap, **options)

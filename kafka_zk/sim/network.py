@@ -4,7 +4,7 @@ A connection is two pipes. Each keeps the order of its bytes, takes a random tim
 WINDOW_BYTES under way; what does not fit waits in the sender's queue, slices of files unread until they leave. Faults:
 connections are refused, broken off in the middle of a frame, slow, or silent; a cut stops what goes from one host to
 another, which neither side learns, until it heals; the kernel of a killed process closes its connections, a host that
-loses power just falls silent. Tests: tests/sim/test_network.py.
+loses power just falls silent. Tests: tests/sim/test_campaign.py.
 """
 
 import struct
@@ -29,9 +29,9 @@ from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
+from kafka_zk.sim.process import Process
+from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.storage import files
-from tests.sim.process import Process
-from tests.sim.scheduler import Scheduler
 
 WINDOW_BYTES = 256 * 1024
 PIECE_BYTES = 64 * 1024

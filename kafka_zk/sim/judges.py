@@ -7,11 +7,11 @@ acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
-from kafka_zk.controller.events import ControllerElected
+from kafka_zk.controller.events import ControllerElected, TopicDeleted
 from kafka_zk.replica.events import RoleChanged
+from kafka_zk.sim import zookeeper_group
+from kafka_zk.sim.history import Acked, Chosen, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
 from kafka_zk.storage.types import TopicPartition
-from tests.rebalance import checker
-from tests.sim.history import Acked, Fact, Found, HandedOut, Happened, Lifted, Sent, Stored
 
 
 def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
@@ -24,6 +24,11 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
     facts = list(facts)
     broken = []
     sent = {(fact.tp, fact.value): number for number, fact in enumerate(facts) if isinstance(fact, Sent)}
+    deleted = {
+        fact.event.topic: number
+        for number, fact in enumerate(facts)
+        if isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted)
+    }
     spared = any(isinstance(fact, Happened) and " power" in fact.text for fact in facts)
     for tp, found in logs.items():
         at = {each.offset: each.value for each in found}
@@ -34,7 +39,7 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
             if (tp, value) not in sent:
                 broken.append(f"{tp}: {value} was never sent there")
         broken += _out_of_order(tp, values, sent)
-        for fact in facts:
+        for fact in facts[deleted.get(tp.topic, 0) :]:  # what an earlier topic of that name had is gone rightly
             if isinstance(fact, Acked) and fact.tp == tp and at.get(fact.offset) != fact.value:
                 if tp.topic not in durable and spared:
                     continue  # lost, and maybe its place was taken by what came later
@@ -89,13 +94,16 @@ def controllers(facts: Iterable[Fact]) -> list[str]:
 
 
 def epochs(facts: Iterable[Fact]) -> list[str]:
-    """A broker never goes back to an earlier leader epoch of a partition while it runs."""
+    """A broker never goes back to an earlier leader epoch of a partition while it runs and the topic is there."""
     broken = []
     known: dict[tuple[str, TopicPartition], int] = {}
     for fact in facts:
         if isinstance(fact, Happened):
             for key in [key for key in known if f" {key[0]}" in fact.text]:
                 del known[key]  # it was started again, maybe with an older disk
+        elif isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted):
+            for key in [key for key in known if key[1].topic == fact.event.topic]:
+                del known[key]  # another one of that name begins anew
         elif isinstance(fact, Lifted) and isinstance(fact.event, RoleChanged) and fact.event.refusal is None:
             event = fact.event
             before = known.get((event.actor, event.partition), -1)
@@ -108,17 +116,21 @@ def epochs(facts: Iterable[Fact]) -> list[str]:
 
 
 def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) -> list[str]:
-    """Owners one at a time, offsets never back, every record at least once: the checker of the ZooKeeper groups."""
-    seen: list[checker.Fact] = []
+    """Owners one at a time, offsets never back, every record at least once, in a ZooKeeper group."""
+    seen: list[zookeeper_group.Fact] = []
     for fact in facts:
         match fact:
             case Lifted():
-                seen.extend(each._replace(time_ms=fact.time_ms) for each in checker.facts_of(fact.event))
+                seen.extend(each._replace(time_ms=fact.time_ms) for each in zookeeper_group.facts_of(fact.event))
             case HandedOut(generation=-1):
-                seen.append(checker.Fact(fact.time_ms, fact.actor, checker.Kind.HANDED_OUT, fact.tp, fact.offset))
+                kind = zookeeper_group.Kind.HANDED_OUT
+                seen.append(zookeeper_group.Fact(fact.time_ms, fact.actor, kind, fact.tp, fact.offset))
+            case Chosen():
+                kind = zookeeper_group.Kind.CHOSEN
+                seen.append(zookeeper_group.Fact(fact.time_ms, fact.actor, kind, fact.tp, fact.offset))
             case Stored():
-                seen.append(checker.Fact(fact.time_ms, "", checker.Kind.STORED, fact.tp, fact.offset))
-    return checker.violations(seen, log_ends)
+                seen.append(zookeeper_group.Fact(fact.time_ms, "", zookeeper_group.Kind.STORED, fact.tp, fact.offset))
+    return zookeeper_group.violations(seen, log_ends)
 
 
 def by_partition(found: Iterable[Found]) -> dict[TopicPartition, list[Found]]:

@@ -28,7 +28,7 @@ from kafka_zk.registry.lease import Lease
 from kafka_zk.registry.session import cancellable, complete_when_connected, tell
 
 if TYPE_CHECKING:
-    from tests.sim.zookeeper import Link, Session, SimZooKeeper
+    from kafka_zk.sim.zookeeper import Link, Session, SimZooKeeper
 
 Answer = Any  # a result or the RegistryError that is the outcome
 _RECONNECT_DELAY_MS = (5.0, 50.0)

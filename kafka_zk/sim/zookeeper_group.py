@@ -1,4 +1,4 @@
-"""Checks what members of a group did, from their event streams, whatever produced them: the simulator or processes.
+"""The judge of ZooKeeper groups. It reads the event streams of members, of the simulator or of real processes.
 
 Three promises (design, "Groups, twice"), as violations in words:
 
@@ -7,7 +7,7 @@ Three promises (design, "Groups, twice"), as violations in words:
 * *at least once*: every record below a stored offset was handed out before, and in the end every record was.
 
 Facts come in the order in which they happened; facts of several processes are sorted by time first. Tested on planted
-violations in ``test_checker.py``.
+violations in ``tests/sim/test_zookeeper_group.py``.
 """
 
 from collections import defaultdict
@@ -23,6 +23,7 @@ class Kind(Enum):
     CLAIMED = "claimed"  # the member owns the partition, unless a claim with a larger token was seen before
     ENDED = "ended"  # released, or lost as the member knows now
     HANDED_OUT = "handed out"  # the record at ``offset`` was given to the user
+    CHOSEN = "chosen"  # the user commits this offset: what is below need not be handed out
     STORED = "stored"  # seen in ZooKeeper: the committed offset
 
 
@@ -70,6 +71,8 @@ def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | N
                     whose = f"it is {holder[partition]}'s" if partition in holder else "it did not own it"
                     broken.append(f"{fact.time_ms}: {fact.member} handed out {partition}@{fact.offset}, but {whose}")
                 handed_out[partition].add(fact.offset)
+            case Kind.CHOSEN:
+                handed_out[partition].update(range(fact.offset))
             case Kind.STORED:
                 before = stored.get(partition, -1)
                 if fact.offset < before:

@@ -5,12 +5,13 @@ A line of a plan is ``12000 kill broker-1 3000``: when (ms of virtual time), wha
 
 import errno
 import os
+import re
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tests.sim.campaign import Run
+    from kafka_zk.sim.campaign import Run
 
 
 class Fault(NamedTuple):
@@ -27,11 +28,16 @@ class Fault(NamedTuple):
     @staticmethod
     def parse(line: str) -> "Fault":
         """Raises: ValueError for what is no line of a plan."""
-        at_ms, kind, target, duration_ms = line.split()
+        found = _LINE.fullmatch(line.strip())
+        if found is None:
+            raise ValueError(f'"{line}" is no fault; one is "12000 kill broker-1 3000": when (ms), what, who, how long')
+        at_ms, kind, target, duration_ms = found.groups()
         if kind not in KINDS:
             raise ValueError(f"{kind} is no fault; there are: {', '.join(KINDS)}")
         return Fault(int(at_ms), kind, target, int(duration_ms))
 
+
+_LINE = re.compile(r"(\d{1,9}) (\S+) (\S+) (\d{1,9})")
 
 Act = Callable[["Run", str], Callable[[], None]]
 """Do it to the target; returns what undoes it."""

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_zk.group.events import AssignmentCompleted
+from kafka_zk.sim.history import Assigned, Committed, Fact, HandedOut, Kept, Lifted
 from kafka_zk.storage.types import TopicPartition
-from tests.sim.history import Assigned, Committed, Fact, HandedOut, Kept, Lifted
 
 Owned = Mapping[str, tuple[TopicPartition, ...]]
 

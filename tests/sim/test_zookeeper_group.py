@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_zk.rebalance import events
+from kafka_zk.sim.zookeeper_group import Fact, Kind, facts_of, violations
 from kafka_zk.storage.types import TopicPartition
-from tests.rebalance.checker import Fact, Kind, facts_of, violations
 from tests.rebalance.world import Group
 
 T0 = TopicPartition("t", 0)

@@ -5,6 +5,7 @@ LIVENESS_MS each partition must be led, written to and owned by a member again; 
 every process is stopped.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -17,15 +18,15 @@ from kafka_zk.consumer.reader import Reader
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.sim import broker_group, judges
+from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
+from kafka_zk.sim.faults import KINDS, Fault, disk_error, drawn
+from kafka_zk.sim.history import Found, Happened, History, Lifted, Stored
+from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
+from kafka_zk.sim.scheduler import Stuck
+from kafka_zk.sim.world import SimBroker, World
+from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.types import TopicPartition
-from tests.sim import broker_group, judges
-from tests.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
-from tests.sim.faults import KINDS, Fault, disk_error, drawn
-from tests.sim.history import Found, Happened, History, Lifted, Stored
-from tests.sim.offsets_topic import OffsetsTopic, read_offsets_topic
-from tests.sim.scheduler import Stuck
-from tests.sim.world import SimBroker, World
-from tests.sim.zookeeper_client import SimClient
 
 BROKERS = (1, 2, 3)
 DURABLE = "durable"
@@ -77,7 +78,7 @@ class Run:
         self.producers: list[SimProducer] = []
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._undo: list[Callable[[], None]] = []
-        self._names = 0
+        self._joined: Counter[str] = Counter()
         self._peaceful = False
         names = [f"broker-{number}" for number in BROKERS]
         drawn_plan = drawn(Random(f"{seed} plan"), names, MEMBERS, BROKER_MEMBERS, FAULTS_MS, tuple(kinds))
@@ -160,8 +161,9 @@ class Run:
 
     def _join(self, name: str) -> None:
         self.note(f"start {name}")
+        self._joined[name] += 1
         if name in MEMBERS:
-            self.members[name] = SimMember(self.world, name, DURABLE, self.history)
+            self.members[name] = SimMember(self.world, name, DURABLE, self.history, self._joined[name])
         else:
             self.members[name] = SimBrokerMember(self.world, name, DURABLE, self.history, self.assignor)
 

@@ -1,0 +1,192 @@
+"""Old rules: the product as it would be without one of its safeguards. Scenarios are played with each, and without.
+
+Each of them broke real clusters, of Kafka or of others who kept state in ZooKeeper. They are put in place for one play
+and taken back after it; nothing else of the product knows them. Tests: tests/sim/test_scenarios.py.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk.consumer.group_delivery import GroupDelivery
+from kafka_zk.controller.deletions import Deletions
+from kafka_zk.controller.store import ControllerStore
+from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.registry.client import Delete, RegistryClient
+from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, SessionLost
+from kafka_zk.registry.offsets import Commit, OffsetRegistry, Refused
+from kafka_zk.registry.watches import Rereader
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.storage.types import TopicPartition
+
+_RETRY_S = 0.02
+
+
+class Patch(Protocol):
+    """Puts something else in the place of an attribute, for a while."""
+
+    def setattr(self, owner: Any, name: str, value: Any, /) -> None: ...
+
+
+class OldRule(NamedTuple):
+    """``says``: the rule in a sentence."""
+
+    says: str
+    put_in_place: Callable[[Patch], None]
+
+
+def every_controller_is_obeyed(patch: Patch) -> None:
+    """A broker obeys every controller, also one that another has replaced."""
+    patch.setattr(ReplicaManager, "accept_controller", lambda self, epoch: True)
+
+
+def no_lease(patch: Patch) -> None:
+    """A member delivers and commits until it is told that its session is over."""
+    patch.setattr(GroupDriver, "may_act", lambda self: True)
+    patch.setattr(GroupDriver, "_may_write", lambda self: not self._in_doubt)
+
+
+def no_token(patch: Patch) -> None:
+    """A commit is a plain write, repeated until it is done, if need be in the next session; there is no lease."""
+
+    async def commit(self: OffsetRegistry, commits: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, int]:
+        await _until_connected(self._client, lambda: self.store({tp: each.offset for tp, each in commits.items()}))
+        return {tp: commit.token for tp, commit in commits.items()}
+
+    patch.setattr(OffsetRegistry, "commit", commit)
+    no_lease(patch)
+
+
+def no_reread_on_reconnect(patch: Patch) -> None:
+    """After a reconnect nothing is read again, and no watch is set again."""
+    patch.setattr(Rereader, "_session_changed", lambda self, state: None)
+
+
+def release_by_version(patch: Patch) -> None:
+    """In a new session a member releases what it owned: it deletes the owner znodes at version 0, which all have."""
+    end_session = GroupDriver._end_session
+
+    async def release(driver: GroupDriver, tp: TopicPartition) -> None:
+        owner = Delete(znodes.owner_path(driver.group, *tp), 0)
+        await _until_connected(driver._client, lambda: driver._client.multi([owner]))
+
+    def ended(self: GroupDriver) -> None:
+        owned = sorted(self.owned)
+        end_session(self)
+        for tp in owned:
+            ensureDeferred(release(self, tp))
+
+    patch.setattr(GroupDriver, "_end_session", ended)
+
+
+def commits_at_the_cached_version(patch: Patch) -> None:
+    """A commit is made at the version that was cached when the last answer came, and skipped where that is another."""
+    look_up = OffsetRegistry._look_up
+
+    async def skip(
+        self: OffsetRegistry,
+        doubtful: list[TopicPartition],
+        commits: Mapping[TopicPartition, Commit],
+        write_at: dict[TopicPartition, int | None],
+        settled: dict[TopicPartition, int | Refused],
+    ) -> None:
+        missing: dict[TopicPartition, int | Refused] = {}
+        await look_up(self, doubtful, commits, write_at, missing)
+        for tp in doubtful:
+            if write_at.get(tp) is not None or tp in missing:
+                write_at.pop(tp, None)
+                settled[tp] = commits[tp].token
+
+    patch.setattr(OffsetRegistry, "_look_up", skip)
+
+
+def deletions_end_with_their_controller(patch: Patch) -> None:
+    """A new controller does not look which deletions were ordered before it."""
+
+    known_orders = Deletions._known_orders
+    of_another: WeakKeyDictionary[Deletions, set[str]] = WeakKeyDictionary()
+
+    async def load(self: Deletions) -> None:
+        of_another[self] = set(await known_orders(self))
+
+    async def new_orders(self: Deletions) -> list[str]:
+        return [topic for topic in await known_orders(self) if topic not in of_another.get(self, ())]
+
+    patch.setattr(Deletions, "load", load)
+    patch.setattr(Deletions, "_known_orders", new_orders)
+
+
+def one_bad_znode_fails_all(patch: Patch) -> None:
+    """What cannot be understood of one topic ends the event that also has the others."""
+
+    def strict(self: ControllerStore, path: str, decode: Callable[[], Any]) -> Any:
+        return decode()
+
+    patch.setattr(ControllerStore, "_understood", strict)
+
+
+def a_found_start_always_counts(patch: Patch) -> None:
+    """When the start position of a partition is found, it counts, whatever was committed meanwhile."""
+    found = GroupDelivery._start_found
+
+    def start_found(self: GroupDelivery, tp: TopicPartition, offset: int) -> None:
+        claim = self._claims.get(tp)
+        if claim is not None:
+            claim.committed = None
+        found(self, tp, offset)
+
+    patch.setattr(GroupDelivery, "_start_found", start_found)
+
+
+OLD_RULES: dict[str, OldRule] = {
+    rule.__name__: OldRule((rule.__doc__ or "").strip(), rule)
+    for rule in (
+        every_controller_is_obeyed,
+        no_lease,
+        no_token,
+        no_reread_on_reconnect,
+        release_by_version,
+        commits_at_the_cached_version,
+        deletions_end_with_their_controller,
+        one_bad_znode_fails_all,
+        a_found_start_always_counts,
+    )
+}
+
+
+async def _until_connected(client: RegistryClient, work: Callable[[], Awaitable[object]]) -> None:
+    """As ZkClient's retryUntilConnected: it does not care whether the session is still the same."""
+    while True:
+        try:
+            await client.connected()
+            await work()
+            return
+        except (ConnectionLoss, SessionLost):
+            later: Deferred[None] = Deferred()
+            client.call_later(_RETRY_S, partial(later.callback, None))
+            await later
+        except MultiFailed:
+            return
+
+
+@contextmanager
+def in_place(name: str | None) -> Iterator[None]:
+    """The product with that rule, within the block."""
+    with ExitStack() as stack:
+        if name is not None:
+            OLD_RULES[name].put_in_place(_Patches(stack))
+        yield
+
+
+class _Patches:
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+
+    def setattr(self, owner: Any, name: str, value: Any, /) -> None:
+        self._stack.callback(setattr, owner, name, getattr(owner, name))
+        setattr(owner, name, value)
