@@ -16,6 +16,7 @@ from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic
 from tests.integration.processes import COMMAND, ENVIRON, TIMEOUT_S
+from tests.peers.processes import wait_until
 
 pytestmark = pytest.mark.integration
 EMPTY_RUN_S = 10
@@ -88,6 +89,8 @@ def test_a_partition_without_leader_is_told_while_it_is_waited_for(make_cluster:
         admin.create_topic("headless", 2, 1)
         leaders = {each.partition: each.leader for each in admin.describe_topics(["headless"])["headless"].partitions}
     (lost,) = (partition for partition, leader in leaders.items() if leader == 1)
+    with BlockingAdmin(None, bootstrap_servers=cluster.brokers[0].bootstrap) as admin:
+        wait_until(lambda: "headless" in admin.list_topics(), TIMEOUT_S, "broker 0 to hear of the topic")
     cluster.brokers[1].kill()
     command = [*COMMAND, "extract", "--zookeeper", cluster.zookeeper_connect, "--group", "g", "--topic", "headless",
                "--to", "lake", "--dry-run", "--json"]  # fmt: skip
