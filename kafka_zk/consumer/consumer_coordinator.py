@@ -143,6 +143,19 @@ class ConsumerCoordinator:
         """
         self._closing = True
         self._member.close()
+        try:
+            await self._give_everything_back(asked_for)
+            self._end()
+            for effect in self._member.leave("the consumer was closed"):
+                if isinstance(effect, SendLeave) and not await fires_within(
+                    self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
+                ):
+                    _log.warn("the group was not told that this consumer left: its coordinator did not answer")
+        finally:
+            self._end()
+            self._coordinator.close()
+
+    async def _give_everything_back(self, asked_for: Coroutine[Any, Any, None]) -> None:
         begun_s = self._reactor.seconds()
         is_settled = await fires_within(self._reactor, run(asked_for), _LEAVE_PATIENCE_S)
         patience_s = _LEAVE_PATIENCE_S - (self._reactor.seconds() - begun_s)
@@ -154,16 +167,13 @@ class ConsumerCoordinator:
         settling = run(self._settle_commits(offsets))
         if not (await fires_within(self._reactor, settling, patience_s) and is_settled):
             _log.warn("the last offsets were not committed: the group's coordinator did not answer")
+
+    def _end(self) -> None:
+        """Nothing is done by itself any more."""
         self._left = True
         for timer in (self._timer, self._looking):
             if timer is not None and timer.active():
                 timer.cancel()
-        for effect in self._member.leave("the consumer was closed"):
-            if isinstance(effect, SendLeave) and not await fires_within(
-                self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
-            ):
-                _log.warn("the group was not told that this consumer left: its coordinator did not answer")
-        self._coordinator.close()
 
     # --- time ---
 
