@@ -204,6 +204,7 @@ class Consumer(OwnedPartitions):
                 await self._coordinator.leave(self._commits.settled())
         finally:
             if self._delivery is not None:
+                self._delivery.close_within(0)
                 self._delivery.fetcher.stop()
             if self._cluster is not None:
                 await self._cluster.close()

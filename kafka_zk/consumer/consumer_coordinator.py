@@ -143,6 +143,19 @@ class ConsumerCoordinator:
         """
         self._closing = True
         self._member.close()
+        try:
+            await self._give_everything_back(asked_for)
+            self._end()
+            for effect in self._member.leave("the consumer was closed"):
+                if isinstance(effect, SendLeave) and not await fires_within(
+                    self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
+                ):
+                    _log.warn("the group was not told that this consumer left: its coordinator did not answer")
+        finally:
+            self._end()
+            self._coordinator.close()
+
+    async def _give_everything_back(self, asked_for: Coroutine[Any, Any, None]) -> None:
         begun_s = self._reactor.seconds()
         is_settled = await fires_within(self._reactor, run(asked_for), _LEAVE_PATIENCE_S)
         patience_s = _LEAVE_PATIENCE_S - (self._reactor.seconds() - begun_s)
@@ -154,16 +167,13 @@ class ConsumerCoordinator:
         settling = run(self._settle_commits(offsets))
         if not (await fires_within(self._reactor, settling, patience_s) and is_settled):
             _log.warn("the last offsets were not committed: the group's coordinator did not answer")
+
+    def _end(self) -> None:
+        """Nothing is done by itself any more."""
         self._left = True
         for timer in (self._timer, self._looking):
             if timer is not None and timer.active():
                 timer.cancel()
-        for effect in self._member.leave("the consumer was closed"):
-            if isinstance(effect, SendLeave) and not await fires_within(
-                self._reactor, run(self._leave(effect)), _LEAVE_PATIENCE_S
-            ):
-                _log.warn("the group was not told that this consumer left: its coordinator did not answer")
-        self._coordinator.close()
 
     # --- time ---
 
@@ -305,11 +315,14 @@ class ConsumerCoordinator:
     def _metadata_came(self) -> None:
         if self._left:
             return
-        now_ms = self._now_ms()
-        self._apply(self._member.subscribe(self._topics.of(self._cluster.metadata), now_ms))
+        self._apply(self._member.subscribe(self._topics.of(self._cluster.metadata), self._now_ms()))
+        self._look_for_missing(self._compare_counts())
+
+    def _compare_counts(self) -> Mapping[str, int]:
+        """Tell the group's leader how many partitions there are now."""
         counts = self._counts(self._member.watched_topics)
-        self._apply(self._member.partitions_changed(counts, now_ms))
-        self._look_for_missing(counts)
+        self._apply(self._member.partitions_changed(counts, self._now_ms()))
+        return counts
 
     def _look_for_missing(self, counts: Mapping[str, int]) -> None:
         """A topic may be created any time: the group's leader asks for those that are not there again and again."""
@@ -319,6 +332,10 @@ class ConsumerCoordinator:
         self._looking = self._reactor.callLater(delay_s, self._cluster.request_update)
 
     # --- requests ---
+
+    @property
+    def _join_timeout_ms(self) -> int:
+        return max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + _JOIN_SLACK_MS)
 
     async def _join(self, effect: SendJoin) -> None:
         protocol = _JoinGroup.JoinGroupRequestProtocol
@@ -332,8 +349,7 @@ class ConsumerCoordinator:
             protocols=[protocol(name=name, metadata=metadata) for name, metadata in effect.protocols],
             reason=effect.reason or None,
         )
-        timeout_ms = self._config.max_poll_interval_ms + _JOIN_SLACK_MS
-        response, code = await self._ask(ApiKey.JOIN_GROUP, message, timeout_ms)
+        response, code = await self._ask(ApiKey.JOIN_GROUP, message, self._join_timeout_ms)
         answer = JoinAnswer(code) if response is None else _join_answer(response)
         self._apply(self._member.join_answered(effect.number, answer, self._now_ms()))
 
@@ -348,10 +364,10 @@ class ConsumerCoordinator:
             protocol_name=effect.protocol_name,
             assignments=[assignment(member_id=name, assignment=given) for name, given in effect.assignments.items()],
         )
-        timeout_ms = self._config.max_poll_interval_ms + _JOIN_SLACK_MS
-        response, code = await self._ask(ApiKey.SYNC_GROUP, message, timeout_ms)
+        response, code = await self._ask(ApiKey.SYNC_GROUP, message, self._join_timeout_ms)
         assigned = b"" if response is None else bytes(response.assignment)
         self._apply(self._member.sync_answered(effect.number, code, assigned, self._now_ms()))
+        self._compare_counts()  # the leader's metadata may have been renewed since it counted
 
     async def _beat(self, effect: SendHeartbeat) -> None:
         sent_ms = self._now_ms()

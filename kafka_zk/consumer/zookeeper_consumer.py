@@ -250,7 +250,7 @@ class ZookeeperConsumer(OwnedPartitions):
                 # Without ZooKeeper nothing can be given back; after this time it is taken from us anyway. The same time
                 # is enough for a coordinator that keeps the offsets.
                 patience_ms = self.config.backoff_ms + self._client.session_timeout_ms
-                if not await fires_within(self._reactor, run(self._driver.leave()), patience_ms / 1000):
+                if not await fires_within(self._reactor, run(self._commit_and_leave(self._driver)), patience_ms / 1000):
                     _log.warn(
                         "the group was not left in an orderly way: ZooKeeper, or the brokers that keep the offsets, "
                         "did not answer for {seconds} s",
@@ -271,6 +271,11 @@ class ZookeeperConsumer(OwnedPartitions):
         await self.close()
 
     # --- inside ---
+
+    async def _commit_and_leave(self, driver: GroupDriver) -> None:
+        if self._commits is not None:
+            await self._commits.settled()
+        await driver.leave()
 
     def _joined(self) -> tuple[GroupDelivery, GroupCommits]:
         if self._delivery is None or self._commits is None:

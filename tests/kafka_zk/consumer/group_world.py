@@ -63,6 +63,7 @@ class Consumer:
     group_instance_id: str | None = None
     alive: bool = True
     failed: ErrorCode | None = None
+    is_closing: bool = False
     frozen_until_ms: int = 0
     busy_until_ms: int = 0
     coordinator: int = 0
@@ -132,9 +133,25 @@ class World:
         consumer.delivering.clear()
 
     def leave(self, consumer: Consumer) -> None:
-        """It stops, commits and leaves."""
-        self._commit(consumer, dict(consumer.delivering))
-        consumer.delivering.clear()
+        """Its user is given time; then it commits, when no rebalance is under way, and leaves."""
+        if consumer.is_closing:
+            return
+        consumer.is_closing = True
+        consumer.member.close()
+        held, consumer.delivering = consumer.delivering, {}
+        self.later(self.random.choice((0, 0, 3_000, 12_000)), lambda: self._give_back(consumer, held))
+
+    def _give_back(self, consumer: Consumer, held: dict[TopicPartition, int]) -> None:
+        if not consumer.alive:
+            return
+        is_frozen = consumer.frozen_until_ms > self.ms
+        if is_frozen or consumer.stops or (consumer.member.is_rebalancing and consumer.member.owned):
+            self.later(100, lambda: self._give_back(consumer, held))
+            return
+        owned = {tp: offset for tp, offset in held.items() if tp in consumer.member.owned}
+        self._commit(consumer, owned, lambda: self._go(consumer))
+
+    def _go(self, consumer: Consumer) -> None:
         self.apply(consumer, consumer.member.leave("the consumer was closed"))
         consumer.alive = False
 

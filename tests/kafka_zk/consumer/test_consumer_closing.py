@@ -1,6 +1,7 @@
 """The end of a consumer in a group of the broker, with brokers and without."""
 
 import pytest
+from twisted.internet.defer import CancelledError
 from twisted.internet.task import Clock
 
 from kafka_zk.client.waiting import run
@@ -151,5 +152,22 @@ def test_a_close_waits_for_a_user_no_longer_than_it_should_whoever_else_waits_fo
     advance(clock, 4)
     finish(clock, run(consumer.leave()), 3.1)
     assert sum(brokers.groups["g"].offsets.values()) == 10 and brokers.left == ["m"]
+    advance(clock, 2)
+    assert clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("is_rebalancing", [False, True])
+def test_nothing_goes_on_behind_a_close_that_was_given_up(
+    clock: Clock, brokers: BrokersOfOneMember, is_rebalancing: bool
+) -> None:
+    """Whoever closes cancels it, while users are waited for."""
+    consumer = joined(clock, brokers, max_poll_records=10)
+    consume(clock, consumer)
+    brokers.is_rebalancing = is_rebalancing
+    advance(clock, 4)
+    closing = run(consumer.leave())
+    closing.addErrback(lambda failure: failure.trap(CancelledError))
+    advance(clock, 1)
+    closing.cancel()
     advance(clock, 2)
     assert clock.getDelayedCalls() == []

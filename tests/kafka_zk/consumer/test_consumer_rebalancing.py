@@ -68,11 +68,12 @@ def test_a_commit_is_refused_when_the_rebalance_takes_too_long(clock: Clock, bro
     """As Kafka's consumer refuses it (RebalanceInProgressException), but only after default.api.timeout.ms."""
     consumer = joined(clock, brokers, request_timeout_ms=1_000, default_api_timeout_ms=5_000, **COOPERATIVE)
     rejoining(clock, brokers)
+    connect_count = brokers.connect_count
     with pytest.raises(CommitRefused, match="REBALANCE_IN_PROGRESS"):
         finish(clock, run(consumer.commit({A: 5})), 5.1)
     brokers.release()
     advance(clock, 1)
-    assert len(brokers.asked(ApiKey.JOIN_GROUP)) == 2 and "g" not in brokers.groups
+    assert brokers.generation == 2 and brokers.connect_count == connect_count and "g" not in brokers.groups
     finish(clock, run(consumer.commit({A: 5})))
 
 
@@ -92,3 +93,31 @@ def test_what_a_listener_commits_when_partitions_go_is_written_before_the_member
     listener.consumer = joined(clock, brokers, listener=listener, enable_auto_commit=False)
     rejoining(clock, brokers)
     assert set(brokers.groups["g"].offsets.values()) == {7}
+
+
+def test_partitions_that_are_added_while_the_assignment_is_waited_for_are_assigned(
+    clock: Clock, brokers: BrokersOfOneMember
+) -> None:
+    """The leader had counted already; its metadata is renewed at any time."""
+    consumer = joined(clock, brokers, **COOPERATIVE)
+    brokers.held.add(ApiKey.SYNC_GROUP)
+    brokers.is_rebalancing = True
+    advance(clock, 4)
+    brokers.leaders["t"].append(0)
+    assert consumer._cluster is not None
+    finish(clock, run(consumer._cluster.refresh()))
+    brokers.release()
+    advance(clock, 1)
+    assert [tp.partition for tp in consumer.assignment()] == [0, 1, 2]
+
+
+def test_a_join_is_waited_for_as_long_as_any_request(clock: Clock, brokers: BrokersOfOneMember) -> None:
+    """The group waits for its slowest member, whose max.poll.interval.ms may be longer."""
+    consumer = joined(clock, brokers, max_poll_interval_ms=1_000, request_timeout_ms=12_000, **COOPERATIVE)
+    run(consumer.poll(60_000)).addCallback(lambda _: run(consumer.poll(60_000)))
+    rejoining(clock, brokers)
+    connect_count = brokers.connect_count
+    advance(clock, 8)
+    brokers.release()
+    advance(clock, 0.5)
+    assert brokers.generation == 2 and brokers.connect_count == connect_count

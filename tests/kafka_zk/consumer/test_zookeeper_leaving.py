@@ -177,3 +177,16 @@ def test_a_member_that_was_refused_says_so_at_every_call(
     consumer: Any = group.delivery.streams[0]  # type: ignore[attr-defined]
     with pytest.raises(DuplicateConsumerId):
         finish(clock, run(consumer.poll(0)))
+
+
+def test_commits_that_the_user_has_asked_for_are_written_before_the_consumer_leaves(
+    clock: Clock, brokers: FakeCluster, group: FakeGroup
+) -> None:
+    consumer = joined(clock, brokers, group, max_poll_records=10, auto_commit_enable=False)
+    group.assign(A)
+    poll(clock, consumer)
+    group.commit_takes_s = 0.1
+    asked = [run(consumer.commit({A: offset})) for offset in (3, 4, 5)]
+    finish(clock, run(consumer.close()), 1)
+    assert [finish(clock, each) for each in asked] == [None] * 3
+    assert group.committed == {A: 5}
