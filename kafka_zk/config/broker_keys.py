@@ -280,7 +280,7 @@ class BrokerKeys:
     )
     offsets_topic_replication_factor = SHORT(
         "3",
-        "Replicas of __consumer_offsets, which waits for so many brokers; not set: 3, or one on each broker that lives.",
+        "Replicas of __consumer_offsets, which waits for so many brokers; not set: 3, or one on each live broker.",
         low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
