@@ -30,6 +30,7 @@ from kafka_zk.controller.control_requests import (
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import Send, SendUpdateMetadata
 from kafka_zk.controller.isr_changes import IsrChanges, Outcome
+from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.request_batch import RequestBatch
 from kafka_zk.controller.state_changes import StateChanges
@@ -48,14 +49,17 @@ from kafka_zk.registry.controller import ControllerRegistry, Elected
 from kafka_zk.registry.errors import InvalidZnode, RegistryError, TooManyProducerIds
 from kafka_zk.registry.features import read_features, write_operation
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.registry.watches import ChildrenWatcher, Watcher
-from kafka_zk.registry.znodes import isr
+from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher, Watcher
+from kafka_zk.registry.znodes import admin, isr
 from kafka_zk.registry.znodes.feature import ENABLED, FinalizedFeatures
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Timers
 
 _log = Logger()
+
+BALANCE_AFTER_S = 5
+"""After a failover; Kafka's."""
 
 RETRY_INTERVAL_S = 10
 """How often partitions without a leader, which could have one, are tried again."""
@@ -101,6 +105,7 @@ class ActiveController:
         self.store = ControllerStore(client, clock, registry, elected.epoch_zk_version)
         self.channels = Channels(clock, connect, self._answered, reporter.not_sent)
         self._client = client
+        self._clock = clock
         self._retry = Periodic(clock, RETRY_INTERVAL_S * 1000, self._retry_due)
         self._put = put
         self._reporter = reporter
@@ -114,6 +119,18 @@ class ActiveController:
             self.context, self.store, self._changes, reporter, config.delete_topic_enable, self._turns
         )
         self._isr_changes = IsrChanges(self.context, self.store, self._changes, reporter, self._turns)
+        self._elections = LeaderElections(
+            self.context,
+            self.store,
+            self._changes,
+            reporter,
+            self._turns,
+            config.leader_imbalance_per_broker_percentage,
+        )
+        self._balance_interval_s = config.leader_imbalance_check_interval_seconds
+        self._balance_due: Any = None
+        if config.auto_leader_rebalance_enable:
+            self._balance_due = clock.callLater(BALANCE_AFTER_S, self._balance)
         self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random, self._turns)
         self._brokers = BrokerChanges(self.context, self.store, self._changes, self._deletions, self.channels, reporter)
         self._topic_registry = TopicRegistry(client, source)
@@ -140,11 +157,15 @@ class ActiveController:
             partition_state.initialize(self.context, portion)
         await self._changes.elect_waiting()
         await self._deletions.run()
+        await self._elections.ordered()
 
     def end(self) -> None:
         """Nothing is watched, written or sent any more; whatever still runs fails with ControllerMoved."""
         self._ended = True
         self._retry.stop()
+        if self._balance_due is not None:
+            self._balance_due.cancel()
+            self._balance_due = None
         self.store.close()
         self.channels.close()
         for watcher in (*self._watchers, *self._assignment_watchers.values()):
@@ -182,6 +203,17 @@ class ActiveController:
             return await self.store.repeated(lambda: producer_ids.allocate_block(self._client, broker_id))
         except (InvalidZnode, TooManyProducerIds) as error:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+    async def elect_leaders(
+        self, tps: Collection[TopicPartition], *, unclean: bool
+    ) -> dict[TopicPartition, ElectionOutcome]:
+        """See LeaderElections."""
+        return await self._elections.elect(tps, unclean=unclean)
+
+    def allow_unclean_elections(self, *, by_default: bool) -> None:
+        """The configuration changed, the default or a topic's: what has no leader may have one now."""
+        self._changes.unclean_by_default = by_default
+        self._put("election of what has no leader", self._changes.elect_waiting, once=True)
 
     # -- the beginning --
 
@@ -224,6 +256,7 @@ class ActiveController:
             brokers.watch(lambda _: self._put("broker change", self._brokers.changed, once=True)),
             topics.watch_names(lambda _: self._put("topic change", self._names_changed, once=True)),
             topics.watch_deletions(lambda _: self._put("topic deletion", self._deletions.ordered, once=True)),
+            self._watch_order(admin.PREFERRED_REPLICA_ELECTION, "preferred election", self._elections.ordered),
             ChildrenWatcher(
                 client,
                 isr.ISR_CHANGES,
@@ -237,6 +270,12 @@ class ActiveController:
                 self._source,
             ),
         ]
+
+    def _watch_order(self, path: str, name: str, work: Work) -> Watcher:
+        """One that an administrator gives by making this znode."""
+        return DataWatcher(
+            self._client, path, lambda _, stat: self._put(name, work, once=True) if stat else None, self._source
+        )
 
     async def _watch_assignments(self, topics: Iterable[str]) -> None:
         for topic in sorted(topics):
@@ -262,6 +301,10 @@ class ActiveController:
 
     async def _isrs_notified(self) -> None:
         await self._isr_changes.notified()
+
+    def _balance(self) -> None:
+        self._balance_due = self._clock.callLater(self._balance_interval_s, self._balance)
+        self._put("balance of leaders", self._elections.balance, once=True)
 
     def _retry_due(self) -> None:
         """Nobody watches a partition's state: what was wrong with it may have been mended without an event."""

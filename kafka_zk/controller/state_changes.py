@@ -48,7 +48,7 @@ class StateChanges:
         self._store = store
         self._send = send
         self._reporter = reporter
-        self._unclean_by_default = unclean_by_default
+        self.unclean_by_default = unclean_by_default
         self._turns = turns
 
     async def send(self, effects: Collection[Send]) -> None:
@@ -168,7 +168,7 @@ class StateChanges:
         needing = partition_state.topics_without_live_isr(self._context, current)
         if not needing:
             return []
-        default = "true" if self._unclean_by_default else "false"
+        default = "true" if self.unclean_by_default else "false"
         configs = await self._store.topic_configs(needing)
         return [topic for topic in needing if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"]
 

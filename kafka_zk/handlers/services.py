@@ -1,6 +1,6 @@
 """What a handler may use; the broker builds one and passes it to every handler."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -10,6 +10,7 @@ from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.active import PartitionKey
 from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.isr_changes import Outcome
+from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.metadata.cache import MetadataCache
@@ -44,6 +45,14 @@ class ControllerRole(Protocol):
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """A block of producer ids for a broker alone. Raises ApiError."""
+
+    async def elect_leaders(
+        self, tps: Collection[TopicPartition], *, unclean: bool
+    ) -> Mapping[TopicPartition, ElectionOutcome]:
+        """Leaders that an administrator wants. Raises ApiError."""
+
+    def allow_unclean_elections(self, *, by_default: bool) -> None:
+        """``unclean.leader.election.enable`` changed, of a topic or its default, which is given."""
 
 
 @dataclass(slots=True)
