@@ -7,7 +7,7 @@ Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +19,7 @@ from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.broker_changes import BrokerChanges
 from kafka_zk.controller.channels import Channels, Connect
 from kafka_zk.controller.config import ControllerConfig
-from kafka_zk.controller.context import Context, Replica
+from kafka_zk.controller.context import Context, Replica, ReplicaAssignment
 from kafka_zk.controller.control_requests import (
     Answer,
     ControlRequest,
@@ -31,6 +31,7 @@ from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import Send, SendUpdateMetadata
 from kafka_zk.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
+from kafka_zk.controller.reassignments import Reassignments
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.request_batch import RequestBatch
 from kafka_zk.controller.state_changes import StateChanges
@@ -132,7 +133,12 @@ class ActiveController:
         if config.auto_leader_rebalance_enable:
             self._balance_due = clock.callLater(BALANCE_AFTER_S, self._balance)
         self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random, self._turns)
-        self._brokers = BrokerChanges(self.context, self.store, self._changes, self._deletions, self.channels, reporter)
+        self._reassignments = Reassignments(
+            self.context, self.store, self._changes, self._deletions, reporter, self._turns
+        )
+        self._brokers = BrokerChanges(
+            self.context, self.store, self._changes, self._deletions, self._reassignments, self.channels, reporter
+        )
         self._topic_registry = TopicRegistry(client, source)
         self._watchers: list[Watcher] = []
         self._assignment_watchers: dict[str, Watcher] = {}
@@ -156,6 +162,7 @@ class ActiveController:
             await self._turns.spend(len(portion) * PARTITION_COST)
             partition_state.initialize(self.context, portion)
         await self._changes.elect_waiting()
+        await self._reassignments.resume_all()
         await self._deletions.run()
         await self._elections.ordered()
 
@@ -190,6 +197,9 @@ class ActiveController:
         outcomes = await self._isr_changes.alter(
             broker_id, broker_epoch, {tp: proposals[key] for key, tp in tps.items()}
         )
+        moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
+        if moving:  # the leader need not wait for what follows
+            self._put("reassignment", lambda: self._reassignments.go_on(moving))
         return {key: outcomes[tps[key]] if key in tps else ErrorCode.UNKNOWN_TOPIC_ID for key in proposals}
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
@@ -209,6 +219,18 @@ class ActiveController:
     ) -> dict[TopicPartition, ElectionOutcome]:
         """See LeaderElections."""
         return await self._elections.elect(tps, unclean=unclean)
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ApiError | None]:
+        """See Reassignments."""
+        return await self._reassignments.alter(targets)
+
+    async def list_reassignments(
+        self, tps: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        """See Reassignments."""
+        return self._reassignments.listed(tps)
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         """The configuration changed, the default or a topic's: what has no leader may have one now."""
@@ -256,6 +278,7 @@ class ActiveController:
             brokers.watch(lambda _: self._put("broker change", self._brokers.changed, once=True)),
             topics.watch_names(lambda _: self._put("topic change", self._names_changed, once=True)),
             topics.watch_deletions(lambda _: self._put("topic deletion", self._deletions.ordered, once=True)),
+            self._watch_order(admin.REASSIGN_PARTITIONS, "reassignment ordered", self._reassignments.ordered),
             self._watch_order(admin.PREFERRED_REPLICA_ELECTION, "preferred election", self._elections.ordered),
             ChildrenWatcher(
                 client,
@@ -300,7 +323,7 @@ class ActiveController:
         await self._watch_assignments(topics)
 
     async def _isrs_notified(self) -> None:
-        await self._isr_changes.notified()
+        await self._reassignments.go_on(await self._isr_changes.notified())
 
     def _balance(self) -> None:
         self._balance_due = self._clock.callLater(self._balance_interval_s, self._balance)

@@ -17,7 +17,7 @@ Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
@@ -30,7 +30,7 @@ from kafka_zk.controller.active import ActiveController, PartitionKey, Work
 from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.channels import Connect
 from kafka_zk.controller.config import ControllerConfig
-from kafka_zk.controller.context import Context
+from kafka_zk.controller.context import Context, ReplicaAssignment
 from kafka_zk.controller.isr_changes import Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.controller.reporter import ControllerReporter
@@ -209,6 +209,21 @@ class Controller:
         Raises: ApiError(NOT_CONTROLLER).
         """
         return await self._ask("ElectLeaders", lambda reign: reign.elect_leaders(tps, unclean=unclean))
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ApiError | None]:
+        """An administrator moves partitions to other replicas; None as target: the present move is taken back.
+
+        None as outcome: it is under way. Raises: ApiError(NOT_CONTROLLER).
+        """
+        return await self._ask("AlterPartitionReassignments", lambda reign: reign.alter_reassignments(targets))
+
+    async def list_reassignments(
+        self, tps: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        """Those of these partitions (None: of all) that are being moved. Raises: ApiError(NOT_CONTROLLER)."""
+        return await self._ask("ListPartitionReassignments", lambda reign: reign.list_reassignments(tps))
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         """``unclean.leader.election.enable`` changed, of a topic or its default, which is given."""

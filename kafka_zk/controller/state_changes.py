@@ -106,6 +106,20 @@ class StateChanges:
             self._reporter.replicas_moved(moved, target)
         await self._send(sends)
 
+    async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Write the next leader epoch of each, nothing else; those that have it. Nobody is told."""
+        raised: list[TopicPartition] = []
+        remaining = list(partitions)
+        while remaining:
+            current = await self._store.states(remaining)
+            writes, refused = partition_state.raise_leader_epochs(self._context, current)
+            written, remaining, failed = await self.write_states(writes)
+            for write in written:
+                self._context.leadership[write.partition] = write.info
+                raised.append(write.partition)
+            self._reporter.refused([*refused, *failed], PartitionState.ONLINE.value)
+        return raised
+
     # -- partitions --
 
     async def _create_leadership(self, partitions: Collection[TopicPartition]) -> list[SendLeaderAndIsr]:

@@ -181,6 +181,15 @@ class ControllerStore:
             self._faults.forget(path)
         return told
 
+    async def reassignment_orders(self) -> dict[TopicPartition, list[int]]:
+        """The targets by partition in the order to reassign; nothing if there is none that can be understood."""
+        path = admin.REASSIGN_PARTITIONS
+        (answer,) = await self.get_all([path])
+        if answer is None:
+            self._faults.forget(path)
+            return {}
+        return self._understood(path, partial(admin.decode_reassignment, answer[0])) or {}
+
     async def preferred_elections(self) -> set[TopicPartition] | None:
         """The partitions of the order to elect preferred leaders; none of one that cannot be understood. None: there is
         no order."""

@@ -59,6 +59,12 @@ class FakeController:
     async def elect_leaders(self, tps: Any, *, unclean: bool) -> Any:
         raise ApiError(ErrorCode.NOT_CONTROLLER)
 
+    async def alter_reassignments(self, targets: Any) -> Any:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+    async def list_reassignments(self, tps: Any) -> Any:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         return None
 
