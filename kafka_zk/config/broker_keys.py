@@ -46,7 +46,9 @@ class BrokerKeys:
         "true", "Whether asking for the metadata of an unknown topic creates it.", use=READ,
     )
     auto_include_jmx_reporter = BOOLEAN("true")
-    auto_leader_rebalance_enable = BOOLEAN("true")
+    auto_leader_rebalance_enable = BOOLEAN(
+        "true", "Whether leaderships go back to preferred leaders by themselves.", use=READ,
+    )
     background_threads = INT("10", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
     broker_heartbeat_interval_ms = INT("2000")
     broker_id = INT(
@@ -67,10 +69,13 @@ class BrokerKeys:
     connections_max_reauth_ms = LONG("0")
     control_plane_listener_name = STRING()
     controlled_shutdown_enable = BOOLEAN(
-        "true", "Whether a stopping broker first hands its leaderships over.", use=ACCEPTED,
+        "true", "Whether a stopping broker first hands its leaderships over.", use=READ,
     )
-    controlled_shutdown_max_retries = INT("3", "How often handing over is tried.", use=ACCEPTED)
-    controlled_shutdown_retry_backoff_ms = LONG("5000", "Wait between two tries of handing over.", use=ACCEPTED)
+    controlled_shutdown_max_retries = INT("3", "How often handing over is tried.", low=0, use=READ)
+    controlled_shutdown_retry_backoff_ms = LONG(
+        "5000", "Wait between two tries of handing over; all tries together take as many of them at most.", low=0,
+        use=READ,
+    )
     controller_listener_names = STRING()
     controller_quorum_append_linger_ms = INT("25")
     controller_quorum_bootstrap_servers = LIST("")
@@ -140,8 +145,12 @@ class BrokerKeys:
     inter_broker_protocol_version = STRING("3.9-IV0", use=ACCEPTED)
     kafka_metrics_polling_interval_secs = INT("10")
     kafka_metrics_reporters = LIST("")
-    leader_imbalance_check_interval_seconds = LONG("300")
-    leader_imbalance_per_broker_percentage = INT("10")
+    leader_imbalance_check_interval_seconds = LONG(
+        "300", "How often it is looked whether leaderships have to go back.", low=1, use=READ,
+    )
+    leader_imbalance_per_broker_percentage = INT(
+        "10", "So many of the partitions that a broker is to lead may be led by others.", low=0, use=READ,
+    )
     listener_security_protocol_map = ITEMS(
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "Security protocol of each listener name.", here="PLAINTEXT:PLAINTEXT", use=READ, update=PER_BROKER,
@@ -279,8 +288,9 @@ class BrokerKeys:
         "50", "Partitions of __consumer_offsets when it is created; not to be changed later.", low=1, use=READ,
     )
     offsets_topic_replication_factor = SHORT(
-        "3", "Replicas of __consumer_offsets when it is created; 1, the default here, until brokers replicate.",
-        here="1", low=1, use=READ,
+        "3",
+        "Replicas of __consumer_offsets, which waits for so many brokers; not set: 3, or one on each live broker.",
+        low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
         "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,

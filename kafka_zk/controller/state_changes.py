@@ -48,7 +48,7 @@ class StateChanges:
         self._store = store
         self._send = send
         self._reporter = reporter
-        self._unclean_by_default = unclean_by_default
+        self.unclean_by_default = unclean_by_default
         self._turns = turns
 
     async def send(self, effects: Collection[Send]) -> None:
@@ -106,6 +106,20 @@ class StateChanges:
             self._reporter.replicas_moved(moved, target)
         await self._send(sends)
 
+    async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Write the next leader epoch of each, nothing else; those that have it. Nobody is told."""
+        raised: list[TopicPartition] = []
+        remaining = list(partitions)
+        while remaining:
+            current = await self._store.states(remaining)
+            writes, refused = partition_state.raise_leader_epochs(self._context, current)
+            written, remaining, failed = await self.write_states(writes)
+            for write in written:
+                self._context.leadership[write.partition] = write.info
+                raised.append(write.partition)
+            self._reporter.refused([*refused, *failed], PartitionState.ONLINE.value)
+        return raised
+
     # -- partitions --
 
     async def _create_leadership(self, partitions: Collection[TopicPartition]) -> list[SendLeaderAndIsr]:
@@ -158,7 +172,7 @@ class StateChanges:
             current = await self._store.states(remaining)
             unclean = await self._unclean_topics(current) if strategy is ElectionStrategy.OFFLINE else ()
             writes, refused = partition_state.elect(self._context, strategy, current, unclean)
-            written, remaining, failed = await self._write_states(writes)
+            written, remaining, failed = await self.write_states(writes)
             sends.extend(partition_state.established(self._context, w, w.info.zk_version) for w in written)
             self._reporter.refused([*refused, *failed], PartitionState.ONLINE.value)
         return sends
@@ -168,7 +182,7 @@ class StateChanges:
         needing = partition_state.topics_without_live_isr(self._context, current)
         if not needing:
             return []
-        default = "true" if self._unclean_by_default else "false"
+        default = "true" if self.unclean_by_default else "false"
         configs = await self._store.topic_configs(needing)
         return [topic for topic in needing if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"]
 
@@ -189,7 +203,7 @@ class StateChanges:
         while remaining:
             current = await self._store.states(remaining)
             writes, unchanged, refused = replica_state.remove_from_isr(self._context, broker_id, current)
-            written, remaining, failed = await self._write_states(writes)
+            written, remaining, failed = await self.write_states(writes)
             for write in [*written, *unchanged]:
                 sends.extend(replica_state.removed_from_isr(self._context, broker_id, write))
             self._reporter.refused([*refused, *failed], ReplicaState.OFFLINE.value)
@@ -197,10 +211,10 @@ class StateChanges:
 
     # -- both --
 
-    async def _write_states(
+    async def write_states(
         self, writes: Sequence[WriteState]
     ) -> tuple[list[WriteState], list[TopicPartition], list[Refused]]:
-        """Returns: those written (with their new versions), those that the leader changed meanwhile, the failures."""
+        """Returns: those written (with their new versions), those that another one changed meanwhile, the failures."""
         operations: list[Operation] = [
             SetData(
                 topics.state_path(write.partition.topic, write.partition.partition),

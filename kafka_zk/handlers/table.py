@@ -30,10 +30,26 @@ from kafka_zk.handlers.groups import (
     offset_delete,
     offset_fetch,
 )
-from kafka_zk.handlers.inter_broker import controlled_shutdown, leader_and_isr, stop_replica, update_metadata
+from kafka_zk.handlers.inter_broker import (
+    allocate_producer_ids,
+    alter_partition,
+    controlled_shutdown,
+    leader_and_isr,
+    stop_replica,
+    update_metadata,
+)
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.topics import create_partitions, create_topics, delete_topics, describe_cluster, metadata
+from kafka_zk.handlers.topics import (
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    elect_leaders,
+    list_partition_reassignments,
+    metadata,
+)
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
@@ -56,6 +72,8 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.STOP_REPLICA: stop_replica.handle,
     ApiKey.UPDATE_METADATA: update_metadata.handle,
     ApiKey.CONTROLLED_SHUTDOWN: controlled_shutdown.handle,
+    ApiKey.ALTER_PARTITION: alter_partition.handle,
+    ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
     ApiKey.OFFSET_FETCH: offset_fetch.handle,
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
     ApiKey.JOIN_GROUP: group_membership.join,
@@ -75,6 +93,9 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.ALTER_CONFIGS: alter_configs.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    ApiKey.ELECT_LEADERS: elect_leaders.handle,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.DELETE_RECORDS: delete_records.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,

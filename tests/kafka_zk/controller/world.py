@@ -4,6 +4,7 @@ Requests pass through the real codec in both directions, so that what arrives is
 """
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -11,11 +12,13 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from kafka_zk.controller.control_requests import VERSIONS
 from kafka_zk.controller.events import ControllerEvent
 from kafka_zk.controller.loop import Controller, ControllerConfig
+from kafka_zk.handlers.table import MESSAGE_HANDLERS
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.primitives import Buffer
+from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import RegistryError
@@ -24,10 +27,14 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
+from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.sim.scheduler import Scheduler
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.types import TopicPartition
+
+REQUEST_CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 
 OUR_VERSIONS = {int(key): (0, highest) for key, (_, highest) in VERSIONS.items()}
 
@@ -48,6 +55,7 @@ class Broker:
         self.controller_epoch = -1
         self.replicas: dict[TopicPartition, Any] = {}
         self.metadata = MetadataCache()
+        self.metadata_purgatory = Purgatory(cluster.scheduler.clock)
         self.refusals: dict[TopicPartition, ErrorCode] = {}  # what to answer for a partition
         self.versions = dict(OUR_VERSIONS)
         self.controller = Controller(
@@ -135,6 +143,7 @@ class Broker:
     def _update_metadata(self, request: Any, refusal: ErrorCode) -> Any:
         if not refusal:
             self.metadata.update(request)
+            self.metadata_purgatory.check("metadata")
         return codec.response(ApiKey.UPDATE_METADATA)(error_code=refusal)
 
     async def _register(self) -> None:
@@ -191,7 +200,7 @@ class Cluster:
         self.tool: SimClient = self.zookeeper.client("tool")  # an administrator, never at fault
         self.scheduler.run(ensure_persistent_paths(self.tool))
         self.topics = TopicRegistry(self.tool)
-        self._config = config or ControllerConfig()
+        self._config = config or ControllerConfig(auto_leader_rebalance_enable=False)
         self.brokers = [Broker(self, broker_id, self._config) for broker_id in range(broker_count)]
         if start:
             for broker in self.brokers:
@@ -220,6 +229,23 @@ class Cluster:
         """The one active controller."""
         (broker,) = self.active
         return broker.controller
+
+    def ask(self, api_key: ApiKey, version: int, request: Any, broker_id: int | None = None) -> Any:
+        """What a broker (None: the active controller) answers, over the codec in both directions."""
+        broker = self.active[0] if broker_id is None else self.brokers[broker_id]
+        services: Any = SimpleNamespace(
+            controller=broker.controller,
+            authorizer=AllowAll(),
+            metadata=broker.metadata,
+            clock=self.scheduler.clock,
+            metadata_purgatory=broker.metadata_purgatory,
+        )
+        header = RequestHeader(api_key, version, 7, "client")
+        body = bytes(codec.encode_body(request, api_key, version))
+        decoded = codec.decode_request(api_key, version, memoryview(body))
+        handling: Any = MESSAGE_HANDLERS[api_key](services, REQUEST_CONTEXT, header, decoded)
+        response = self.scheduler.run(handling)
+        return codec.decode_response(api_key, version, memoryview(codec.encode_body(response, api_key, version)))
 
     def create(self, topic: str, assignment: dict[int, list[int]], topic_id: str | None = "A" * 21 + "Q") -> None:
         """Write a topic as CreateTopics does; nothing waits for the controller."""
