@@ -147,11 +147,12 @@ def test_the_epoch_wraps_to_one() -> None:
     assert handler.next_request().session_epoch == 1
 
 
+_EVENTS = ["exchange", "lose request", "lose answer", "restart broker"]
 _STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("want"), st.integers(0, 4), st.integers(0, 3)),
         st.tuples(st.just("forget"), st.integers(0, 4), st.just(0)),
-        st.tuples(st.sampled_from(["exchange", "lose request", "lose answer", "restart broker"]), st.just(0), st.just(0)),
+        st.tuples(st.sampled_from(_EVENTS), st.just(0), st.just(0)),
     ),
     max_size=40,
 )
@@ -196,4 +197,5 @@ def _answer(broker: FetchSessions, version: int, request: SessionRequest) -> tup
     except ApiError as error:
         return FetchResponse([], 0, error.code), {}
     read = dict(context.wanted)
-    return context.response([(key[0], FetchedPartition(key[1], 0, asked.fetch_offset)) for key, asked in read.items()]), read
+    fetched = [(topic, FetchedPartition(number, 0, asked.fetch_offset)) for (topic, number), asked in read.items()]
+    return context.response(fetched), read
