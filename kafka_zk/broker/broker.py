@@ -226,7 +226,7 @@ class Broker:
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
-        replicas.role_changed = coordinator.role_changed
+        replicas.role_listeners.append(coordinator.role_changed)
         self.log_cleaner = LogCleaner(
             self._clock, self._run_in_thread, self._logs, LogCleanerSettings.of(config), replicas.standing_of
         )

@@ -92,8 +92,8 @@ class ReplicaManager:
         self._events = events
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
-        self.role_changed: Callable[[Partition], None] = lambda partition: None
-        """Told of every replica whose role or leader epoch is another one now."""
+        self.role_listeners: list[Callable[[Partition], None]] = []
+        """Told, in this order, of every replica whose role or leader epoch is another one now."""
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class ReplicaManager:
             partition = self.partitions[tp]
             partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
             partition.log = None
-            self.role_changed(partition)
+            self._tell_listeners(partition)
             self._purgatory.check(tp)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
@@ -370,7 +370,11 @@ class ReplicaManager:
     def _tell_if_changed(self, partition: Partition, before: _Standing, cause: str) -> None:
         if _standing(partition) != before:
             self._events.emit(RoleChanged, partition.tp, *_standing(partition), cause=cause)
-            self.role_changed(partition)
+            self._tell_listeners(partition)
+
+    def _tell_listeners(self, partition: Partition) -> None:
+        for role_changed in self.role_listeners:
+            role_changed(partition)
 
     def _open_log(
         self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False
@@ -418,13 +422,6 @@ class ReplicaManager:
     ) -> tuple[ErrorCode | None, LogConfig]:
         """Values that are not allowed leave an open log at the configuration before, as in Kafka."""
         topic = partition.tp.topic
-        if len(partition.replicas) > 1:
-            _log.error(
-                "{topic} asks for {count} replicas; replication is not built yet",
-                topic=topic,
-                count=len(partition.replicas),
-            )
-            return ErrorCode.INVALID_REPLICATION_FACTOR, self.logs.default_config
         try:
             config = LogConfig.from_properties(properties, self.logs.default_config)
         except InvalidConfig as error:
@@ -451,7 +448,7 @@ class ReplicaManager:
             partition.change_role(Role.STOPPED)
             del self.partitions[tp]
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
-            self.role_changed(partition)
+            self._tell_listeners(partition)
         self._purgatory.check(tp)
         return ErrorCode.NONE
 
@@ -465,8 +462,7 @@ class ReplicaManager:
         self.logs.default_config = defaults
 
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:
-        """Topics' configurations changed: apply them to their logs, one at a step, or refuse a topic if its own asks
-        for what is not built. Hold ``state_changes``."""
+        """Topics' configurations changed: apply them to their logs, one at a step. Hold ``state_changes``."""
         for tp, partition in list(self.partitions.items()):
             is_beyond_help = (
                 partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID

@@ -21,7 +21,7 @@ class Role(enum.Enum):
     NEW = "new"  # nothing was decided yet
     LEADER = "leader"
     FOLLOWER = "follower"
-    REFUSED = "refused"  # not served as things are: its topic asks for what is not built, or is another one
+    REFUSED = "refused"  # not served as things are: its topic's configuration is not allowed, or it is another topic
     OFFLINE = "offline"  # its log directory failed; until a restart
     STOPPED = "stopped"  # the controller took it away; nobody hosts it any more
 
@@ -159,6 +159,11 @@ class Partition:
         if len(self.isr) < log.config.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return True
+
+    def take_leader_high_watermark(self, offset: int) -> None:
+        """A follower was told the leader's high watermark: its own is that, or where its log ends before it."""
+        if self.log is not None and self.role is Role.FOLLOWER:
+            self.log.update_high_watermark(offset)
 
     def flush_begins(self, offset: int) -> None:
         """An append asked for a flush: nothing from ``offset`` on is committed before it is durable."""

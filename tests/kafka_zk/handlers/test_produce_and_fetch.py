@@ -140,13 +140,6 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only(harness: Make) -> None:
     assert produced(broker, produce(batch(b"x"), acks=1)).error_code == 0
 
 
-def test_a_topic_that_asks_for_what_is_not_built_is_refused(harness: Make) -> None:
-    """Written by an old tool past our checks: LeaderAndIsr and every request say so."""
-    broker = harness()
-    broker.lead("r", replicas=[0, 1], isr=[0, 1])
-    assert produced(broker, produce(batch(b"x"), topic="r")).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-
-
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_a_compacted_topic_takes_no_record_without_a_key(harness: Make, compression: str) -> None:
     """The whole batch is refused, and each record named that is to blame."""
