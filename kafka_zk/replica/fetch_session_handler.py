@@ -3,7 +3,8 @@
 The first request lists every partition (a full request). If the answer names a session, later requests list only what
 has changed since, at the cost of what has changed. After any surprise the next request is a full one again.
 
-Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9. Tests: tests/kafka_zk/replica/test_fetch_session_handler.py.
+Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9.
+Tests: tests/kafka_zk/replica/test_fetch_session_handler.py.
 """
 
 from typing import NamedTuple
