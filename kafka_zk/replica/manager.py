@@ -193,7 +193,7 @@ class ReplicaManager:
         """
         partition = self.partitions.get(tp) or self.partition(tp)
         log = partition.leader_log()
-        if required_acks == -1:
+        if required_acks == -1 and partition.remotes is not None:
             partition.check_enough_replicas()
         header = validate_batch(records)
         if header.attributes & 0x10:

@@ -42,13 +42,12 @@ _FILES_SHARE = 8
 
 
 class _Wanted(NamedTuple):
-    """One partition of the request; ``error`` when it cannot be read at all. ``key``: what to wait for."""
+    """One partition of the request; ``error`` when it cannot be read at all."""
 
     topic: TopicKey
     tp: TopicPartition
     fetch: FetchPartition
     error: ErrorCode | None
-    key: TopicPartition | LogEnd
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
@@ -115,8 +114,7 @@ def _resolve(
         name, error = names[key]
         if error is None and request.replica_id < 0 and services.metadata.partition(name, partition) is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        tp = TopicPartition(name, partition)
-        wanted.append(_Wanted(key, tp, fetch, error, tp if request.replica_id < 0 else LogEnd(tp)))
+        wanted.append(_Wanted(key, TopicPartition(name, partition), fetch, error))
     return wanted
 
 
@@ -178,7 +176,7 @@ def _read_all(
                 services, version, entry.tp, entry.fetch, isolation, left_bytes, size_bytes == 0
             )
         found_bytes = 0 if result.records is None else len(result.records)
-        if result.error_code or result.diverging_epoch is not None:
+        if result.error_code:
             is_final = True
         elif found_bytes:
             size_bytes += found_bytes
@@ -187,6 +185,8 @@ def _read_all(
             if slices_left <= 0:
                 left_bytes = 0
                 is_final = True
+        elif result.diverging_epoch is not None:
+            is_final = True
         fetched.append((entry.topic, result))
     return fetched, size_bytes, is_final
 
@@ -303,10 +303,10 @@ class _Awaited:
         self._most_slices = services.replicas.logs.pool.max_open_files // _FILES_SHARE
         self.is_over = False
 
-    def add(self, entry: _Wanted, result: FetchedPartition) -> None:
+    def add(self, key: TopicPartition | LogEnd, entry: _Wanted, result: FetchedPartition) -> None:
         """A partition, and what it gave last."""
-        self._wanted[entry.key] = entry
-        self._count(entry.key, 0 if result.records is None else len(result.records))
+        self._wanted[key] = entry
+        self._count(key, 0 if result.records is None else len(result.records))
 
     def changed(self, key: TopicPartition | LogEnd) -> None:
         """Find out whether the wait is over: there is enough, or waiting would not bring more."""
@@ -338,9 +338,9 @@ async def _wait(
     ``fetched``: what there is now, which is less.
     """
     awaited = _Awaited(services, version, request, isolation)
-    for entry, (_, result) in zip(wanted, fetched, strict=True):
-        awaited.add(entry, result)
-    keys = [entry.key for entry in wanted]
+    keys = [entry.tp if request.replica_id < 0 else LogEnd(entry.tp) for entry in wanted]
+    for key, entry, (_, result) in zip(keys, wanted, fetched, strict=True):
+        awaited.add(key, entry, result)
     await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
 
 
