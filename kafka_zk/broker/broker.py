@@ -8,7 +8,7 @@ Source: KafkaServer.startup and shutdown@3.9.
 
 import resource
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
 
+from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
@@ -38,6 +39,8 @@ from kafka_zk.network.periodic import Periodic
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.slices import after, in_slices
 from kafka_zk.network.transport import FramePort
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry import broker_ids, cluster_id, isr, paths, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient, SessionState
@@ -343,11 +346,14 @@ class Broker:
 
     async def _connect(self, info: BrokerInfo) -> KafkaConnection:
         endpoint = info.endpoint(self._config.inter_broker_listener) or info.endpoints[0]
+        return await self._connect_to_broker(endpoint.host, endpoint.port)
+
+    async def _connect_to_broker(self, host: str, port: int) -> KafkaConnection:
         timeout_s = self._config.controller_socket_timeout_ms / 1000
         return await self._connect_to(
             self._reactor,
-            endpoint.host,
-            endpoint.port,
+            host,
+            port,
             client_id=str(self.broker_id),
             timeout_s=timeout_s,
             request_timeout_s=timeout_s,
@@ -415,10 +421,11 @@ class Broker:
     async def stop(self) -> None:
         """A clean shutdown; returns when everything is flushed and the session is closed.
 
-        Kafka first asks the controller to move its leaderships away (ControlledShutdown). The controller passes over
-        partitions with one replica, and there are no others yet; it hears of the closed session at once.
+        The controller first moves the leaderships away, while everything still serves; see ``controlled_shutdown``.
         """
         self._stopping = True
+        if self._config.controlled_shutdown_enable and self.broker_epoch >= 0:
+            await self._hand_over()
         for periodic in self._periodic:
             periodic.stop()
         try:
@@ -430,6 +437,40 @@ class Broker:
             await self._client.close()
         if self.broker_epoch >= 0:
             _log.info("stopped", broker_id=self.broker_id)
+
+    async def _hand_over(self) -> None:
+        """Without a session there is nobody to ask, and the controller hears of it by that."""
+        if self._client.state is SessionState.CONNECTED:
+            config = self._config
+            await ControlledShutdown(
+                self._clock,
+                self.broker_id,
+                self._ask_for_shutdown,
+                self._cluster_view,
+                config.controlled_shutdown_max_retries,
+                config.controlled_shutdown_retry_backoff_ms,
+            ).run()
+
+    def _cluster_view(self) -> ClusterView:
+        return ClusterView(self._controller.controller_id, frozenset(self.services.metadata.brokers))
+
+    async def _ask_for_shutdown(self, controller_id: int) -> Collection[TopicPartition]:
+        if controller_id == self.broker_id:
+            return await self._controller.handle_controlled_shutdown(self.broker_id, self.broker_epoch)
+        known = self.services.metadata.brokers.get(controller_id)
+        endpoint = None if known is None else known.endpoints.get(self._config.inter_broker_listener)
+        if endpoint is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the address of broker {controller_id} is not known")
+        connection = await self._connect_to_broker(endpoint.host, endpoint.port)
+        try:
+            answer = await connection.request(
+                ApiKey.CONTROLLED_SHUTDOWN, broker_id=self.broker_id, broker_epoch=self.broker_epoch
+            )
+        finally:
+            connection.disconnect()
+        if answer.error_code:
+            raise ApiError(ErrorCode.of(answer.error_code))
+        return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
 
     async def _close_logs(self) -> None:
         """In steps, with fsyncs in threads: the session must not be lost over thousands of logs. What is still being

@@ -67,10 +67,13 @@ class BrokerKeys:
     connections_max_reauth_ms = LONG("0")
     control_plane_listener_name = STRING()
     controlled_shutdown_enable = BOOLEAN(
-        "true", "Whether a stopping broker first hands its leaderships over.", use=ACCEPTED,
+        "true", "Whether a stopping broker first hands its leaderships over.", use=READ,
     )
-    controlled_shutdown_max_retries = INT("3", "How often handing over is tried.", use=ACCEPTED)
-    controlled_shutdown_retry_backoff_ms = LONG("5000", "Wait between two tries of handing over.", use=ACCEPTED)
+    controlled_shutdown_max_retries = INT("3", "How often handing over is tried.", low=0, use=READ)
+    controlled_shutdown_retry_backoff_ms = LONG(
+        "5000", "Wait between two tries of handing over; all tries together take as many of them at most.", low=0,
+        use=READ,
+    )
     controller_listener_names = STRING()
     controller_quorum_append_linger_ms = INT("25")
     controller_quorum_bootstrap_servers = LIST("")
@@ -279,8 +282,9 @@ class BrokerKeys:
         "50", "Partitions of __consumer_offsets when it is created; not to be changed later.", low=1, use=READ,
     )
     offsets_topic_replication_factor = SHORT(
-        "3", "Replicas of __consumer_offsets when it is created; 1, the default here, until brokers replicate.",
-        here="1", low=1, use=READ,
+        "3",
+        "Replicas of __consumer_offsets, which waits for so many brokers; not set: 3, or one on each live broker.",
+        low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
         "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,
