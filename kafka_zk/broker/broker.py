@@ -28,7 +28,7 @@ from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.group.reporter import GroupReporter
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.metadata.cache import BrokerEndPoint, MetadataCache
 from kafka_zk.metrics.request_stats import RequestStats
 from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.network.connection import ConnectionSettings, Dispatch
@@ -57,6 +57,7 @@ from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.errors import InconsistentLogDir
 from kafka_zk.storage.log_manager import LogManager
@@ -229,7 +230,17 @@ class Broker:
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
-        replicas.role_listeners.append(coordinator.role_changed)
+        self.replica_fetchers = ReplicaFetcherManager(
+            self.broker_id,
+            lambda: self.broker_epoch,
+            self._clock,
+            ReplicaFetcherSettings.of(config),
+            self._connect_to_leader,
+            fetch_purgatory.check,
+            self._logs.fail_directory,
+            replicas.state_changes,
+        )
+        replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
         self.log_cleaner = LogCleaner(
             self._clock, self._run_in_thread, self._logs, LogCleanerSettings.of(config), replicas.standing_of
         )
@@ -359,6 +370,26 @@ class Broker:
             request_timeout_s=timeout_s,
         )
 
+    async def _connect_to_leader(self, broker_id: int) -> KafkaConnection:
+        host, port = self._address_of(broker_id)
+        timeout_s = self._config.replica_socket_timeout_ms / 1000
+        return await self._connect_to(
+            self._reactor,
+            host,
+            port,
+            client_id=f"broker-{self.broker_id}-fetcher-0",
+            request_timeout_s=timeout_s,
+            negotiate=False,
+        )
+
+    def _address_of(self, broker_id: int) -> BrokerEndPoint:
+        """Where another broker listens for brokers. Raises ApiError(BROKER_NOT_AVAILABLE) if that is not known."""
+        known = self.services.metadata.brokers.get(broker_id)
+        endpoint = None if known is None else known.endpoints.get(self._config.inter_broker_listener)
+        if endpoint is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the address of broker {broker_id} is not known")
+        return endpoint
+
     # -- while it runs ------------------------------------------------------------------------------------------------
 
     def _config_changed(self, entity_type: str, entity_name: str) -> None:
@@ -457,11 +488,7 @@ class Broker:
     async def _ask_for_shutdown(self, controller_id: int) -> Collection[TopicPartition]:
         if controller_id == self.broker_id:
             return await self._controller.handle_controlled_shutdown(self.broker_id, self.broker_epoch)
-        known = self.services.metadata.brokers.get(controller_id)
-        endpoint = None if known is None else known.endpoints.get(self._config.inter_broker_listener)
-        if endpoint is None:
-            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the address of broker {controller_id} is not known")
-        connection = await self._connect_to_broker(endpoint.host, endpoint.port)
+        connection = await self._connect_to_broker(*self._address_of(controller_id))
         try:
             answer = await connection.request(
                 ApiKey.CONTROLLED_SHUTDOWN, broker_id=self.broker_id, broker_epoch=self.broker_epoch
@@ -485,6 +512,7 @@ class Broker:
         if self._config_watcher is not None:
             self._config_watcher.close()
         await self._controller.shutdown()
+        await self.replica_fetchers.stop()
         self.log_cleaner.stop()
         self.services.fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
