@@ -3,7 +3,8 @@
 The driver of ``FetcherState``, on the reactor thread. One request is under way at a time; an answer is appended in turns
 with everything else that the reactor has to do, one partition's records after the other, as views of the answer.
 
-Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9. Tests: tests/kafka_zk/replica/test_replica_fetcher.py.
+Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
+Tests: tests/kafka_zk/replica/test_replica_fetcher.py.
 """
 
 from collections.abc import Awaitable, Callable

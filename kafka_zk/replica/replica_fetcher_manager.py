@@ -38,7 +38,9 @@ class ReplicaFetcherSettings(NamedTuple):
         return cls(
             follower_versions(config.inter_broker_protocol_version),
             FetchLimits(
-                config.replica_fetch_wait_max_ms, config.replica_fetch_min_bytes, config.replica_fetch_response_max_bytes
+                config.replica_fetch_wait_max_ms,
+                config.replica_fetch_min_bytes,
+                config.replica_fetch_response_max_bytes,
             ),
             config.replica_fetch_max_bytes,
             config.replica_fetch_backoff_ms / 1000,
