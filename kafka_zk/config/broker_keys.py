@@ -137,7 +137,9 @@ class BrokerKeys:
     group_share_session_timeout_ms = INT("45000")
     initial_broker_registration_timeout_ms = INT("60000")
     inter_broker_listener_name = STRING(None, "Listener that brokers use among themselves.", use=READ)
-    inter_broker_protocol_version = STRING("3.9-IV0", use=ACCEPTED)
+    inter_broker_protocol_version = STRING(
+        "3.9-IV0", "The Kafka whose requests brokers use among themselves; the oldest in the cluster.", use=READ,
+    )
     kafka_metrics_polling_interval_secs = INT("10")
     kafka_metrics_reporters = LIST("")
     leader_imbalance_check_interval_seconds = LONG("300")
@@ -339,7 +341,9 @@ class BrokerKeys:
     replica_fetch_response_max_bytes = INT("10485760")
     replica_fetch_wait_max_ms = INT("500")
     replica_high_watermark_checkpoint_interval_ms = LONG("5000")
-    replica_lag_time_max_ms = LONG("30000")
+    replica_lag_time_max_ms = LONG(
+        "30000", "A follower that has not caught up for so long leaves the in-sync replicas.", low=1, use=READ,
+    )
     replica_selector_class = STRING()
     replica_socket_receive_buffer_bytes = INT("65536")
     replica_socket_timeout_ms = INT("30000")
