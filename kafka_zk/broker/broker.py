@@ -20,6 +20,7 @@ from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.config.inter_broker_protocol import alter_partition_version
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.loop import Controller, ControllerConfig
 from kafka_zk.group.config import CoordinatorConfig
@@ -50,7 +51,7 @@ from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
-from kafka_zk.replica.alter_partition_manager import AlterPartitionManager
+from kafka_zk.replica.alter_partition_manager import HIGHEST_VERSION, AlterPartitionManager
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
@@ -275,7 +276,7 @@ class Broker:
             lambda: self.broker_epoch,
             self._clock,
             self._controller_channel.connected,
-            config.inter_broker_protocol.knows_topic_ids,
+            alter_partition_version(config.inter_broker_protocol_version) or HIGHEST_VERSION,
         )
         replicas.isr_updates.alter_partitions = self._alter_partitions
 

@@ -138,7 +138,7 @@ class BrokerKeys:
     initial_broker_registration_timeout_ms = INT("60000")
     inter_broker_listener_name = STRING(None, "Listener that brokers use among themselves.", use=READ)
     inter_broker_protocol_version = STRING(
-        "3.9-IV0", "The Kafka whose requests brokers use among themselves; the oldest in the cluster.", use=READ,
+        "3.9-IV0", "Protocol of the oldest brokers in the cluster: followers fetch with its versions.", use=READ
     )
     kafka_metrics_polling_interval_secs = INT("10")
     kafka_metrics_reporters = LIST("")

@@ -1,36 +1,43 @@
-"""Versions of the requests among brokers, by their age."""
+"""Versions by ``inter.broker.protocol.version``, as Kafka 3.9.1 was seen to use them."""
 
 import pytest
 
-from kafka_zk.config.inter_broker_protocol import BadProtocolVersion, parse
-from kafka_zk.config.kafka_config import InvalidBrokerConfig, KafkaConfig
-
-
-def test_versions_are_ordered_by_age() -> None:
-    """A release without a step is its last step."""
-    texts = ["0.8.2", "0.10.2", "1.0", "2.6", "2.7-IV1", "2.7-IV2", "2.7", "2.8-IV0", "2.8", "3.0", "3.9-IV0", "3.9"]
-    assert [parse(text) for text in texts] == sorted(parse(text) for text in texts)
-    assert parse("2.7.1") == parse("2.7")
+from kafka_zk.config.inter_broker_protocol import alter_partition_version, follower_versions
 
 
 @pytest.mark.parametrize(
-    ("text", "alters", "ids"),
+    ("protocol", "versions"),
     [
-        ("2.6", False, False),
-        ("2.7-IV1", False, False),
-        ("2.7", True, False),
-        ("2.8-IV0", True, True),
-        ("3.9", True, True),
+        ("1.0", (5, 2, 0)),
+        ("1.0-IV0", (5, 2, 0)),
+        ("2.3", (11, 5, 3)),
+        ("2.3-IV0", (10, 5, 2)),
+        ("2.6", (11, 5, 3)),
+        ("2.7", (12, 5, None)),
+        ("2.8", (12, 6, None)),
+        ("3.2", (13, 7, None)),
+        ("3.5", (15, 8, None)),
+        ("3.9", (17, 9, None)),
+        ("3.9-IV0", (17, 9, None)),
+        ("3.9.1", (17, 9, None)),
+        ("0.11.0.1", (5, 2, 0)),
     ],
 )
-def test_what_a_version_can_do(text: str, alters: bool, ids: bool) -> None:
-    assert (parse(text).alters_partitions, parse(text).knows_topic_ids) == (alters, ids)
+def test_each_protocol_has_its_versions(protocol: str, versions: tuple[int, int, int | None]) -> None:
+    assert follower_versions(protocol) == versions
 
 
-@pytest.mark.parametrize("text", ["", "3", "4.0", "3.10", "0.7.0", "3.9-IV", "3.9-IVx", "latest"])
-def test_other_texts_are_refused_at_the_start(text: str) -> None:
-    with pytest.raises(BadProtocolVersion):
-        parse(text)
-    properties = {"zookeeper.connect": "z:1", "broker.id": "0", "log.dirs": "x", "inter.broker.protocol.version": text}
-    with pytest.raises(InvalidBrokerConfig, match=r"inter\.broker\.protocol\.version=.*allowed is"):
-        KafkaConfig.from_properties(properties)
+@pytest.mark.parametrize("protocol", ["", "3", "3.9-IVx", "3.9 ", "0.10.2", "x.y"])
+def test_other_protocols_are_refused(protocol: str) -> None:
+    with pytest.raises(ValueError, match="allowed is"):
+        follower_versions(protocol)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "version"),
+    [("1.0", None), ("2.6", None), ("2.7-IV1", None), ("2.7-IV2", 1), ("2.7", 1), ("2.8-IV0", 3), ("3.9", 3)],
+)
+def test_leaders_ask_for_another_isr_since_2_7_and_name_topics_by_id_since_2_8(
+    protocol: str, version: int | None
+) -> None:
+    assert alter_partition_version(protocol) == version

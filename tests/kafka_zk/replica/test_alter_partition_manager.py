@@ -69,12 +69,12 @@ class Controller:
 
 
 class World:
-    def __init__(self, highest_version: int = 3, uses_topic_ids: bool = True) -> None:
+    def __init__(self, offered: int = 3, allowed: int = 3) -> None:
         self.clock = VirtualClock()
-        self.controller = Controller(highest_version)
+        self.controller = Controller(offered)
         self.connect_error: Exception | None = None
         self.broker_epoch = 25
-        self.manager = AlterPartitionManager(1, lambda: self.broker_epoch, self.clock, self._connected, uses_topic_ids)
+        self.manager = AlterPartitionManager(1, lambda: self.broker_epoch, self.clock, self._connected, allowed)
         self.answers: list[tuple[TopicPartition, Answer]] = []
 
     async def _connected(self) -> Controller:
@@ -121,14 +121,14 @@ def test_a_request_has_the_fields_of_kafka_3_9() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offered", "uses_ids", "topic_id", "version"),
-    [(3, True, T_ID, 3), (2, True, T_ID, 2), (0, True, T_ID, 0), (3, False, T_ID, 1), (3, True, uuids.ZERO, 1)],
+    ("offered", "allowed", "topic_id", "version"),
+    [(3, 3, T_ID, 3), (2, 3, T_ID, 2), (0, 3, T_ID, 0), (3, 1, T_ID, 1), (3, 3, uuids.ZERO, 1)],
 )
 def test_the_version_is_the_newest_that_can_name_the_topics(
-    offered: int, uses_ids: bool, topic_id: uuid.UUID, version: int
+    offered: int, allowed: int, topic_id: uuid.UUID, version: int
 ) -> None:
     """By name up to version 1: for a controller, a protocol version or a topic without ids."""
-    world = World(offered, uses_ids)
+    world = World(offered, allowed)
     world.submit(T0, topic_id=topic_id)
     assert [used for used, _ in world.controller.requests] == [version]
     world.controller.answer()
