@@ -17,9 +17,11 @@ from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
 
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
+from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.config.inter_broker_protocol import alter_partition_version
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.loop import Controller, ControllerConfig
 from kafka_zk.group.config import CoordinatorConfig
@@ -52,11 +54,13 @@ from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+from kafka_zk.replica.alter_partition_manager import HIGHEST_VERSION, AlterPartitionManager
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.errors import InconsistentLogDir
@@ -226,6 +230,7 @@ class Broker:
             known_epoch=lambda: replicas.controller_epoch,
             random=self._random,
         )
+        self._lead_followers(replicas, metadata)
         topics = TopicRegistry(self._client)
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
@@ -257,7 +262,7 @@ class Broker:
                 config.max_incremental_fetch_session_cache_slots,
                 lambda: self._random.randrange(1, 2**31),
                 self._memory,
-                metadata.knows,
+                lambda topic, partition: metadata.knows(topic, partition) or replicas.hosts(topic, partition),
             ),
             metadata_purgatory=Purgatory(self._clock),
             controller=self._controller,
@@ -272,6 +277,22 @@ class Broker:
             offsets_topic=OffsetsTopic(config, metadata, topics, self._random),
             random=self._random,
         )
+
+    def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
+        """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
+        config = self._config
+        replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
+        self._controller_channel = ControllerChannel(
+            lambda: self._controller.controller_id, metadata, config.inter_broker_listener, self._connect_to_broker
+        )
+        self._alter_partitions = AlterPartitionManager(
+            self.broker_id,
+            lambda: self.broker_epoch,
+            self._clock,
+            self._controller_channel.connected,
+            alter_partition_version(config.inter_broker_protocol_version) or HIGHEST_VERSION,
+        )
+        replicas.isr_updates.alter_partitions = self._alter_partitions
 
     async def _allocate_producer_ids(self) -> range:
         """A block may be lost with a connection; there are enough."""
@@ -409,10 +430,15 @@ class Broker:
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
         self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
+
+    async def _shrink_isrs(self) -> None:
+        replicas = self.services.replicas
+        await in_slices(self._clock, replicas.isr_updates.shrink(list(replicas.partitions.values())))
 
     async def _purge_changes(self) -> None:
         """Notes of configuration changes that every broker has seen by now."""
@@ -511,6 +537,8 @@ class Broker:
     async def _stop_serving(self) -> None:
         if self._config_watcher is not None:
             self._config_watcher.close()
+        self._alter_partitions.close()
+        self._controller_channel.close()
         await self._controller.shutdown()
         await self.replica_fetchers.stop()
         self.log_cleaner.stop()
