@@ -1,4 +1,4 @@
-"""Three brokers with every partition on each, and what happens to them: nothing acknowledged is lost, replicas are equal.
+"""Three brokers with every partition on each, and what happens to them: nothing acknowledged is lost, replicas equal.
 
 The producer is librdkafka, idempotent and with acks=all unless a test says otherwise.
 """
