@@ -7,7 +7,6 @@ Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlter
 tests/kafka_zk/handlers/test_follower_fetch.py.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -25,8 +24,6 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Timers
 
 _log = Logger()
-
-EXPANDS, SHRINKS, FAILED_UPDATES = "IsrExpandsPerSec", "IsrShrinksPerSec", "FailedIsrUpdatesPerSec"
 
 
 class Follower(NamedTuple):
@@ -51,12 +48,12 @@ class IsrUpdates:
 
     Attributes:
         alter_partitions: where changes of the ISR go; set when the broker starts.
-        counts: how often the ISR was expanded and shrunk and a change failed, by the name of Kafka's meter.
+        expands, shrinks, failed_updates: how often the ISR was changed, and was not.
     """
 
     def __init__(self, clock: Timers, wake: Callable[[TopicPartition], None], events: EventSource) -> None:
         self.alter_partitions: AlterPartitions = _Nobody()
-        self.counts: Counter[str] = Counter({EXPANDS: 0, SHRINKS: 0, FAILED_UPDATES: 0})
+        self.expands = self.shrinks = self.failed_updates = 0
         self._clock = clock
         self._wake = wake
         self._events = events
@@ -129,7 +126,7 @@ class IsrUpdates:
         if isinstance(answer, WrittenIsr):
             self._written(partition, pending, answer)
             return
-        self.counts[FAILED_UPDATES] += 1
+        self.failed_updates += 1
         ending = ending_of(answer)
         _log.info(
             "{tp}: the ISR {isr} was not written: {answer}, {ending}",
@@ -145,10 +142,11 @@ class IsrUpdates:
 
     def _written(self, partition: Partition, pending: Pending, written: WrittenIsr) -> None:
         if not partition.take_written_isr(written):
-            self.counts[FAILED_UPDATES] += 1
+            self.failed_updates += 1
             return
         is_expanded = len(pending.proposed) > len(pending.committed.isr)
-        self.counts[EXPANDS if is_expanded else SHRINKS] += 1
+        self.expands += is_expanded
+        self.shrinks += not is_expanded
         self._events.emit(
             IsrChanged, partition.tp, written.isr, written.partition_epoch, cause="expand" if is_expanded else "shrink"
         )

@@ -219,6 +219,13 @@ class Partition:
             mark = self.remotes.high_watermark(local_end_offset, log.log_end_offset, now_ms)
         return mark > before and log.update_high_watermark(mark) > before
 
+    @property
+    def knows_what_is_committed(self) -> bool:
+        """False for a new leader until its high watermark has reached where its epoch begins: the leader before may
+        have committed, and shown, more."""
+        remotes, log = self.remotes, self.log
+        return remotes is None or log is None or log.high_watermark >= remotes.epoch_start_offset
+
     def take_written_isr(self, written: WrittenIsr) -> bool:
         """The controller has written an ISR; returns whether that is news of this leader epoch."""
         if self.remotes is None or not is_current(written, self.leader_epoch, self.partition_epoch):
