@@ -115,7 +115,12 @@ class IsrUpdates:
 
     def _submit(self, partition: Partition, pending: Pending) -> None:
         change = IsrChange(
-            partition.tp, partition.topic_id, partition.leader_epoch, partition.partition_epoch, pending.proposed
+            partition.tp,
+            partition.topic_id,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            pending.proposed,
+            partition.controller_epoch,
         )
         self.alter_partitions.submit(change, partial(self._answered, partition, pending))
 
