@@ -26,6 +26,13 @@ from kafka_zk.system.clock import Timers
 _log = Logger()
 
 
+class LogStart(NamedTuple):
+    """The key for those who wait for followers' log start offsets."""
+
+    tp: TopicPartition
+    kind: str = "log start"
+
+
 class Follower(NamedTuple):
     """Who fetches; ``broker_epoch`` is -1 if the request does not tell."""
 
@@ -44,14 +51,14 @@ class IsrUpdates:
     """See the module's text.
 
     Args:
-        wake: told of each partition whose high watermark has advanced.
+        wake: told of each partition whose high watermark has advanced, or where a follower's log start has moved.
 
     Attributes:
         alter_partitions: where changes of the ISR go; set when the broker starts.
         expands, shrinks, failed_updates: how often the ISR was changed, and was not.
     """
 
-    def __init__(self, clock: Timers, wake: Callable[[TopicPartition], None], events: EventSource) -> None:
+    def __init__(self, clock: Timers, wake: Callable[[TopicPartition | LogStart], None], events: EventSource) -> None:
         self.alter_partitions: AlterPartitions = _Nobody()
         self.expands = self.shrinks = self.failed_updates = 0
         self._clock = clock
@@ -79,12 +86,15 @@ class IsrUpdates:
         now_ms = self.now_ms()
         known = remotes.followers[broker_id]
         has_moved = known.log_end_offset != offset
+        has_deleted = known.log_start_offset != log_start_offset
         known.record_fetch(offset, log_start_offset, now_ms, log_end_offset, broker_epoch)
         state = remotes.state
         if isinstance(state, Committed) and remotes.may_join(broker_id, log.high_watermark):
             self._propose(partition, state.expand(broker_id))
         if has_moved and partition.advance_high_watermark(now_ms):
             self._wake(partition.tp)
+        if has_deleted:
+            self._wake(LogStart(partition.tp))
 
     def shrink(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
         """Ask for the removal of followers that lag, one partition at a step. What waited for them to join goes on."""

@@ -220,6 +220,12 @@ class Partition:
         return mark > before and log.update_high_watermark(mark) > before
 
     @property
+    def low_watermark(self) -> int:
+        """What lies before it is gone from every replica that lives. Raises: ApiError, as ``leader_log``."""
+        log = self.leader_log()
+        return log.log_start_offset if self.remotes is None else self.remotes.low_watermark(log.log_start_offset)
+
+    @property
     def knows_what_is_committed(self) -> bool:
         """False for a new leader until its high watermark has reached where its epoch begins: the leader before may
         have committed, and shown, more."""

@@ -338,6 +338,35 @@ def test_a_partition_that_is_led_no_more_asks_for_nothing(make: Make) -> None:
     assert not leader.asked.changes and partition.isr == [0, 1]
 
 
+def test_deleted_records_are_gone_when_all_that_live_have_followed(make: Make) -> None:
+    """Or the request's time is over."""
+    leader = make()
+    leader.append(b"a", b"b")
+    for follower in (1, 2):
+        leader.fetch(2, follower)
+    answers: list[Any] = []
+    for _ in range(2):
+        leader.broker.start(ApiKey.DELETE_RECORDS, 2, delete_records(1)).addCallback(answers.append)
+        leader.fetch(2, 1, log_start_offset=1)
+        assert not answers
+        leader.pass_time(500)
+        [answer] = answers
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+        answers.clear()
+    leader.broker.start(ApiKey.DELETE_RECORDS, 2, delete_records(-1)).addCallback(answers.append)
+    leader.fetch(2, 1, log_start_offset=2)
+    leader.fetch(2, 2, log_start_offset=2)
+    result = answers[0].topics[0].partitions[0]
+    assert (result.error_code, result.low_watermark) == (0, 2)
+
+
+def delete_records(offset: int) -> Any:
+    request = codec.request(ApiKey.DELETE_RECORDS)
+    partition = request.DeleteRecordsTopic.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topics = [request.DeleteRecordsTopic(name="t", partitions=[partition])]
+    return request(topics=topics, timeout_ms=500)
+
+
 @pytest.mark.parametrize(
     ("version", "code"), [(6, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)]
 )
