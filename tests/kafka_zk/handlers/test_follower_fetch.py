@@ -16,8 +16,8 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.request import RequestHeader, response_body_position
-from kafka_zk.replica.alter_partition_manager import Answered, IsrChange
-from kafka_zk.replica.isr_state import WrittenIsr
+from kafka_zk.replica.alter_partition_manager import Answer, Answered, IsrChange
+from kafka_zk.replica.isr_state import Committed, WrittenIsr
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
@@ -294,16 +294,19 @@ def test_who_waits_when_the_isr_shrinks_below_the_minimum_waits_until_time_is_up
     assert waiting[0].responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_controller_that_decides_otherwise_ends_a_pending_change(make: Make) -> None:
-    """Its answer comes late and counts for nothing."""
+@pytest.mark.parametrize(
+    "late", [WrittenIsr(4, (0, 1, 2), 1), ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NOT_CONTROLLER], ids=repr
+)
+def test_a_controller_that_decides_otherwise_ends_a_pending_change(make: Make, late: Answer) -> None:
+    """What was answered to it comes late and counts for nothing."""
     leader = make(isr=[0, 1])
     leader.fetch(0, 2)
     [(_, answered)] = leader.asked.changes
-    assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=5, replicas=[0, 1, 2], isr=[0, 1]) == 0
-    answered(WrittenIsr(4, (0, 1, 2), 1))
-    assert leader.partition.isr == [0, 1]
+    assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=5, replicas=[0, 1, 2], isr=[0]) == 0
+    answered(late)
+    assert leader.partition.isr == [0] and leader.partition.remotes.state == Committed((0,))
     leader.fetch(0, 2, current_leader_epoch=5)
-    assert len(leader.asked.changes) == 2
+    assert [change.isr for change, _ in leader.asked.changes] == [(0, 1, 2), (0, 2)]
 
 
 @pytest.mark.parametrize(
