@@ -1,8 +1,8 @@
 """Which request versions brokers use among themselves, by ``inter.broker.protocol.version``.
 
 Followers do not ask what their leader offers: every broker of a cluster has the same protocol version set, which is
-raised when all of them know it. Source: MetadataVersion.java@3.9. Tests:
-tests/kafka_zk/config/test_inter_broker_protocol.py.
+raised when all of them know it. Source: MetadataVersion.java@3.9.
+Tests: tests/kafka_zk/config/test_inter_broker_protocol.py.
 """
 
 import re
