@@ -54,7 +54,7 @@ from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
-from kafka_zk.replica.alter_partition_manager import HIGHEST_VERSION, AlterPartitionManager
+from kafka_zk.replica.alter_partition_manager import AlterPartitionManager
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
@@ -62,6 +62,7 @@ from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
+from kafka_zk.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.errors import InconsistentLogDir
 from kafka_zk.storage.log_manager import LogManager
@@ -288,13 +289,14 @@ class Broker:
         self._controller_channel = ControllerChannel(
             lambda: self._controller.controller_id, metadata, config.inter_broker_listener, self._connect_to_broker
         )
-        self._alter_partitions = AlterPartitionManager(
-            self.broker_id,
-            lambda: self.broker_epoch,
-            self._clock,
-            self._controller_channel.connected,
-            alter_partition_version(config.inter_broker_protocol_version) or HIGHEST_VERSION,
-        )
+        version = alter_partition_version(config.inter_broker_protocol_version)
+        self._alter_partitions: AlterPartitionManager | ZkAlterPartitionManager
+        if version is None:
+            self._alter_partitions = ZkAlterPartitionManager(self.broker_id, self._client, self._clock)
+        else:
+            self._alter_partitions = AlterPartitionManager(
+                self.broker_id, lambda: self.broker_epoch, self._clock, self._controller_channel.connected, version
+            )
         replicas.isr_updates.alter_partitions = self._alter_partitions
 
     async def _allocate_producer_ids(self) -> range:
@@ -437,6 +439,8 @@ class Broker:
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
+        if isinstance(self._alter_partitions, ZkAlterPartitionManager):
+            work.append((CHECK_INTERVAL_MS, self._alter_partitions.propagate))
         self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
 
     async def _shrink_isrs(self) -> None:

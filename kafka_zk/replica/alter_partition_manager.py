@@ -37,13 +37,17 @@ _Partition = _Topic.PartitionData
 
 
 class IsrChange(NamedTuple):
-    """The ISR that the leader of a partition wants, and the epochs in which it wants it."""
+    """The ISR that the leader of a partition wants, and the epochs in which it wants it.
+
+    ``controller_epoch``: of the controller that made it the leader; AlterPartition does not name it.
+    """
 
     tp: TopicPartition
     topic_id: uuid.UUID
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
+    controller_epoch: int
 
 
 Answer: TypeAlias = WrittenIsr | ErrorCode

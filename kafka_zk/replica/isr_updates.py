@@ -7,7 +7,6 @@ Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlter
 tests/kafka_zk/handlers/test_follower_fetch.py.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -26,7 +25,12 @@ from kafka_zk.system.clock import Timers
 
 _log = Logger()
 
-EXPANDS, SHRINKS, FAILED_UPDATES = "IsrExpandsPerSec", "IsrShrinksPerSec", "FailedIsrUpdatesPerSec"
+
+class LogStart(NamedTuple):
+    """The key for those who wait for followers' log start offsets."""
+
+    tp: TopicPartition
+    kind: str = "log start"
 
 
 class Follower(NamedTuple):
@@ -47,16 +51,16 @@ class IsrUpdates:
     """See the module's text.
 
     Args:
-        wake: told of each partition whose high watermark has advanced.
+        wake: told of each partition whose high watermark has advanced, or where a follower's log start has moved.
 
     Attributes:
         alter_partitions: where changes of the ISR go; set when the broker starts.
-        counts: how often the ISR was expanded and shrunk and a change failed, by the name of Kafka's meter.
+        expands, shrinks, failed_updates: how often the ISR was changed, and was not.
     """
 
-    def __init__(self, clock: Timers, wake: Callable[[TopicPartition], None], events: EventSource) -> None:
+    def __init__(self, clock: Timers, wake: Callable[[TopicPartition | LogStart], None], events: EventSource) -> None:
         self.alter_partitions: AlterPartitions = _Nobody()
-        self.counts: Counter[str] = Counter({EXPANDS: 0, SHRINKS: 0, FAILED_UPDATES: 0})
+        self.expands = self.shrinks = self.failed_updates = 0
         self._clock = clock
         self._wake = wake
         self._events = events
@@ -82,12 +86,15 @@ class IsrUpdates:
         now_ms = self.now_ms()
         known = remotes.followers[broker_id]
         has_moved = known.log_end_offset != offset
+        has_deleted = known.log_start_offset != log_start_offset
         known.record_fetch(offset, log_start_offset, now_ms, log_end_offset, broker_epoch)
         state = remotes.state
         if isinstance(state, Committed) and remotes.may_join(broker_id, log.high_watermark):
             self._propose(partition, state.expand(broker_id))
         if has_moved and partition.advance_high_watermark(now_ms):
             self._wake(partition.tp)
+        if has_deleted:
+            self._wake(LogStart(partition.tp))
 
     def shrink(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
         """Ask for the removal of followers that lag, one partition at a step. What waited for them to join goes on."""
@@ -118,7 +125,12 @@ class IsrUpdates:
 
     def _submit(self, partition: Partition, pending: Pending) -> None:
         change = IsrChange(
-            partition.tp, partition.topic_id, partition.leader_epoch, partition.partition_epoch, pending.proposed
+            partition.tp,
+            partition.topic_id,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            pending.proposed,
+            partition.controller_epoch,
         )
         self.alter_partitions.submit(change, partial(self._answered, partition, pending))
 
@@ -129,7 +141,7 @@ class IsrUpdates:
         if isinstance(answer, WrittenIsr):
             self._written(partition, pending, answer)
             return
-        self.counts[FAILED_UPDATES] += 1
+        self.failed_updates += 1
         ending = ending_of(answer)
         _log.info(
             "{tp}: the ISR {isr} was not written: {answer}, {ending}",
@@ -145,10 +157,11 @@ class IsrUpdates:
 
     def _written(self, partition: Partition, pending: Pending, written: WrittenIsr) -> None:
         if not partition.take_written_isr(written):
-            self.counts[FAILED_UPDATES] += 1
+            self.failed_updates += 1
             return
         is_expanded = len(pending.proposed) > len(pending.committed.isr)
-        self.counts[EXPANDS if is_expanded else SHRINKS] += 1
+        self.expands += is_expanded
+        self.shrinks += not is_expanded
         self._events.emit(
             IsrChanged, partition.tp, written.isr, written.partition_epoch, cause="expand" if is_expanded else "shrink"
         )

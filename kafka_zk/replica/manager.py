@@ -21,7 +21,7 @@ from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
-from kafka_zk.replica.isr_updates import IsrUpdates
+from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
@@ -327,6 +327,22 @@ class ReplicaManager:
             raise
         return log.log_start_offset
 
+    async def wait_for_low_watermark(self, tp: TopicPartition, offset: int, timeout_ms: int) -> int:
+        """The low watermark, as soon as every replica that lives has deleted what is before ``offset``.
+
+        Raises: ApiError: REQUEST_TIMED_OUT; as ``leader_log``. Source: DelayedDeleteRecords.scala@3.9.
+        """
+
+        def is_decided() -> bool:
+            try:
+                return self.partition(tp).low_watermark >= offset
+            except ApiError:
+                return True
+
+        if not is_decided() and not await self._purgatory.wait([LogStart(tp)], is_decided, timeout_ms):
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        return self.partition(tp).low_watermark
+
     async def write_log_starts(self, tps: Iterable[TopicPartition]) -> None:
         """Make durable what ``delete_records`` moved: what a client was told is gone does not come back with a crash.
 
@@ -420,8 +436,8 @@ class ReplicaManager:
 
     def _wake(self, tp: TopicPartition) -> None:
         """Whoever waits for anything of a partition looks again."""
-        self._purgatory.check(tp)
-        self._purgatory.check(LogEnd(tp))
+        for key in (tp, LogEnd(tp), LogStart(tp)):
+            self._purgatory.check(key)
 
     def _tell_listeners(self, partition: Partition) -> None:
         for role_changed in self.role_listeners:

@@ -219,6 +219,19 @@ class Partition:
             mark = self.remotes.high_watermark(local_end_offset, log.log_end_offset, now_ms)
         return mark > before and log.update_high_watermark(mark) > before
 
+    @property
+    def low_watermark(self) -> int:
+        """What lies before it is gone from every replica that lives. Raises: ApiError, as ``leader_log``."""
+        log = self.leader_log()
+        return log.log_start_offset if self.remotes is None else self.remotes.low_watermark(log.log_start_offset)
+
+    @property
+    def knows_what_is_committed(self) -> bool:
+        """False for a new leader until its high watermark has reached where its epoch begins: the leader before may
+        have committed, and shown, more."""
+        remotes, log = self.remotes, self.log
+        return remotes is None or log is None or log.high_watermark >= remotes.epoch_start_offset
+
     def take_written_isr(self, written: WrittenIsr) -> bool:
         """The controller has written an ISR; returns whether that is news of this leader epoch."""
         if self.remotes is None or not is_current(written, self.leader_epoch, self.partition_epoch):

@@ -65,6 +65,13 @@ class RemoteReplicas:
         max_lag_ms, is_alive = self._rule
         return follower.is_caught_up(log_end_offset, now_ms, max_lag_ms) and is_alive(follower.broker_id)
 
+    def low_watermark(self, log_start_offset: int) -> int:
+        """From where on this replica and all followers that live still have records; a follower that has not fetched
+        yet has UNKNOWN_OFFSET."""
+        is_alive = self._rule.is_alive
+        starts = [each.log_start_offset for each in self.followers.values() if is_alive(each.broker_id)]
+        return min([log_start_offset, *starts])
+
     def may_join(self, broker_id: int, high_watermark: int) -> bool:
         """Whether a follower outside the ISR has all that is committed, of this leader epoch, too: what was before it
         the leader may have committed without knowing yet."""

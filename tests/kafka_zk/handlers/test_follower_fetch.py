@@ -1,19 +1,23 @@
 """Followers fetch from a leader: what they are given, and what their fetches mean for the watermark and the ISR."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred, maybeDeferred
 
 from kafka_zk.handlers.table import Dispatcher
+from kafka_zk.metrics.collector import BrokerCollector
+from kafka_zk.metrics.request_stats import RequestStats
+from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.request import RequestHeader, response_body_position
-from kafka_zk.replica.alter_partition_manager import Answered, IsrChange
-from kafka_zk.replica.isr_state import WrittenIsr
+from kafka_zk.replica.alter_partition_manager import Answer, Answered, IsrChange
+from kafka_zk.replica.isr_state import Committed, WrittenIsr
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
@@ -290,16 +294,19 @@ def test_who_waits_when_the_isr_shrinks_below_the_minimum_waits_until_time_is_up
     assert waiting[0].responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_controller_that_decides_otherwise_ends_a_pending_change(make: Make) -> None:
-    """Its answer comes late and counts for nothing."""
+@pytest.mark.parametrize(
+    "late", [WrittenIsr(4, (0, 1, 2), 1), ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NOT_CONTROLLER], ids=repr
+)
+def test_a_controller_that_decides_otherwise_ends_a_pending_change(make: Make, late: Answer) -> None:
+    """What was answered to it comes late and counts for nothing."""
     leader = make(isr=[0, 1])
     leader.fetch(0, 2)
     [(_, answered)] = leader.asked.changes
-    assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=5, replicas=[0, 1, 2], isr=[0, 1]) == 0
-    answered(WrittenIsr(4, (0, 1, 2), 1))
-    assert leader.partition.isr == [0, 1]
+    assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=5, replicas=[0, 1, 2], isr=[0]) == 0
+    answered(late)
+    assert leader.partition.isr == [0] and leader.partition.remotes.state == Committed((0,))
     leader.fetch(0, 2, current_leader_epoch=5)
-    assert len(leader.asked.changes) == 2
+    assert [change.isr for change, _ in leader.asked.changes] == [(0, 1, 2), (0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -332,6 +339,82 @@ def test_a_partition_that_is_led_no_more_asks_for_nothing(make: Make) -> None:
     leader.broker.services.replicas.stop_replica(T, -1, delete=False)
     leader.asked.answer(ErrorCode.NOT_CONTROLLER)
     assert not leader.asked.changes and partition.isr == [0, 1]
+
+
+def test_deleted_records_are_gone_when_all_that_live_have_followed(make: Make) -> None:
+    """Or the request's time is over."""
+    leader = make()
+    leader.append(b"a", b"b")
+    for follower in (1, 2):
+        leader.fetch(2, follower)
+    answers: list[Any] = []
+    for _ in range(2):
+        leader.broker.start(ApiKey.DELETE_RECORDS, 2, delete_records(1)).addCallback(answers.append)
+        leader.fetch(2, 1, log_start_offset=1)
+        assert not answers
+        leader.pass_time(500)
+        [answer] = answers
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+        answers.clear()
+    leader.broker.start(ApiKey.DELETE_RECORDS, 2, delete_records(-1)).addCallback(answers.append)
+    leader.fetch(2, 1, log_start_offset=2)
+    leader.fetch(2, 2, log_start_offset=2)
+    result = answers[0].topics[0].partitions[0]
+    assert (result.error_code, result.low_watermark) == (0, 2)
+
+
+def delete_records(offset: int) -> Any:
+    request = codec.request(ApiKey.DELETE_RECORDS)
+    partition = request.DeleteRecordsTopic.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topics = [request.DeleteRecordsTopic(name="t", partitions=[partition])]
+    return request(topics=topics, timeout_ms=500)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(6, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)]
+)
+def test_consumers_are_not_told_an_end_that_goes_back(make: Make, version: int, code: ErrorCode) -> None:
+    """A new leader does not know yet what the one before had committed; followers may ask for the log's end."""
+    leader = make()
+    leader.append(b"a", b"b")
+    assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=5, replicas=[0, 1, 2], isr=[0, 1, 2]) == 0
+    assert end_offset(leader, -1, version) == (code, -1)
+    assert end_offset(leader, 1, version) == (0, 2)
+    for follower in (1, 2):
+        leader.fetch(2, follower, current_leader_epoch=5)
+    assert end_offset(leader, -1, version) == (0, 2)
+
+
+def end_offset(leader: Leader, replica_id: int, version: int) -> tuple[int, int]:
+    request = codec.request(ApiKey.LIST_OFFSETS)
+    asked = request.ListOffsetsTopic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
+    topics = [request.ListOffsetsTopic(name="t", partitions=[asked])]
+    message = request(replica_id=replica_id, isolation_level=0, topics=topics)
+    [topic] = leader.broker.ask(ApiKey.LIST_OFFSETS, version, message).topics
+    return topic.partitions[0].error_code, topic.partitions[0].offset
+
+
+def test_metrics_show_what_followers_lack_and_what_became_of_the_isr(make: Make) -> None:
+    """A follower that has not fetched yet lacks nobody knows how much."""
+    leader = make(isr=[0, 1])
+    leader.append(b"a", b"b")
+    leader.fetch(1, 1)
+    values = metrics(leader)
+    assert values["kafka_zk_replicalag", "1"] == 1 and ("kafka_zk_replicalag", "2") not in values
+    leader.fetch(2, 2)
+    assert leader.asked.answer().isr == (0, 1, 2)
+    name = "kafka_server_replicamanager_"
+    values = metrics(leader)
+    assert (values[name + "isrexpands_total", ""], values[name + "underreplicatedpartitions", ""]) == (1, 0)
+
+
+def metrics(leader: Leader) -> dict[tuple[str, str], float]:
+    """By name and replica."""
+    broker = SimpleNamespace(services=leader.broker.services, log_cleaner=None)
+    client = SimpleNamespace(add_session_listener=lambda listener: None)
+    collector = BrokerCollector(broker, client, RequestStats())
+    samples = [sample for family in collector._replicas() for sample in family.samples]
+    return {(sample.name, sample.labels.get("replica", "")): sample.value for sample in samples}
 
 
 def test_a_disk_that_flushes_slowly_holds_back_the_leaders_own_part(make: Make) -> None:

@@ -131,7 +131,7 @@ def test_an_old_leader_epoch_does_not_count(harness: Make) -> None:
     assert broker.lead_again("t", topic_id, leader_epoch=4) == ErrorCode.STALE_CONTROLLER_EPOCH
     assert broker.lead_again("t", topic_id, leader_epoch=5) == ErrorCode.STALE_CONTROLLER_EPOCH
     assert broker.lead_again("t", topic_id, leader_epoch=6) == ErrorCode.NONE
-    assert next(iter(broker.services.replicas.partitions.values())).leader_epoch == 5
+    assert next(iter(broker.services.replicas.partitions.values())).leader_epoch == 6
 
 
 def test_another_topic_of_the_same_name_is_not_mixed_up(harness: Make) -> None:

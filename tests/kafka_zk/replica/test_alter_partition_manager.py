@@ -83,7 +83,7 @@ class World:
         return self.controller
 
     def submit(self, tp: TopicPartition, isr: tuple[int, ...] = (1, 2), topic_id: uuid.UUID | None = None) -> None:
-        change = IsrChange(tp, IDS[tp.topic] if topic_id is None else topic_id, 3, 5, isr)
+        change = IsrChange(tp, IDS[tp.topic] if topic_id is None else topic_id, 3, 5, isr, 9)
         self.manager.submit(change, self._answered(tp))
 
     def _answered(self, tp: TopicPartition) -> Callable[[Answer], None]:
