@@ -4,19 +4,24 @@ The znodes at each step are those of a real Kafka 3.9.1 (a move from [2, 1] to [
 """
 
 import json
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.controller import reassignment
+from kafka_zk.controller.active import PartitionKey
+from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.context import ReplicaAssignment
+from kafka_zk.controller.loop import Controller
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import admin
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.test_alter_partition import propose
-from tests.kafka_zk.controller.test_faults import check
+from tests.kafka_zk.controller.test_faults import check, heal
 from tests.kafka_zk.controller.test_machines import T0, context, info
 from tests.kafka_zk.controller.world import Cluster
 
@@ -361,3 +366,67 @@ def test_deletion_waits_for_a_move() -> None:
     cluster.settle(3000)
     assert cluster.paths("/brokers/topics") == ["/brokers/topics"]
     assert replicas(cluster) == []
+
+
+# -- everything at once --
+
+
+def test_moves_elections_and_isr_changes_among_faults(campaign_seed: int) -> None:
+    """Whatever happens in between, at the end every move is done and everybody agrees with ZooKeeper."""
+    cluster = Cluster(5, seed=campaign_seed)
+    random = cluster.scheduler.random
+    cluster.create("t", {number: random.sample(range(5), random.randint(1, 3)) for number in range(6)})
+    cluster.settle()
+    for _ in range(40):
+        broker = random.choice(cluster.brokers)
+        number = random.randrange(6)
+        target = random.choice([None, random.sample(range(5), random.randint(1, 3))])
+        match random.randrange(9):
+            case 0 | 1:
+                attempt(cluster, Controller.alter_reassignments, {TopicPartition("t", number): target})
+            case 2 | 3:
+                catch_up_if_possible(cluster)
+            case 4:
+                attempt(cluster, Controller.elect_leaders, [TopicPartition("t", number)], unclean=False)
+            case 5:
+                cluster.zookeeper.expire(broker.client)
+            case 6 if broker.up:
+                cluster.kill(broker.broker_id)
+            case 7:
+                heal(cluster, broker)
+            case 8:
+                attempt(cluster, Controller.handle_controlled_shutdown, broker.broker_id, broker.epoch)
+                cluster.zookeeper.expire(broker.client)
+        cluster.settle(random.choice([0, 5, 50, 8000]))
+    for each in list(cluster.brokers):
+        heal(cluster, each)
+    cluster.settle(30_000)
+    for _ in range(3):
+        catch_up_if_possible(cluster)
+        cluster.settle(2000)
+    assert moving(cluster) == {}
+    assert stored(cluster)["adding_replicas"] == stored(cluster)["removing_replicas"] == {}
+    for number, assigned in cluster.assignment("t").partitions.items():
+        assert sorted(state(cluster, number)[1]) == sorted(assigned)
+        holding = [broker.broker_id for broker in cluster.brokers if TopicPartition("t", number) in broker.replicas]
+        assert set(assigned) <= set(holding)
+    check(cluster)
+
+
+def attempt(cluster: Cluster, order: Callable[..., Coroutine[Any, Any, object]], *given: Any, **named: Any) -> None:
+    """An administrator's request, if there is one to ask; it may fail with the controller."""
+    for broker in cluster.active[:1]:
+        ensureDeferred(order(broker.controller, *given, **named)).addErrback(lambda failure: failure.trap(ApiError))
+
+
+def catch_up_if_possible(cluster: Cluster) -> None:
+    for number, assigned in cluster.assignment("t").partitions.items():
+        leader, isr, _ = state(cluster, number)
+        if len(cluster.active) != 1 or leader < 0 or not cluster.brokers[leader].up:
+            continue
+        live = [broker_id for broker_id in assigned if broker_id not in isr and cluster.brokers[broker_id].up]
+        found = cluster.state("t", number)
+        assert found is not None
+        proposal = Proposal(found.leader_epoch, (*isr, *live), 0, found.zk_version)
+        epoch = cluster.brokers[leader].epoch
+        attempt(cluster, Controller.alter_partitions, leader, epoch, {PartitionKey("t", number): proposal})
