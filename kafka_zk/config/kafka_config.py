@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from kafka_zk.config.broker_key import BrokerKey, Use, items
 from kafka_zk.config.broker_keys import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, BrokerKeys, synonyms
+from kafka_zk.config.inter_broker_protocol import follower_versions
 from kafka_zk.config.values import BadValue
 from kafka_zk.registry import connect_string
 from kafka_zk.registry.errors import InvalidConnectString, InvalidSecurity
@@ -233,6 +234,10 @@ def _check_whole(config: KafkaConfig) -> None:
     if not config.log_directories:
         raise InvalidBrokerConfig("log.dirs: missing; allowed is a comma-separated list of folders")
     _check_listeners(config)
+    try:
+        follower_versions(config.inter_broker_protocol_version)
+    except ValueError as error:
+        raise InvalidBrokerConfig(f"inter.broker.protocol.version: {error}") from None
     dedupe_bytes = config.log_cleaner_dedupe_buffer_size
     if config.log_cleaner_enable and dedupe_bytes // max(1, config.log_cleaner_threads) <= 1024 * 1024:
         raise InvalidBrokerConfig(

@@ -80,8 +80,26 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(name + "underreplicatedpartitions", "Led, with a replica out of sync.", lacking)
         offline = sum(partition.log is None for partition in partitions)
         yield GaugeMetricFamily(name + "offlinereplicacount", "Replicas without a usable log.", offline)
-        yield _counter(name + "isrshrinks", "Times that a replica left the ISR; none without replication.", 0)
-        yield _counter(name + "isrexpands", "Times that a replica joined the ISR; none without replication.", 0)
+        below = sum(len(partition.isr) < partition.min_insync_replicas for partition in leading)
+        yield GaugeMetricFamily(name + "underminisrpartitioncount", "Led, with too few in sync for acks=all.", below)
+        updates = self._services.replicas.isr_updates
+        yield _counter(name + "isrshrinks", "Times that replicas left the ISR.", updates.shrinks)
+        yield _counter(name + "isrexpands", "Times that a replica joined the ISR.", updates.expands)
+        yield _counter(name + "failedisrupdates", "Changes of the ISR that were not made.", updates.failed_updates)
+        yield self._lags(leading)
+
+    def _lags(self, leading: list[Any]) -> Metric:
+        """What followers fetched less than the leader has; of those that have fetched."""
+        lags = GaugeMetricFamily(
+            "kafka_zk_replicalag", "Records that a follower lacks.", labels=["topic", "partition", "replica"]
+        )
+        for partition in leading:
+            followers = () if partition.remotes is None else partition.remotes.followers.values()
+            for follower in followers:
+                if partition.log is not None and follower.log_end_offset >= 0:
+                    lag = max(0, partition.log.log_end_offset - follower.log_end_offset)
+                    lags.add_metric([partition.tp.topic, str(partition.tp.partition), str(follower.broker_id)], lag)
+        return lags
 
     def _controller(self) -> Iterator[Metric]:
         controller = self._services.controller

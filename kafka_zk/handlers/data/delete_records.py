@@ -1,6 +1,6 @@
 """DeleteRecords: moves the log start offset. Source: KafkaApis.handleDeleteRecordsRequest, Partition.scala@3.9.
 
-With one replica the low watermark is the leader's own log start offset, so nothing is waited for.
+It is answered when all replicas that live have followed. With one replica nothing is waited for.
 """
 
 from typing import Any
@@ -24,8 +24,8 @@ Result = Topic.DeleteRecordsPartitionResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The new low watermark, durable by then, or an error for each partition."""
-    moved: list[tuple[TopicPartition, Any]] = []
+    """The new low watermark, durable on the leader by then, or an error for each partition."""
+    moved: list[tuple[TopicPartition, int, Any]] = []
     turns = Turns(services.clock)
     topics = []
     for named in request.topics:
@@ -40,15 +40,17 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
                 results.append(_refused(wanted.partition_index, error))
             else:
                 result = Result(partition_index=wanted.partition_index, low_watermark=low_watermark, error_code=0)
-                moved.append((tp, result))
+                moved.append((tp, low_watermark if wanted.offset < 0 else wanted.offset, result))
                 results.append(result)
         topics.append(Topic(name=named.name, partitions=results))
-    await services.replicas.write_log_starts(tp for tp, _ in moved)
-    for tp, result in moved:
+    await services.replicas.write_log_starts(tp for tp, _, _ in moved)
+    deadline_s = services.clock.seconds() + request.timeout_ms / 1000
+    for tp, offset, result in moved:
         if turns.is_over:
             await turns.next()
+        left_ms = max(0, int((deadline_s - services.clock.seconds()) * 1000))
         try:
-            services.replicas.partition(tp).leader_log()
+            result.low_watermark = await services.replicas.wait_for_low_watermark(tp, offset, left_ms)
         except ApiError as error:  # its directory failed, or its leader is another meanwhile
             result.low_watermark, result.error_code = INVALID_LOW_WATERMARK, error_code(error)
     return Response(throttle_time_ms=0, topics=topics)

@@ -26,6 +26,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 
+_OFFSET_NOT_AVAILABLE_SINCE = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _COST = 256  # of a partition, as slices.Turns counts
 _STEP_COST = 4 * 1024  # of a segment that is looked at
@@ -120,6 +121,7 @@ async def _lookup(
     if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < LATEST_TIERED:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == LATEST:
+        _check_committed_is_known(partition, isolation, version)
         return TimestampOffset(-1, log.readable_end(isolation), log.leader_epochs.latest_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return TimestampOffset(-1, log.log_start_offset, log.leader_epochs.epoch_for_offset(log.log_start_offset))
@@ -129,7 +131,17 @@ async def _lookup(
     found = await _searched(services, turns, search)
     if partition.leader_log() is not log:  # the partition was deleted, moved, or lost with its disk
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return found if found is not None and found.offset < log.readable_end(isolation) else _UNKNOWN
+    if found is not None and found.offset < log.readable_end(isolation):
+        return found
+    _check_committed_is_known(partition, isolation, version)
+    return _UNKNOWN
+
+
+def _check_committed_is_known(partition: Partition, isolation: FetchIsolation, version: int) -> None:
+    """Raises ApiError for consumers, who would see the log's end go back behind a new leader's election."""
+    if isolation is not FetchIsolation.LOG_END and not partition.knows_what_is_committed:
+        is_known = version >= _OFFSET_NOT_AVAILABLE_SINCE
+        raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 async def _searched(services: Services, turns: Turns, search: Search) -> TimestampOffset | None:

@@ -257,7 +257,7 @@ def build_harness(folder: Path, **properties: str) -> Harness:
     configs, topics = FakeConfigs(), FakeTopics()
 
     coordinator = GroupCoordinator(CoordinatorConfig.of(config), clock, replicas, metadata)
-    replicas.role_changed = coordinator.role_changed
+    replicas.role_listeners.append(coordinator.role_changed)
 
     async def block() -> range:
         return range(5000, 6000)

@@ -1,0 +1,92 @@
+"""Which request versions brokers use among themselves, by ``inter.broker.protocol.version``.
+
+Followers do not ask what their leader offers: every broker of a cluster has the same protocol version set, which is
+raised when all of them know it. Source: MetadataVersion.java@3.9.
+Tests: tests/kafka_zk/config/test_inter_broker_protocol.py.
+"""
+
+import re
+from typing import NamedTuple
+
+_PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
+_LAST = 99  # without a step ("3.9"), the last one of the release
+_Level = tuple[int, int, int, int]
+
+_FETCH: tuple[tuple[_Level, int], ...] = (
+    ((3, 9, 0, 0), 17),
+    ((3, 7, 0, 4), 16),
+    ((3, 5, 0, 1), 15),
+    ((3, 5, 0, 0), 14),
+    ((3, 1, 0, 0), 13),
+    ((2, 7, 0, 1), 12),
+    ((2, 3, 0, 1), 11),
+    ((2, 1, 0, 2), 10),
+    ((2, 0, 0, 1), 8),
+    ((1, 1, 0, 0), 7),
+    ((0, 11, 0, 1), 5),
+    ((0, 11, 0, 0), 4),
+)
+_OFFSET_FOR_LEADER_EPOCH: tuple[tuple[_Level, int], ...] = (
+    ((2, 8, 0, 0), 4),
+    ((2, 3, 0, 1), 3),
+    ((2, 1, 0, 1), 2),
+    ((2, 0, 0, 0), 1),
+    ((0, 11, 0, 2), 0),
+)
+_LIST_OFFSETS: tuple[tuple[_Level, int], ...] = (
+    ((3, 9, 0, 0), 9),
+    ((3, 5, 0, 0), 8),
+    ((3, 0, 0, 1), 7),
+    ((2, 8, 0, 0), 6),
+    ((2, 2, 0, 1), 5),
+    ((2, 1, 0, 1), 4),
+    ((2, 0, 0, 1), 3),
+    ((0, 11, 0, 0), 2),
+)
+_ALTER_PARTITION: tuple[tuple[_Level, int], ...] = (((2, 8, 0, 0), 3), ((2, 7, 0, 2), 1))
+_OLDEST = "0.11.0"
+
+
+class FollowerVersions(NamedTuple):
+    """What a follower sends to its leader; ``offset_for_leader_epoch`` is None where Fetch does what it is for."""
+
+    fetch: int
+    list_offsets: int
+    offset_for_leader_epoch: int | None
+
+
+def follower_versions(protocol: str) -> FollowerVersions:
+    """The versions for a protocol such as ``3.9-IV0``, ``3.9`` or ``0.11.0.1``.
+
+    Raises ValueError for what is no such version, or older than this broker's record format (0.11).
+    """
+    level = _level(protocol)
+    fetch = _version(_FETCH, level)
+    epochs = _version(_OFFSET_FOR_LEADER_EPOCH, level)
+    offsets = _version(_LIST_OFFSETS, level)
+    if fetch is None or offsets is None:
+        raise ValueError(f"allowed is {_OLDEST} or later, not {protocol!r}")
+    return FollowerVersions(fetch, offsets, None if fetch >= 12 else epochs)
+
+
+def alter_partition_version(protocol: str) -> int | None:
+    """The highest version of AlterPartition that a leader may send, None where it writes the ISR itself.
+
+    Raises ValueError for what is no version.
+    """
+    return _version(_ALTER_PARTITION, _level(protocol))
+
+
+def _level(protocol: str) -> _Level:
+    matched = _PATTERN.fullmatch(protocol)
+    if matched is None:
+        raise ValueError(f"allowed is a version such as 3.9-IV0, not {protocol!r}")
+    major, minor, patch, step = (None if group is None else int(group) for group in matched.groups())
+    assert major is not None
+    assert minor is not None
+    # From 1.0 on the third number is that of a bug fix, which changes no protocol.
+    return major, minor, (patch or 0) if major == 0 else 0, _LAST if step is None else step
+
+
+def _version(table: tuple[tuple[_Level, int], ...], level: _Level) -> int | None:
+    return next((version for since, version in table if level >= since), None)
