@@ -17,9 +17,9 @@ from kafka_zk.replica.leader_endpoint import EARLIEST, LATEST, Connection, Fetch
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition
 from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
+from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
-from tests.sim.scheduler import VirtualClock
 from tests.storage.helpers import T0, append, batch, new_log
 
 TP = TopicPartition("events", 0)

@@ -15,9 +15,9 @@ from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_
 from kafka_zk.replica.alter_partition_manager import Answer, IsrChange
 from kafka_zk.replica.isr_state import WrittenIsr
 from kafka_zk.replica.zk_alter_partition_manager import LINGER_S, ZkAlterPartitionManager
+from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.zookeeper import SimZooKeeper
 from kafka_zk.storage.types import TopicPartition
-from tests.sim.scheduler import Scheduler
-from tests.sim.zookeeper import SimZooKeeper
 
 T = TopicPartition("t", 0)
 PATH = state_path("t", 0)
