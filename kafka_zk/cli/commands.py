@@ -26,6 +26,8 @@ COMMANDS = {
     "broker": _Entry("broker", "Run one broker of a server.properties file."),
     "zookeeper": _Entry("zookeeper", "Run one real ZooKeeper server."),
     "topics": _Entry("topics", "Create, list, describe and delete topics."),
+    "reassign": _Entry("reassign", "Move partitions to other brokers."),
+    "elect-leaders": _Entry("elect_leaders", "Have preferred leaders, or unclean ones, elected."),
     "compact": _Entry("compact", "Have brokers clean a compacted topic now."),
     "produce": _Entry("produce", "Write lines of stdin or a file to a topic."),
     "consume": _Entry("consume", "Read records of partitions, or as a member of a group."),

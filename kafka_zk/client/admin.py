@@ -40,6 +40,9 @@ _CreatePartitions = codec.request(ApiKey.CREATE_PARTITIONS)
 _DescribeConfigs = codec.request(ApiKey.DESCRIBE_CONFIGS)
 _AlterConfigs = codec.request(ApiKey.INCREMENTAL_ALTER_CONFIGS)
 _DescribeLogDirs = codec.request(ApiKey.DESCRIBE_LOG_DIRS)
+_ElectLeaders = codec.request(ApiKey.ELECT_LEADERS)
+_AlterReassignments = codec.request(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+_ListReassignments = codec.request(ApiKey.LIST_PARTITION_REASSIGNMENTS)
 _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
 
 
@@ -72,6 +75,14 @@ class ConfigEntry(NamedTuple):
     is_default: bool
     is_read_only: bool
     is_sensitive: bool
+
+
+class Reassignment(NamedTuple):
+    """A partition on its way: all its replicas (those it is to have come first), those added, those to go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
 
 
 class Admin:
@@ -179,6 +190,80 @@ class Admin:
         for each in response.results:
             if each.error_code:
                 raise broker_error(each.error_code, f"adding partitions to {each.name}", each.error_message)
+
+    # --- replicas ---
+
+    async def elect_leaders(
+        self, tps: Sequence[TopicPartition] | None, *, unclean: bool = False
+    ) -> dict[TopicPartition, BrokerError | None]:
+        """Have preferred leaders elected, or (``unclean``) any live ones where the whole ISR is gone.
+
+        Args:
+            tps: None for all; then those that need no election are not in the answer.
+        Returns: None for each that was elected, else why not. Raises: BrokerError, KafkaTimeoutError.
+        """
+        topics = None
+        if tps is not None:
+            topics = [_ElectLeaders.TopicPartitions(topic=t, partitions=ps) for t, ps in _by_topic(tps).items()]
+        message = _ElectLeaders(
+            election_type=int(unclean), topic_partitions=topics, timeout_ms=self.config.request_timeout_ms
+        )
+        response = await self._ask_controller(ApiKey.ELECT_LEADERS, message, _election_codes)
+        if response.error_code:
+            raise broker_error(response.error_code, "electing leaders")
+        return {
+            TopicPartition(topic.topic, each.partition_id): _why(each, "electing a leader")
+            for topic in response.replica_election_results
+            for each in topic.partition_result
+        }
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, BrokerError | None]:
+        """Move partitions to other replicas, or take a move back (None as target).
+
+        Returns: None for each that has begun, else why not. Raises: BrokerError, KafkaTimeoutError.
+        """
+        topic = _AlterReassignments.ReassignableTopic
+        topics = [
+            topic(
+                name=name,
+                partitions=[
+                    topic.ReassignablePartition(partition_index=tp.partition, replicas=_replica_list(target))
+                    for tp, target in targets.items()
+                    if tp.topic == name
+                ],
+            )
+            for name in _by_topic(targets)
+        ]
+        message = _AlterReassignments(topics=topics, timeout_ms=self.config.request_timeout_ms)
+        response = await self._ask_controller(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
+        )
+        if response.error_code:
+            raise broker_error(response.error_code, "reassigning", response.error_message)
+        return {
+            TopicPartition(found.name, each.partition_index): _why(each, "reassigning")
+            for found in response.responses
+            for each in found.partitions
+        }
+
+    async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The partitions that are being moved, sorted. Raises: BrokerError, KafkaTimeoutError."""
+        message = _ListReassignments(topics=None, timeout_ms=self.config.request_timeout_ms)
+        response = await self._ask_controller(
+            ApiKey.LIST_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
+        )
+        if response.error_code:
+            raise broker_error(response.error_code, "listing reassignments", response.error_message)
+        found = {
+            TopicPartition(topic.name, each.partition_index): Reassignment(
+                tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+        return dict(sorted(found.items()))
 
     # --- configurations ---
 
@@ -299,6 +384,25 @@ class Admin:
                     f"no controller answered within {self.config.default_api_timeout_ms} ms: {error}", error.code
                 )
             await sleep(self._reactor, pause_s)
+
+
+def _by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for tp in tps:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    return topics
+
+
+def _replica_list(target: Sequence[int] | None) -> list[int] | None:
+    return None if target is None else list(target)
+
+
+def _election_codes(response: Any) -> list[int]:
+    return [each.error_code for topic in response.replica_election_results for each in topic.partition_result]
+
+
+def _why(result: Any, doing: str) -> BrokerError | None:
+    return broker_error(result.error_code, doing, result.error_message) if result.error_code else None
 
 
 def _creatable(topic: NewTopic) -> Any:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from kafka_zk.client.admin import BROKER_DEFAULT, Admin, ConfigEntry, CreatedTopic, NewTopic
+from kafka_zk.client.admin import BROKER_DEFAULT, Admin, ConfigEntry, CreatedTopic, NewTopic, Reassignment
 from kafka_zk.client.blocking_group_admin import BlockingGroupAdmin
 from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.errors import BrokerError
 from kafka_zk.client.list_offsets import ListedOffset
 from kafka_zk.client.metadata import ClusterMetadata, TopicMetadata
 from kafka_zk.client.reactor_thread import reactor_thread
@@ -58,6 +59,26 @@ class BlockingAdmin:
     def create_partitions(self, name: str, total_count: int) -> None:
         """Let a topic have ``total_count`` partitions from now on."""
         self._thread.call(self._admin.create_partitions, name, total_count)
+
+    def elect_leaders(
+        self, tps: Sequence[TopicPartition] | None, *, unclean: bool = False
+    ) -> dict[TopicPartition, BrokerError | None]:
+        """Have preferred leaders elected, or (``unclean``) any live ones where the whole ISR is gone."""
+
+        async def elect() -> dict[TopicPartition, BrokerError | None]:
+            return await self._admin.elect_leaders(tps, unclean=unclean)
+
+        return self._thread.call(elect)
+
+    def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, BrokerError | None]:
+        """Move partitions to other replicas, or take a move back (None as target)."""
+        return self._thread.call(self._admin.alter_reassignments, targets)
+
+    def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
+        """The partitions that are being moved."""
+        return self._thread.call(self._admin.list_reassignments)
 
     def describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry]]:
         """All configuration values of topics."""
