@@ -239,16 +239,7 @@ class Broker:
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
-        self.replica_fetchers = ReplicaFetcherManager(
-            self.broker_id,
-            lambda: self.broker_epoch,
-            self._clock,
-            ReplicaFetcherSettings.of(config),
-            self._connect_to_leader,
-            fetch_purgatory.check,
-            self._logs.fail_directory,
-            replicas.state_changes,
-        )
+        self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
         replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
         self.log_cleaner = LogCleaner(
             self._clock, self._run_in_thread, self._logs, LogCleanerSettings.of(config), replicas.standing_of
@@ -298,6 +289,18 @@ class Broker:
                 self.broker_id, lambda: self.broker_epoch, self._clock, self._controller_channel.connected, version
             )
         replicas.isr_updates.alter_partitions = self._alter_partitions
+
+    def _new_fetchers(self, replicas: ReplicaManager, purgatory: Purgatory) -> ReplicaFetcherManager:
+        return ReplicaFetcherManager(
+            self.broker_id,
+            lambda: self.broker_epoch,
+            self._clock,
+            ReplicaFetcherSettings.of(self._config),
+            self._connect_to_leader,
+            purgatory.check,
+            self._logs.fail_directory,
+            replicas.state_changes,
+        )
 
     async def _allocate_producer_ids(self) -> range:
         """A block may be lost with a connection; there are enough."""
