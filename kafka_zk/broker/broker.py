@@ -217,23 +217,7 @@ class Broker:
             metadata,
             events,
         )
-        self._controller = Controller(
-            self.broker_id,
-            self._client,
-            self._clock,
-            ControllerConfig(
-                config.inter_broker_listener,
-                config.delete_topic_enable,
-                config.topic_defaults.unclean_leader_election_enable,
-                config.auto_leader_rebalance_enable,
-                config.leader_imbalance_check_interval_seconds,
-                config.leader_imbalance_per_broker_percentage,
-            ),
-            self._connect,
-            self._observe,
-            known_epoch=lambda: replicas.controller_epoch,
-            random=self._random,
-        )
+        self._controller = self._new_controller(replicas)
         self._lead_followers(replicas, metadata)
         topics = TopicRegistry(self._client)
         coordinator = GroupCoordinator(
@@ -289,6 +273,26 @@ class Broker:
                 self.broker_id, lambda: self.broker_epoch, self._clock, self._controller_channel.connected, version
             )
         replicas.isr_updates.alter_partitions = self._alter_partitions
+
+    def _new_controller(self, replicas: ReplicaManager) -> Controller:
+        config = self._config
+        return Controller(
+            self.broker_id,
+            self._client,
+            self._clock,
+            ControllerConfig(
+                config.inter_broker_listener,
+                config.delete_topic_enable,
+                config.topic_defaults.unclean_leader_election_enable,
+                config.auto_leader_rebalance_enable,
+                config.leader_imbalance_check_interval_seconds,
+                config.leader_imbalance_per_broker_percentage,
+            ),
+            self._connect,
+            self._observe,
+            known_epoch=lambda: replicas.controller_epoch,
+            random=self._random,
+        )
 
     def _new_fetchers(self, replicas: ReplicaManager, purgatory: Purgatory) -> ReplicaFetcherManager:
         return ReplicaFetcherManager(
