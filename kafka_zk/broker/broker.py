@@ -217,38 +217,13 @@ class Broker:
             metadata,
             events,
         )
-        self._controller = Controller(
-            self.broker_id,
-            self._client,
-            self._clock,
-            ControllerConfig(
-                config.inter_broker_listener,
-                config.delete_topic_enable,
-                config.topic_defaults.unclean_leader_election_enable,
-                config.auto_leader_rebalance_enable,
-                config.leader_imbalance_check_interval_seconds,
-                config.leader_imbalance_per_broker_percentage,
-            ),
-            self._connect,
-            self._observe,
-            known_epoch=lambda: replicas.controller_epoch,
-            random=self._random,
-        )
+        self._controller = self._new_controller(replicas)
         self._lead_followers(replicas, metadata)
         topics = TopicRegistry(self._client)
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
-        self.replica_fetchers = ReplicaFetcherManager(
-            self.broker_id,
-            lambda: self.broker_epoch,
-            self._clock,
-            ReplicaFetcherSettings.of(config),
-            self._connect_to_leader,
-            fetch_purgatory.check,
-            self._logs.fail_directory,
-            replicas.state_changes,
-        )
+        self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
         replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
         self.log_cleaner = LogCleaner(
             self._clock, self._run_in_thread, self._logs, LogCleanerSettings.of(config), replicas.standing_of
@@ -298,6 +273,38 @@ class Broker:
                 self.broker_id, lambda: self.broker_epoch, self._clock, self._controller_channel.connected, version
             )
         replicas.isr_updates.alter_partitions = self._alter_partitions
+
+    def _new_controller(self, replicas: ReplicaManager) -> Controller:
+        config = self._config
+        return Controller(
+            self.broker_id,
+            self._client,
+            self._clock,
+            ControllerConfig(
+                config.inter_broker_listener,
+                config.delete_topic_enable,
+                config.topic_defaults.unclean_leader_election_enable,
+                config.auto_leader_rebalance_enable,
+                config.leader_imbalance_check_interval_seconds,
+                config.leader_imbalance_per_broker_percentage,
+            ),
+            self._connect,
+            self._observe,
+            known_epoch=lambda: replicas.controller_epoch,
+            random=self._random,
+        )
+
+    def _new_fetchers(self, replicas: ReplicaManager, purgatory: Purgatory) -> ReplicaFetcherManager:
+        return ReplicaFetcherManager(
+            self.broker_id,
+            lambda: self.broker_epoch,
+            self._clock,
+            ReplicaFetcherSettings.of(self._config),
+            self._connect_to_leader,
+            purgatory.check,
+            self._logs.fail_directory,
+            replicas.state_changes,
+        )
 
     async def _allocate_producer_ids(self) -> range:
         """A block may be lost with a connection; there are enough."""

@@ -33,6 +33,7 @@ class BrokerCollector(Collector):
     def __init__(self, broker: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
         self._services = broker.services
         self._log_cleaner = broker.log_cleaner
+        self._replica_fetchers = broker.replica_fetchers
         self._watchdog = watchdog
         self._client = client
         self._stats = stats
@@ -87,6 +88,11 @@ class BrokerCollector(Collector):
         yield _counter(name + "isrexpands", "Times that a replica joined the ISR.", updates.expands)
         yield _counter(name + "failedisrupdates", "Changes of the ISR that were not made.", updates.failed_updates)
         yield self._lags(leading)
+        yield GaugeMetricFamily(
+            "kafka_server_replicafetchermanager_maxlag",
+            "Records that the replica furthest behind its leader lacks.",
+            self._replica_fetchers.max_lag,
+        )
 
     def _lags(self, leading: list[Any]) -> Metric:
         """What followers fetched less than the leader has; of those that have fetched."""

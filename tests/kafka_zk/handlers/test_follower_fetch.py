@@ -410,7 +410,8 @@ def test_metrics_show_what_followers_lack_and_what_became_of_the_isr(make: Make)
 
 def metrics(leader: Leader) -> dict[tuple[str, str], float]:
     """By name and replica."""
-    broker = SimpleNamespace(services=leader.broker.services, log_cleaner=None)
+    fetchers = SimpleNamespace(max_lag=0)
+    broker = SimpleNamespace(services=leader.broker.services, log_cleaner=None, replica_fetchers=fetchers)
     client = SimpleNamespace(add_session_listener=lambda listener: None)
     collector = BrokerCollector(broker, client, RequestStats())
     samples = [sample for family in collector._replicas() for sample in family.samples]

@@ -77,6 +77,7 @@ def test_a_scrape_of_a_broker_under_load_shows_what_it_did(target: Target) -> No
         "kafka_server_replicamanager_underreplicatedpartitions": 0,
         "kafka_server_replicamanager_offlinereplicacount": 0,
         "kafka_server_replicamanager_isrshrinks_total": 0,
+        "kafka_server_replicafetchermanager_maxlag": 0,
         "kafka_server_replicamanager_isrexpands_total": 0,
         "kafka_server_replicamanager_failedisrupdates_total": 0,
         "kafka_server_replicamanager_underminisrpartitioncount": 0,
