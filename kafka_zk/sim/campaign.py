@@ -38,6 +38,8 @@ LIVENESS_MS = 60_000
 PATIENCE_MS = 1_000
 MEMBERS = ("member-1", "member-2")
 BROKER_MEMBERS = ("broker-member-1", "broker-member-2")
+TARGETS = (*(f"broker-{number}" for number in BROKERS), *MEMBERS, *BROKER_MEMBERS, "zookeeper")
+"""Whom a fault can befall."""
 ASSIGNORS = ("range", "cooperative-sticky")
 BROKER = {
     "log.cleaner.enable": "false",
