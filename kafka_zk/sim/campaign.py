@@ -81,7 +81,7 @@ class Run:
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._undo: list[Callable[[], None]] = []
         self._joined: Counter[str] = Counter()
-        self._peaceful = False
+        self._peaceful = self._closing = False
         names = [f"broker-{number}" for number in BROKERS]
         drawn_plan = drawn(Random(f"{seed} plan"), names, MEMBERS, BROKER_MEMBERS, FAULTS_MS, tuple(kinds))
         self.plan = drawn_plan if plan is None else sorted(plan)
@@ -198,9 +198,10 @@ class Run:
             undo()
 
     def _supervise(self) -> None:
-        """Brokers that gave up, or could not start, are started again, as a service is."""
+        """Brokers that gave up, or could not start, are started again, as a service is; after the peace all are."""
         for broker in self.world.brokers.values():
-            if broker.has_given_up and not self._faulty:
+            wanted = broker.has_given_up or (self._peaceful and not self._closing and not broker.is_alive)
+            if wanted and not self._faulty:
                 self.note(f"start {broker.name}")
                 broker.start()
         self.world.scheduler.clock.callLater(1.5, self._supervise)
@@ -299,6 +300,7 @@ class Run:
 
     def stop(self) -> None:
         """Everybody leaves in an orderly way; nothing may be left over."""
+        self._closing = True
         world = self.world
         closing: list[Any] = [producer.close() for producer in self.producers]
         closing += [member.close() for member in self.members.values()]

@@ -7,11 +7,13 @@ import errno
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kafka_zk.sim.campaign import Run
+    from kafka_zk.sim.world import SimBroker
 
 
 class Fault(NamedTuple):
@@ -65,10 +67,15 @@ def _pause(run: "Run", name: str) -> Callable[[], None]:
     return broker.resume
 
 
+def _stop_now(run: "Run", broker: "SimBroker") -> None:
+    broker.stop().addErrback(run.world.failed)
+
+
 def _stop(run: "Run", name: str) -> Callable[[], None]:
     broker = run.broker(name)
-    if broker.is_started:
-        broker.stop().addErrback(run.world.failed)
+    process = broker.process
+    if broker.is_started and process is not None:
+        process.receive(partial(_stop_now, run, broker))  # one that is paused hears of it later
     return run.broker_starter(name)
 
 
