@@ -15,12 +15,13 @@ from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.client.errors import KafkaError
 from kafka_zk.consumer.reader import Reader
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
-from kafka_zk.sim.faults import KINDS, Fault, disk_error, drawn
+from kafka_zk.sim.faults import DRAWN, KINDS, Fault, disk_error, drawn
 from kafka_zk.sim.history import Found, Happened, History, Lifted, Stored
 from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
 from kafka_zk.sim.scheduler import Stuck
@@ -137,6 +138,19 @@ class Run:
             member.kill()
             self.world.graves.append(member)
             self._join(name)
+
+    def owned(self, name: str) -> list[TopicPartition]:
+        """What a member of the ZooKeeper group claimed, sorted."""
+        tree = self.world.zookeeper.tree
+        owners = {tp: znodes.owner_path(GROUP, *tp) for tp in self._writable() if tp.topic == DURABLE}
+        return [
+            tp
+            for tp, path in owners.items()
+            if tree.exists(path) is not None and (tree.get(path)[0] or b"").decode().startswith(f"{GROUP}_{name}-")
+        ]
+
+    def delete_znode(self, path: str) -> None:
+        self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
 
     def note(self, text: str) -> None:
         self.history.add(Happened(self.world.now_ms, text))
@@ -312,7 +326,7 @@ class Run:
         world.run_for(PATIENCE_MS)
 
 
-def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = tuple(KINDS)) -> Outcome:
+def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = DRAWN) -> Outcome:
     """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``."""
     run = Run(seed, plan, kinds)
     outcome = Outcome(seed, run.plan, history=run.history)

@@ -17,7 +17,7 @@ import pytest
 from twisted.logger import globalLogBeginner
 
 from kafka_zk.sim.campaign import Outcome, play
-from kafka_zk.sim.faults import KINDS, Fault
+from kafka_zk.sim.faults import DRAWN, KINDS, Fault
 from kafka_zk.sim.old_rules import OLD_RULES
 from kafka_zk.sim.scenario import of_campaign
 from tests.sim.safeguards import SAFEGUARDS
@@ -27,7 +27,7 @@ from tests.sim.shrink import shrunk
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # worlds observe it themselves
-    kinds = tuple(options.faults.split(",")) if options.faults else tuple(KINDS)
+    kinds = tuple(options.faults.split(",")) if options.faults else DRAWN
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         print(f"Error: {unknown[0]} is no fault; there are: {', '.join(KINDS)}", file=sys.stderr)
@@ -95,7 +95,7 @@ def _search(name: str, seeds: range, kinds: tuple[str, ...], *, shrink: bool) ->
     return 1
 
 
-def play_without(name: str, seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Outcome:
+def play_without(name: str, seed: int, kinds: Sequence[str] = DRAWN) -> Outcome:
     """A run without one of ``SAFEGUARDS``."""
     return _played_without(name, seed, None, kinds)
 
