@@ -19,6 +19,7 @@ from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
 from kafka_zk.sim.faults import DRAWN, KINDS, Fault, disk_error, drawn
@@ -256,6 +257,7 @@ class Run:
         for producer in self.producers:
             producer.is_stopping = True
         self._within("a broker does not start", lambda: all(each.is_started for each in world.brokers.values()))
+        self._within("there is no controller", lambda: world.zookeeper.tree.exists(CONTROLLER) is not None)
         self._within("records are not answered", lambda: not any(producer.waiting for producer in self.producers))
         last = self.producers[0]
         for tp in self._writable():
