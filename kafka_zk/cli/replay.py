@@ -71,8 +71,10 @@ def _replay(name: str, write: bool, verbose: bool, as_json: bool) -> None:
         path.write_text(with_trace(scenario, replayed.trace))
     difference = [] if write or verbose or not scenario.trace else _difference(scenario, replayed)
     show.end(scenario, replayed, difference)
-    if replayed.failed or difference:
-        raise click.exceptions.Exit(1)
+    if replayed.failed:
+        raise CommandFailed(f"{_counted(len(replayed.failed), 'expectation')} failed")
+    if difference:
+        raise CommandFailed("the trace is not the one in the file; --write writes this one")
 
 
 def _text(path: Path) -> str:

@@ -38,6 +38,7 @@ class _Link:
         self.connection: KafkaConnection | None = None
         self.waiting: list[Deferred[KafkaConnection]] = []
         self.connecting = False
+        self.opening: Deferred[None] | None = None  # the work on it
         self.failure_count = 0
         self.not_before_s = 0.0
 
@@ -73,7 +74,7 @@ class Connections:
         link.waiting.append(result)
         if not link.connecting:
             link.connecting = True
-            run(self._open(link, host, port))
+            link.opening = run(self._open(link, host, port))
         return result
 
     def close(self) -> None:
@@ -84,6 +85,8 @@ class Connections:
             if link.connection is not None:
                 link.connection.disconnect()
             self._answer(link, ClientClosed("the client was closed"))
+            if link.opening is not None:
+                link.opening.cancel()  # or its socket would be open until the broker answers, or does not in time
 
     async def _open(self, link: _Link, host: str, port: int) -> None:
         try:

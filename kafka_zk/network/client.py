@@ -65,6 +65,7 @@ class KafkaConnection(TwistedProtocol):
         self._waiting: dict[int, _Waiting] = {}
         self._correlation_id = 0
         self._timer: Any = None
+        self._unwanted = False  # nobody waits for it any more
         self._end_reason: Exception | None = None
         self._disconnected: list[Deferred[None]] = []
 
@@ -82,6 +83,8 @@ class KafkaConnection(TwistedProtocol):
         transport.setTcpNoDelay(True)
         transport.setTcpKeepAlive(True)
         transport.receive_into(self._decoder, self._received)
+        if self._unwanted:
+            transport.loseConnection()
         self.made.callback(None)
 
     def version_for(self, api_key: int) -> int:
@@ -212,6 +215,13 @@ class KafkaConnection(TwistedProtocol):
         peer = transport.getPeer()
         return f"{peer.host}:{peer.port}"
 
+    def abandon(self) -> None:
+        """Close the connection, also if it is made only now."""
+        if self.transport is None:
+            self._unwanted = True
+        else:
+            self.disconnect()
+
     def disconnect(self) -> "Deferred[None]":
         """Close the connection; requests that wait fail. Fires when it is closed."""
         done: Deferred[None] = Deferred()
@@ -313,11 +323,11 @@ def connect(
 
 
 async def _set_up(connection: KafkaConnection, negotiate: bool) -> KafkaConnection:
-    await connection.made
-    if negotiate:
-        try:
+    try:
+        await connection.made
+        if negotiate:
             await connection.negotiate()
-        except BaseException:
-            connection.disconnect()
-            raise
+    except BaseException:
+        connection.abandon()
+        raise
     return connection

@@ -15,12 +15,14 @@ from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.client.errors import KafkaError
 from kafka_zk.consumer.reader import Reader
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.sim import broker_group, judges
 from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
-from kafka_zk.sim.faults import KINDS, Fault, disk_error, drawn
+from kafka_zk.sim.faults import DRAWN, KINDS, Fault, disk_error, drawn
 from kafka_zk.sim.history import Found, Happened, History, Lifted, Stored
 from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
 from kafka_zk.sim.scheduler import Stuck
@@ -38,6 +40,8 @@ LIVENESS_MS = 60_000
 PATIENCE_MS = 1_000
 MEMBERS = ("member-1", "member-2")
 BROKER_MEMBERS = ("broker-member-1", "broker-member-2")
+TARGETS = (*(f"broker-{number}" for number in BROKERS), *MEMBERS, *BROKER_MEMBERS, "zookeeper")
+"""Whom a fault can befall."""
 ASSIGNORS = ("range", "cooperative-sticky")
 BROKER = {
     "log.cleaner.enable": "false",
@@ -79,7 +83,7 @@ class Run:
         self._faulty: dict[tuple[str, tuple[str, ...], int], None] = {}
         self._undo: list[Callable[[], None]] = []
         self._joined: Counter[str] = Counter()
-        self._peaceful = False
+        self._peaceful = self._closing = False
         names = [f"broker-{number}" for number in BROKERS]
         drawn_plan = drawn(Random(f"{seed} plan"), names, MEMBERS, BROKER_MEMBERS, FAULTS_MS, tuple(kinds))
         self.plan = drawn_plan if plan is None else sorted(plan)
@@ -135,6 +139,19 @@ class Run:
             member.kill()
             self.world.graves.append(member)
             self._join(name)
+
+    def owned(self, name: str) -> list[TopicPartition]:
+        """What a member of the ZooKeeper group claimed, sorted."""
+        tree = self.world.zookeeper.tree
+        owners = {tp: znodes.owner_path(GROUP, *tp) for tp in self._writable() if tp.topic == DURABLE}
+        return [
+            tp
+            for tp, path in owners.items()
+            if tree.exists(path) is not None and (tree.get(path)[0] or b"").decode().startswith(f"{GROUP}_{name}-")
+        ]
+
+    def delete_znode(self, path: str) -> None:
+        self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
 
     def note(self, text: str) -> None:
         self.history.add(Happened(self.world.now_ms, text))
@@ -196,9 +213,10 @@ class Run:
             undo()
 
     def _supervise(self) -> None:
-        """Brokers that gave up, or could not start, are started again, as a service is."""
+        """Brokers that gave up, or could not start, are started again, as a service is; after the peace all are."""
         for broker in self.world.brokers.values():
-            if broker.has_given_up and not self._faulty:
+            wanted = broker.has_given_up or (self._peaceful and not self._closing and not broker.is_alive)
+            if wanted and not self._faulty:
                 self.note(f"start {broker.name}")
                 broker.start()
         self.world.scheduler.clock.callLater(1.5, self._supervise)
@@ -239,6 +257,7 @@ class Run:
         for producer in self.producers:
             producer.is_stopping = True
         self._within("a broker does not start", lambda: all(each.is_started for each in world.brokers.values()))
+        self._within("there is no controller", lambda: world.zookeeper.tree.exists(CONTROLLER) is not None)
         self._within("records are not answered", lambda: not any(producer.waiting for producer in self.producers))
         last = self.producers[0]
         for tp in self._writable():
@@ -297,6 +316,7 @@ class Run:
 
     def stop(self) -> None:
         """Everybody leaves in an orderly way; nothing may be left over."""
+        self._closing = True
         world = self.world
         closing: list[Any] = [producer.close() for producer in self.producers]
         closing += [member.close() for member in self.members.values()]
@@ -308,7 +328,7 @@ class Run:
         world.run_for(PATIENCE_MS)
 
 
-def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = tuple(KINDS)) -> Outcome:
+def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = DRAWN) -> Outcome:
     """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``."""
     run = Run(seed, plan, kinds)
     outcome = Outcome(seed, run.plan, history=run.history)

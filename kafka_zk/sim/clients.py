@@ -165,7 +165,8 @@ class SimMember:
 
     def resume(self) -> None:
         self.process.resume()
-        self.client.resume()
+        if self.process.is_alive:  # or what it did first was to end
+            self.client.resume()
 
     def kill(self) -> None:
         self.is_over = True

@@ -7,11 +7,16 @@ import errno
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.sim.clients import GROUP
+
 if TYPE_CHECKING:
     from kafka_zk.sim.campaign import Run
+    from kafka_zk.sim.world import SimBroker
 
 
 class Fault(NamedTuple):
@@ -65,16 +70,22 @@ def _pause(run: "Run", name: str) -> Callable[[], None]:
     return broker.resume
 
 
+def _stop_now(run: "Run", broker: "SimBroker") -> None:
+    broker.stop().addErrback(run.world.failed)
+
+
 def _stop(run: "Run", name: str) -> Callable[[], None]:
     broker = run.broker(name)
-    if broker.is_started:
-        broker.stop().addErrback(run.world.failed)
+    process = broker.process
+    if broker.is_started and process is not None:
+        process.receive(partial(_stop_now, run, broker))  # one that is paused hears of it later
     return run.broker_starter(name)
 
 
 def _expire(run: "Run", name: str) -> Callable[[], None]:
+    """Not of a client that packets do not reach: it has its session for the whole timeout, as a lease must assume."""
     client = run.client_of(name)
-    if client is not None:
+    if client is not None and not client.is_cut_silently:
         run.world.zookeeper.expire(client)
     return _nothing
 
@@ -166,6 +177,13 @@ def _leave(run: "Run", name: str) -> Callable[[], None]:
     return lambda: run.replace_member(name)
 
 
+def _delete_claim(run: "Run", name: str) -> Callable[[], None]:
+    """Somebody with a ZooKeeper shell deletes what a member of the ZooKeeper group owns."""
+    for tp in run.owned(name):
+        run.delete_znode(znodes.owner_path(GROUP, *tp))
+    return _nothing
+
+
 KINDS: dict[str, Act] = {
     "kill": _kill,
     "power": _power,
@@ -185,11 +203,14 @@ KINDS: dict[str, Act] = {
     "kill-member": _kill_member,
     "pause-member": _pause_member,
     "leave": _leave,
+    "delete-claim": _delete_claim,
 }
-_OF_MEMBERS = ("kill-member", "pause-member", "leave")
+DRAWN = tuple(kind for kind in KINDS if kind != "delete-claim")
+"""What a seed draws from, unless kinds are named: another kind would make other plans of all seeds."""
+_OF_MEMBERS = ("kill-member", "pause-member", "leave", "delete-claim")
 _OF_ZOOKEEPER = ("expire", "disconnect", "lose-request", "cut-zookeeper")
 _OF_THE_NETWORK = ("break", "cut", "slow")
-_AT_ONCE = ("expire", "disconnect", "lose-request", "break", "clock")
+_AT_ONCE = ("delete-claim", "expire", "disconnect", "lose-request", "break", "clock")
 
 
 def drawn(

@@ -426,7 +426,11 @@ class SimNetwork:
     def _arrive(self, sender: SimTransport, data: bytes | None) -> None:
         if data is not None and sender._under_way:
             sender._under_way.popleft()
-        if sender.peer is not None:
+        if sender.peer is None:
+            return
+        if not sender.peer.connected and sender.there in self.ports:
+            self.later(partial(sender.reset, ConnectionLost()))  # the host is up again, and knows no such connection
+        else:
             sender.peer.arrived(data)
 
     def _free_port(self) -> int:

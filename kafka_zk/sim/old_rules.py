@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.store import ControllerStore
+from kafka_zk.rebalance import inputs
 from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.registry.client import Delete, RegistryClient
 from kafka_zk.registry.errors import ConnectionLoss, MultiFailed, SessionLost
@@ -24,7 +25,7 @@ from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.types import TopicPartition
 
-_RETRY_S = 0.02
+_RETRY_S = 0.001
 
 
 class Patch(Protocol):
@@ -69,18 +70,25 @@ def no_reread_on_reconnect(patch: Patch) -> None:
 
 def release_by_version(patch: Patch) -> None:
     """In a new session a member releases what it owned: it deletes the owner znodes at version 0, which all have."""
-    end_session = GroupDriver._end_session
+    take, end_session = GroupDriver._take, GroupDriver._end_session
+    lost: WeakKeyDictionary[GroupDriver, frozenset[TopicPartition]] = WeakKeyDictionary()
 
     async def release(driver: GroupDriver, tp: TopicPartition) -> None:
         owner = Delete(znodes.owner_path(driver.group, *tp), 0)
         await _until_connected(driver._client, lambda: driver._client.multi([owner]))
 
+    def taken(self: GroupDriver, event: inputs.Input) -> None:
+        if isinstance(event, inputs.OwnershipLost):
+            lost[self] = lost.get(self, frozenset()) | event.partitions
+        take(self, event)
+
     def ended(self: GroupDriver) -> None:
-        owned = sorted(self.owned)
+        owned = sorted(lost.pop(self, frozenset()) | self.owned.keys())
         end_session(self)
         for tp in owned:
             ensureDeferred(release(self, tp))
 
+    patch.setattr(GroupDriver, "_take", taken)
     patch.setattr(GroupDriver, "_end_session", ended)
 
 

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kafka_zk.sim.campaign import TARGETS
 from kafka_zk.sim.conditions import CONDITIONS, JUDGES
 from kafka_zk.sim.faults import Fault
 from kafka_zk.sim.old_rules import OLD_RULES
@@ -109,8 +110,9 @@ def of_campaign(seed: int, plan: Sequence[Fault], old_rule: str | None, found: s
     rule = [f"old rule {old_rule}"] if old_rule else []
     faults = [f"fault {fault}" for fault in plan]
     head = [f"# Seed {seed}: {found}", "", *rule, f"play seed {seed}", *faults]
-    expected = ["[old] expect not the judges find nothing", "[ours] expect the judges find nothing"]
-    return "\n".join([*head, *(expected if old_rule else expected[1:]), ""])
+    ours = "expect the judges find nothing"
+    expected = ["[old] expect not the judges find nothing", f"[ours] {ours}"] if old_rule else [ours]
+    return "\n".join([*head, *expected, ""])
 
 
 def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
@@ -154,7 +156,7 @@ class _Reader:
     def _take_seed(self, line: int, text: str) -> None:
         number = text.rpartition("seed ")[2]
         if not re.fullmatch(r"\d{1,9}", number):
-            raise ScenarioError(line, f'"{number}" is no seed: a number of at most nine digits')
+            raise ScenarioError(line, f'"{number}" is no seed, which is a number of at most nine digits')
         if any(isinstance(each, Statement) for each in self.script):
             raise ScenarioError(line, "the seed has to stand before everything that happens")
         self.seed = int(number)
@@ -165,9 +167,12 @@ class _Reader:
         if not self.seed_line:
             raise ScenarioError(line, 'a fault belongs to the run of a seed: "play seed 7" has to stand before it')
         try:
-            self.plan.append(Fault.parse(text))
+            fault = Fault.parse(text)
         except ValueError as error:
             raise ScenarioError(line, str(error)) from None
+        if fault.target not in TARGETS:
+            raise ScenarioError(line, f"nobody is called {fault.target}; there are: {', '.join(TARGETS)}")
+        self.plan.append(fault)
 
     def _statement(self, line: int, text: str) -> Statement:
         found = _ONLY.fullmatch(text)

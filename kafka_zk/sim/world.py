@@ -32,6 +32,8 @@ from kafka_zk.storage import files
 EPOCH_MS = 1_700_000_000_000
 PORT = 9092
 SESSION_TIMEOUT_MS = 6_000
+_COLLECTED = "cannot reuse already awaited coroutine"
+"""What the interpreter says when it collects a coroutine of a killed process that awaits something in a ``finally``."""
 
 
 class SimBroker:
@@ -134,6 +136,7 @@ class SimBroker:
     def resume(self) -> None:
         if self.is_alive:
             self._process.resume()
+        if self.is_alive:  # or what it did first was to end
             self._client.resume()
 
     def _end(self) -> None:
@@ -252,5 +255,5 @@ class World:
 
     def _logged(self, event: LogEvent) -> None:
         failure = event.get("log_failure")
-        if failure is not None:
+        if failure is not None and _COLLECTED not in failure.getErrorMessage():
             self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")

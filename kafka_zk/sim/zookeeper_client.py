@@ -204,6 +204,11 @@ class SimClient:
         else:
             self.disconnect()
 
+    @property
+    def is_cut_silently(self) -> bool:
+        """Whether packets vanish, and neither side knows yet."""
+        return self._link is not None and self._link.silent
+
     def heal(self) -> None:
         """End a cut; the client reconnects by itself."""
         self._reachable = True

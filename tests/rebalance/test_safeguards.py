@@ -16,10 +16,11 @@ from kafka_zk.rebalance.stalls import StallGuard
 from kafka_zk.registry.client import Delete, SessionState
 from kafka_zk.registry.errors import ConnectionLoss
 from kafka_zk.registry.group_topics import GroupTopic
-from kafka_zk.registry.offsets import Commit, OffsetRegistry
+from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.owners import Claim, Claimed, OwnerRegistry, Release, Taken
 from kafka_zk.registry.watches import Rereader
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.sim.old_rules import no_lease, no_reread_on_reconnect, no_token
 from kafka_zk.storage.types import TopicPartition
 from tests.rebalance import test_complaints as complaints
 from tests.rebalance.test_topic_made_again import starts_anew
@@ -28,22 +29,6 @@ from tests.rebalance.world import Group
 
 Scenario = Callable[[Group], None]
 TakeOut = Callable[[pytest.MonkeyPatch], None]
-
-
-def no_lease(patch: pytest.MonkeyPatch) -> None:
-    """6: a record is handed out whenever the consumer thinks that it owns it."""
-    patch.setattr(GroupDriver, "may_act", lambda self: True)
-
-
-def no_token(patch: pytest.MonkeyPatch) -> None:
-    """6: a commit is a plain write, by whoever wants to. (The lease would stop most zombies before.)"""
-
-    async def commit(self: OffsetRegistry, commits: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, int]:
-        await self.store({tp: commit.offset for tp, commit in commits.items()})
-        return {tp: commit.token for tp, commit in commits.items()}
-
-    patch.setattr(OffsetRegistry, "commit", commit)
-    no_lease(patch)
 
 
 def no_owner_check(patch: pytest.MonkeyPatch) -> None:
@@ -104,11 +89,6 @@ def suspended_is_lost(patch: pytest.MonkeyPatch) -> None:
         changed(self, SessionState.LOST if state is SessionState.SUSPENDED else state)
 
     patch.setattr(GroupDriver, "_session_changed", panicking)
-
-
-def no_reread_on_reconnect(patch: pytest.MonkeyPatch) -> None:
-    """14: watches are not set again after a reconnect."""
-    patch.setattr(Rereader, "_session_changed", lambda self, state: None)
 
 
 def no_coalescing(patch: pytest.MonkeyPatch) -> None:

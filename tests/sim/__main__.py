@@ -1,7 +1,7 @@
 """Play runs of the simulated world: python -m tests.sim --seed 7, or --seeds 0-999 on all cores.
 
-Exit code 1 if a judge found something. A failing seed is played again with fewer faults until none can be spared, and
-that plan is printed: it is played with ``--seed N --plan FILE``.
+Exit code 1 if a judge found something. A failing ``--seed`` is played again with fewer and shorter faults until none
+can be spared, and what is left is printed as a scenario, which ``kafka-zk replay FILE`` plays.
 """
 
 import argparse
@@ -17,14 +17,17 @@ import pytest
 from twisted.logger import globalLogBeginner
 
 from kafka_zk.sim.campaign import Outcome, play
-from kafka_zk.sim.faults import KINDS, Fault
+from kafka_zk.sim.faults import DRAWN, KINDS, Fault
+from kafka_zk.sim.old_rules import OLD_RULES
+from kafka_zk.sim.scenario import of_campaign
 from tests.sim.safeguards import SAFEGUARDS
+from tests.sim.shrink import shrunk
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # worlds observe it themselves
-    kinds = tuple(options.faults.split(",")) if options.faults else tuple(KINDS)
+    kinds = tuple(options.faults.split(",")) if options.faults else DRAWN
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
         print(f"Error: {unknown[0]} is no fault; there are: {', '.join(KINDS)}", file=sys.stderr)
@@ -32,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.seeds:
         first, _, last = options.seeds.partition("-")
         seeds = range(int(first), int(last or first) + 1)
-        return _search(options.without, seeds, kinds) if options.without else _many(seeds, kinds)
+        return _search(options.without, seeds, kinds, shrink=options.shrink) if options.without else _many(seeds, kinds)
     plan = None
     if options.plan:
         lines = Path(options.plan).read_text().splitlines()
@@ -52,21 +55,16 @@ def _report(outcome: Outcome, kinds: Sequence[str], *, shrink: bool) -> int:
     for violation in outcome.violations[:20]:
         print(f"  {violation}")
     if outcome.violations and shrink:
-        smaller = shrunk(outcome, kinds)
-        print(f"# python -m tests.sim --seed {outcome.seed} --plan FILE")
-        print("\n".join(str(fault) for fault in smaller.plan))
+        print(smallest(outcome, kinds))
     return 1 if outcome.violations else 0
 
 
-def shrunk(outcome: Outcome, kinds: Sequence[str]) -> Outcome:
-    """The same seed with as few of its faults as still break something."""
-    plan = list(outcome.plan)
-    for fault in outcome.plan:
-        fewer = [each for each in plan if each is not fault]
-        tried = play(outcome.seed, fewer, kinds)
-        if tried.violations:
-            plan, outcome = fewer, tried
-    return outcome
+def smallest(outcome: Outcome, kinds: Sequence[str], without: str | None = None) -> str:
+    """The smallest run that still fails, as a scenario for ``kafka-zk replay``."""
+    smaller = shrunk(outcome, lambda plan: _played_without(without, outcome.seed, plan, kinds))
+    found = smaller.violations[0].strip().splitlines()[0]
+    rule = without if without in OLD_RULES else None
+    return of_campaign(outcome.seed, smaller.plan, rule, found)
 
 
 def _many(seeds: range, kinds: tuple[str, ...]) -> int:
@@ -81,7 +79,7 @@ def _many(seeds: range, kinds: tuple[str, ...]) -> int:
     return 1 if failed else 0
 
 
-def _search(name: str, seeds: range, kinds: tuple[str, ...]) -> int:
+def _search(name: str, seeds: range, kinds: tuple[str, ...], *, shrink: bool) -> int:
     """Exit code 0 if a judge finds that the safeguard is missing."""
     if name not in SAFEGUARDS:
         print(f"Error: {name} is no safeguard; there are: {', '.join(SAFEGUARDS)}", file=sys.stderr)
@@ -90,16 +88,23 @@ def _search(name: str, seeds: range, kinds: tuple[str, ...]) -> int:
         outcome = play_without(name, seed, kinds)
         if outcome.violations:
             print(f"without {name}: found by seed {seed} after {count} seeds: {outcome.violations[0].splitlines()[0]}")
+            if shrink:
+                print(smallest(outcome, kinds, name))
             return 0
     print(f"without {name}: not found in {len(seeds)} seeds")
     return 1
 
 
-def play_without(name: str, seed: int, kinds: Sequence[str] = tuple(KINDS)) -> Outcome:
+def play_without(name: str, seed: int, kinds: Sequence[str] = DRAWN) -> Outcome:
     """A run without one of ``SAFEGUARDS``."""
+    return _played_without(name, seed, None, kinds)
+
+
+def _played_without(name: str | None, seed: int, plan: Sequence[Fault] | None, kinds: Sequence[str]) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
-        SAFEGUARDS[name](patch)
-        return play(seed, None, kinds)
+        if name is not None:
+            SAFEGUARDS[name](patch)
+        return play(seed, plan, kinds)
 
 
 def _listed(seeds: Sequence[int]) -> str:
@@ -119,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")
     named = ", ".join(SAFEGUARDS)
     parser.add_argument("--without", metavar="SAFEGUARD", help=f"with --seeds: play until it is missed: {named}")
+    parser.add_argument("--shrink", action="store_true", help="with --without: print the smallest run that misses it")
     parser.add_argument("--verbose", action="store_true", help="print the whole history")
     return parser
 

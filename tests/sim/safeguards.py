@@ -17,11 +17,13 @@ from kafka_zk.group.loading import LoadedPartition
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.sim import old_rules
 from kafka_zk.storage.log_dir import LogDir
 from kafka_zk.storage.producer_state import ProducerState
 from tests.rebalance import test_safeguards as groups
 
-TakeOut = Callable[[pytest.MonkeyPatch], None]
+TakeOut = Callable[[Any], None]
+"""Takes a ``pytest.MonkeyPatch``."""
 
 
 def no_sync_of_files(patch: pytest.MonkeyPatch) -> None:
@@ -60,11 +62,6 @@ def no_duplicate_detection(patch: pytest.MonkeyPatch) -> None:
 def no_producer_replay(patch: pytest.MonkeyPatch) -> None:
     """After a crash the broker does not know what producers have written."""
     patch.setattr(ProducerState, "replay", lambda self, segments, start_offset, end_offset: None)
-
-
-def every_controller_is_obeyed(patch: pytest.MonkeyPatch) -> None:
-    """A broker takes the requests of a controller that another one has replaced."""
-    patch.setattr(ReplicaManager, "accept_controller", lambda self, epoch: True)
 
 
 def no_second_registration(patch: pytest.MonkeyPatch) -> None:
@@ -121,7 +118,7 @@ SAFEGUARDS: dict[str, TakeOut] = {
         every_stop_counts_as_clean,
         no_duplicate_detection,
         no_producer_replay,
-        every_controller_is_obeyed,
+        old_rules.every_controller_is_obeyed,
         no_second_registration,
         no_wait_for_the_former_session,
         no_election_after_a_reconnect,
@@ -129,12 +126,16 @@ SAFEGUARDS: dict[str, TakeOut] = {
         no_lease_of_a_broker_member,
         no_check_of_the_generation_and_no_lease,
         no_groups_loaded,
-        groups.no_lease,
-        groups.no_token,
+        old_rules.no_lease,
+        old_rules.no_token,
         groups.no_owner_check,
         groups.no_settling,
         groups.no_owner_watch,
-        groups.no_reread_on_reconnect,
+        old_rules.no_reread_on_reconnect,
+        old_rules.release_by_version,
+        old_rules.commits_at_the_cached_version,
+        old_rules.deletions_end_with_their_controller,
+        old_rules.a_found_start_always_counts,
         groups.no_coalescing,
         groups.no_claim_watch,
         groups.no_stall_guard,

@@ -2,10 +2,15 @@
 
 from random import Random
 
+import pytest
+from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
 
+from kafka_zk.client.errors import NoBrokersAvailable
+from kafka_zk.sim.clients import make_admin
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Scheduler
+from kafka_zk.sim.world import World
 
 
 class Made:
@@ -87,3 +92,34 @@ def test_what_a_timer_raises_is_told_and_the_others_come() -> None:
     made.process.callLater(2, made.see, "next")
     made.scheduler.run_for(5_000)
     assert made.seen == ["next"] and made.failures[0].check(ZeroDivisionError)
+
+
+def test_a_process_that_ends_as_it_wakes_up_keeps_no_session() -> None:
+    """A broker that gave up in its first step after a pause seemed to live on in ZooKeeper."""
+    with World(1) as world:
+        world.broker(1)
+        world.start_all()
+        broker = world.brokers[1]
+        broker.pause()
+        assert broker.process is not None
+        broker.process.callLater(0.1, broker.kill)
+        world.run_for(2_000)
+        broker.resume()
+        world.run_for(20_000)
+        assert not world.zookeeper.sessions
+
+
+def test_a_host_that_is_up_again_resets_the_connections_of_its_former_life() -> None:
+    with World(1) as world:
+        world.broker(1)
+        world.start_all()
+        admin = make_admin(world, world.process("admin"))
+        world.run(admin.list_topics())
+        world.brokers[1].lose_power()
+        world.run_for(10_000)
+        world.brokers[1].start()
+        world.until(lambda: world.brokers[1].is_started)
+        with pytest.raises(NoBrokersAvailable, match="the other side was lost"):
+            world.run(admin.list_topics(), 5_000)  # far less than its request timeout
+        world.run(admin.list_topics(), 5_000)
+        world.run(ensureDeferred(admin.close()))

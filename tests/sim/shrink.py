@@ -1,0 +1,35 @@
+"""Makes a failing run small: fewer faults, and shorter ones, as long as a judge still finds something."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from kafka_zk.sim.campaign import Outcome
+from kafka_zk.sim.faults import Fault
+
+Play = Callable[[Sequence[Fault]], Outcome]
+_SHORTEST_MS = 100
+
+
+def shrunk(outcome: Outcome, play: Play, tries: int = 60) -> Outcome:
+    """A run of the same seed that fails, too; at most so many are tried."""
+    left = tries
+    smaller: Outcome | None = outcome
+    while smaller is not None:
+        outcome, smaller = smaller, None
+        for plan in _smaller_plans(outcome.plan):
+            if left == 0:
+                return outcome
+            left -= 1
+            tried = play(plan)
+            if tried.violations:
+                smaller = tried
+                break
+    return outcome
+
+
+def _smaller_plans(plan: Sequence[Fault]) -> Iterator[list[Fault]]:
+    """One fault less, from the last on, as the first are more often needed; then one that is half as long."""
+    for number in reversed(range(len(plan))):
+        yield [*plan[:number], *plan[number + 1 :]]
+    for number, fault in enumerate(plan):
+        if fault.duration_ms >= 2 * _SHORTEST_MS:
+            yield [*plan[:number], fault._replace(duration_ms=fault.duration_ms // 2), *plan[number + 1 :]]
