@@ -107,9 +107,11 @@ class Cleaning:
         self._directory = log.segments.directory
         sources = [segment for segment in log.segments if segment.base_offset < to_clean.uncleanable_offset]
         self._sources = {segment.base_offset: segment for segment in sources}
+        present = [SegmentFile(segment.base_offset, segment.size_bytes) for segment in log.segments]
         self.work = CleanWork(
             self._directory,
-            tuple(SegmentFile(segment.base_offset, segment.size_bytes) for segment in sources),
+            tuple(present[: len(sources)]),
+            tuple(present[len(sources) :]),
             to_clean.first_dirty_offset,
             to_clean.uncleanable_offset,
             now_ms,

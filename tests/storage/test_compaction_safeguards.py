@@ -7,7 +7,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from kafka_zk.storage import cleaner, log_to_clean, offset_map, record_filter, segment_swap
+from kafka_zk.storage import cleaned_transactions, cleaner, log_to_clean, offset_map, record_filter, segment_swap
 
 from . import test_log_to_clean, test_record_filter
 from .test_compaction_crash import crash_everywhere
@@ -99,6 +99,26 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
     ),
     "segments that have gone void a cleaning": (
         log_to_clean, "return segments if is_same else None", "return segments", retention,
+    ),
+    "aborted records replace nothing": (
+        cleaner, "if self._ends.is_aborted(header):", "if False:", model,
+    ),
+    "aborted records go": (
+        record_filter, "if retention.transactions.is_aborted(header):",
+        "if retention.transactions.is_aborted(header) and False:", model,
+    ),
+    "committed records go by key": (
+        record_filter, "if retention.transactions.is_aborted(header):",
+        "if retention.transactions.is_aborted(header) or header.is_transactional:", model,
+    ),
+    "each transaction has its own end": (
+        cleaned_transactions, "if ahead and ahead[0].offset <= header.base_offset:", "if False:", model,
+    ),
+    "a marker stays while something of its transaction is there": (
+        cleaned_transactions, "return first_offset is not None", "return False", model,
+    ),
+    "a marker gets its time": (
+        record_filter, "header.has_delete_horizon and header.base_timestamp <= retention.now_ms", "True", model,
     ),
     "what is not committed is not cleaned": (
         log_to_clean, "log.last_stable_offset, ", "", high_watermarks,
