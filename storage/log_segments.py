@@ -173,7 +173,7 @@ class LogSegments:
             last.truncate_to_position(span.position)
             sync_file(last.fileno())  # once another segment follows, no recovery looks at this end again
         self._activate_last()
-        return offset if span is None else span.base_offset
+        return offset if span is None else min(offset, span.base_offset)  # compaction leaves gaps
 
     def replace_all(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
         """Drop everything, durably, and begin an empty segment."""

@@ -162,6 +162,15 @@ def test_a_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
     assert ends == [8, 8, 6], "the log ends with whole batches"
 
 
+@pytest.mark.parametrize(("to", "end"), [(3, 3), (7, 6), (9, 8)])
+def test_a_truncation_in_a_gap_ends_the_log_there(tmp_path: Path, to: int, end: int) -> None:
+    """Not behind the gap: a leader that never had the rest may have records in it."""
+    log = compacted(tmp_path)
+    clean_here(log, SMALL, T0)
+    log.truncate_to(to)
+    assert log.log_end_offset == end
+
+
 def test_segments_that_retention_took_void_it(tmp_path: Path) -> None:
     log = compacted(tmp_path)
     started, (made,), _ = cleaning(log)
