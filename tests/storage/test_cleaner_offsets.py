@@ -22,8 +22,8 @@ CHECKPOINT = "cleaner-offset-checkpoint"
 
 def started(path: Path, told: list[Finding] | None = None) -> LogManager:
     config = LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0)
-    observe = [].append if told is None else told.append
-    logs = LogManager([path], config, broker_id=1, cluster_id="c", clock_ms=Clock(), observe=observe)
+    told = [] if told is None else told
+    logs = LogManager([path], config, broker_id=1, cluster_id="c", clock_ms=Clock(), observe=told.append)
     logs.start({})
     return logs
 
