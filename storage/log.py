@@ -62,8 +62,8 @@ class Log:
     """
 
     __slots__ = (
-        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms",
-        "_on_clean_part_cut", "_on_dirty", "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "is_being_cleaned",
+        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_clean_part_cut",
+        "_on_dirty", "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "is_being_cleaned",
         "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id",
         "tp", "truncation_count",
     )  # fmt: skip
@@ -526,6 +526,7 @@ class Log:
         log end offset, so that no offset is ever given twice.
         """
         segments = self.segments
+        segments.settle()
         count = count_deletable(
             segments[:], self.config, self.log_start_offset, self.log_end_offset, self.high_watermark, now_ms
         )

@@ -117,15 +117,12 @@ class LogCleanerManager:
         if tp in self._cleanings:
             self._cleanings[tp].is_aborted = True
 
-    def swap(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> bool:
-        """Put a cleaned segment in its place; False if it is not wanted any more. A disk that fails goes offline."""
-        if not self.wants(cleaning):
-            return False
-        try:
-            return cleaning.swap(cleaned, now_ms)
-        except OSError as error:
-            self._logs.fail_directory(cleaning.log, error)
-            return False
+    def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
+        """Put a cleaned segment in its place (``Cleaning.swap_steps``); no step if it is not wanted any more.
+
+        Raises: OSError.
+        """
+        return cleaning.swap_steps(cleaned, now_ms) if self.wants(cleaning) else iter(())
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
         """A cleaning has ended; None for one that was given up. Returns whether the log is cleaner than before."""

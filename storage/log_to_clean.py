@@ -4,6 +4,7 @@ Source: LogToClean in LogCleaner.scala, cleanableOffsets in LogCleanerManager.sc
 Tests: tests/storage/test_log_to_clean.py.
 """
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafka_zk.storage.cleaner import CleanedSegment, CleanerConfig, CleanWork, SegmentFile
@@ -119,8 +120,6 @@ class Cleaning:
             config,
             last_records(log),
         )
-        for segment in sources:
-            segment.write_out_indexes()
         log.is_being_cleaned = True
 
     @property
@@ -134,17 +133,22 @@ class Cleaning:
             and log.config.is_compacted
         )
 
-    def swap(self, cleaned: CleanedSegment, now_ms: int) -> bool:
-        """Put a cleaned segment in its place; False, and nothing is done, if the log is no longer what it was.
+    def swap_steps(self, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
+        """Put a cleaned segment in its place: the steps of ``LogSegments.replace_steps``.
 
-        Raises: OSError.
+        If the log is no longer what it was, there are none, and the cleaning is aborted. Raises: OSError.
         """
         replaced = self._replaced(cleaned) if self.is_wanted else None
         if replaced is None:
             self.is_aborted = True
-            return False
-        self.log.segments.replace(replaced, cleaned.size_bytes, self.log.config, now_ms)
-        return True
+            return iter(())
+        return self.log.segments.replace_steps(replaced, cleaned.size_bytes, self.log.config, now_ms)
+
+    def swap(self, cleaned: CleanedSegment, now_ms: int) -> bool:
+        """``swap_steps``, all of them here and now; whether it was still wanted. Raises: OSError."""
+        for sync in self.swap_steps(cleaned, now_ms):
+            sync()
+        return not self.is_aborted
 
     def _replaced(self, cleaned: CleanedSegment) -> list[Segment] | None:
         """The segments that it was made of, None if they have changed."""

@@ -215,9 +215,8 @@ class _Lane:
                 if kind != PROGRESS:
                     end_offset = self._ended(cleaning, kind, content)
                     break
-                if cleaner.standing_of(log.tp) != standing or not self._swap(cleaning, content):
-                    cleaner.manager.abort(log.tp)
-                    break
+                if cleaner.standing_of(log.tp) == standing and not self._is_stopped:
+                    await self._swap(cleaning, content)
         except (EOFError, OSError) as error:  # of the helper; those of the disk are its answers
             self._helper_lost(cleaning, error)
         if end_offset is None:
@@ -242,9 +241,14 @@ class _Lane:
             raise EOFError
         return helper.receive() if helper.connection.poll(ATTENTION_S) else None
 
-    def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> bool:
+    async def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> None:
+        """Put a cleaned segment in its place; the fsyncs are done in threads. A disk that fails goes offline."""
         cleaner = self._cleaner
-        return not self._is_stopped and cleaner.manager.swap(cleaning, cleaned, cleaner.clock.wall_ms())
+        try:
+            for sync in cleaner.manager.swap_steps(cleaning, cleaned, cleaner.clock.wall_ms()):
+                await cleaner.run_in_thread(sync)
+        except OSError as error:
+            cleaner.logs.fail_directory(cleaning.log, error)
 
     def _ended(self, cleaning: Cleaning, kind: int, content: Any) -> int | None:
         """Where the log is clean up to; None if it could not be cleaned."""

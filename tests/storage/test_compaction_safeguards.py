@@ -7,7 +7,15 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from kafka_zk.storage import cleaned_transactions, cleaner, log_to_clean, offset_map, record_filter, segment_swap
+from kafka_zk.storage import (
+    cleaned_transactions,
+    cleaner,
+    log_segments,
+    log_to_clean,
+    offset_map,
+    record_filter,
+    segment_swap,
+)
 
 from . import test_log_to_clean, test_record_filter
 from .test_compaction_crash import crash_everywhere
@@ -31,6 +39,11 @@ def power_losses(path: Path, seed: int) -> None:
 def truncations(path: Path, seed: int) -> None:
     path.mkdir()
     test_log_to_clean.test_a_truncation_voids_it(path, seed % 10)
+
+
+def cuts(path: Path, seed: int) -> None:
+    path.mkdir()
+    test_log_to_clean.test_a_log_that_is_cut_amid_a_swap_stays_cut(path, seed % 3, 7)
 
 
 def retention(path: Path, seed: int) -> None:
@@ -81,12 +94,17 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
         cleaner, "files.sync_file(self._descriptor)", "pass", power_losses,
     ),
     "it counts, durably, before what it replaces goes": (
-        segment_swap, "files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)\n    sync_path(directory)",
-        "files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)", power_losses,
+        log_segments,
+        "        begin_swap(directory, base_offset)\n        yield partial(sync_path, directory)",
+        "        begin_swap(directory, base_offset)\n        yield lambda: None", power_losses,
     ),
     "what it replaces has gone, durably, before it gets its name": (
-        segment_swap, '"""Give ``.swap`` files their own names; what they replace has other names by now. '
-        'Raises: OSError."""\n    sync_path(directory)', "", power_losses,
+        log_segments, "        yield partial(sync_path, directory)\n        end_swap(directory, base_offset)",
+        "        yield lambda: None\n        end_swap(directory, base_offset)", power_losses,
+    ),
+    "what waits for its fsyncs is ended before the log is cut": (
+        log_segments,
+        "        self.settle()\n        behind = [", "        behind = [", cuts,
     ),
     "a start removes what a cleaned segment replaces": (
         segment_swap,
