@@ -29,7 +29,7 @@ class LogCleanerManager:
         self._on_uncleanable = on_uncleanable
         self._uncleanable: dict[TopicPartition, Log] = {}
         self._cleanings: dict[TopicPartition, Cleaning] = {}
-        self._wanted_now: dict[TopicPartition, None] = {}
+        self._wanted_now: set[TopicPartition] = set()
         self._candidates: list[LogToClean] = []
         self.dirtiest_ratio = 0.0
         self.compaction_delay_ms = 0
@@ -38,15 +38,19 @@ class LogCleanerManager:
     @property
     def uncleanable(self) -> dict[TopicPartition, Log]:
         """The logs that could not be cleaned and are still there."""
-        self._uncleanable = {tp: log for tp, log in self._uncleanable.items() if self._logs.get(tp) is log}
+        for tp in [tp for tp, log in self._uncleanable.items() if self._logs.get(tp) is not log]:
+            del self._uncleanable[tp]
         return self._uncleanable
 
     def want_now(self, tp: TopicPartition) -> bool:
-        """Clean a log next, however little of it is dirty; False if it cannot be or is not to be compacted."""
+        """Clean a log next, however little of it is dirty; False if it cannot be or is not to be compacted.
+
+        What of its closed segments may not be cleaned yet is cleaned when it may.
+        """
         log = self._logs.get(tp)
-        if log is None or not log.config.is_compacted or tp in self.uncleanable:
+        if log is None or not self._is_to_be_cleaned(log):
             return False
-        self._wanted_now[tp] = None
+        self._wanted_now.add(tp)
         return True
 
     # -- choice -------------------------------------------------------------------------------------------------
@@ -56,7 +60,7 @@ class LogCleanerManager:
         found = []
         delays_ms = [0]
         for log in self._logs.all_logs():
-            if log.config.is_compacted and log.tp not in self._uncleanable and log.tp not in self._cleanings:
+            if self._is_to_be_cleaned(log) and log.tp not in self._cleanings:
                 to_clean = self._look_at(log, now_ms)
                 if to_clean is not None:
                     found.append(to_clean)
@@ -69,8 +73,15 @@ class LogCleanerManager:
             (each for each in found if each.is_due or each.log.tp in self._wanted_now),
             key=lambda each: (each.log.tp in self._wanted_now, each.cleanable_ratio),
         )
-        if not self._candidates:
-            self._wanted_now.clear()
+        fulfilled = {each.log.tp for each in found if each.is_clean}
+        self._wanted_now = {
+            tp
+            for tp in self._wanted_now - fulfilled
+            if (wanted := self._logs.get(tp)) is not None and self._is_to_be_cleaned(wanted)
+        }
+
+    def _is_to_be_cleaned(self, log: Log) -> bool:
+        return log.config.is_compacted and log.tp not in self.uncleanable
 
     def _look_at(self, log: Log, now_ms: int) -> LogToClean | None:
         try:
@@ -86,7 +97,6 @@ class LogCleanerManager:
         while self._candidates:
             log = self._candidates.pop().log
             is_wanted = log.tp in self._wanted_now
-            self._wanted_now.pop(log.tp, None)
             if self._logs.get(log.tp) is not log or log.tp in self._cleanings:
                 continue
             to_clean = self._look_at(log, now_ms)  # it may have changed since
@@ -140,6 +150,6 @@ class LogCleanerManager:
 
     def mark_uncleanable(self, log: Log, reason: str) -> None:
         """A log cannot be cleaned: leave it alone from now on, and tell."""
-        if log.tp not in self._uncleanable:
+        if log.tp not in self.uncleanable:
             self._uncleanable[log.tp] = log
             self._on_uncleanable(log.tp, reason)

@@ -41,6 +41,11 @@ class LogToClean(NamedTuple):
         return self.cleanable_bytes > 0 and self.first_dirty_offset < self.uncleanable_offset
 
     @property
+    def is_clean(self) -> bool:
+        """Whether nothing is left to be cleaned, now or later, unless another segment is closed."""
+        return self.first_dirty_offset >= self.log.segments.active.base_offset
+
+    @property
     def is_due(self) -> bool:
         """Whether it is to be cleaned: dirty enough, or for too long."""
         return self.has_work and (

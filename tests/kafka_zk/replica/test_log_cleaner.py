@@ -161,6 +161,35 @@ def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
     assert not broker.cleaner.clean_now(other.tp) and not broker.cleaner.clean_now(TopicPartition("unknown", 0))
 
 
+def test_a_topic_made_anew_is_cleaned_though_its_predecessor_could_not_be(broker: Broker) -> None:
+    """Nobody need have asked for the uncleanable ones in between."""
+    broker.cleaner.manager.mark_uncleanable(broker.log("t"), "it is damaged")
+    broker.logs.delete(TopicPartition("t", 0))
+    log = broker.log("t")
+    broker.cleaner.start()
+    assert log.cleaned_offset == 8
+    broker.cleaner.manager.mark_uncleanable(log, "this one, too")
+    assert list(broker.cleaner.manager.uncleanable) == [log.tp]
+
+
+def test_a_log_that_is_to_be_cleaned_at_once_is_so_when_it_is_durable(broker: Broker) -> None:
+    """All of it: also what was not durable, or not committed, when the first part was cleaned."""
+    log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
+    durable, log.recovery_point = log.recovery_point, 0
+    log.update_high_watermark(4)
+    broker.cleaner.start()
+    assert broker.cleaner.clean_now(log.tp) and log.cleaned_offset is None
+    log.recovery_point = durable
+    broker.clock.advance(1)
+    assert log.cleaned_offset == 4
+    log.follow_log_end()
+    broker.clock.advance(1)
+    assert log.cleaned_offset == 8
+    broker.write(log, 1)
+    broker.clock.advance(1)
+    assert log.cleaned_offset == 8, "the wish is fulfilled"
+
+
 def test_what_is_not_to_be_compacted_is_left_alone(broker: Broker) -> None:
     log = broker.log("t")
     log.update_config(LogConfig())
