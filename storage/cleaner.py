@@ -42,6 +42,7 @@ from kafka_zk.storage.record_filter import (
 )
 from kafka_zk.storage.recovery import IndexBuilder
 from kafka_zk.storage.segment_scan import BatchSpan, iter_spans, read_range
+from kafka_zk.storage.segment_swap import remove_cleaned
 from kafka_zk.storage.transaction_index import decode_transaction_index, encode_transaction_index
 from kafka_zk.system.clock import monotonic_s
 from kafka_zk.system.clock import sleep as machine_sleep
@@ -183,6 +184,7 @@ class _Cleaning:
     def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
         work = self._work
         started_s = monotonic_s()
+        remove_cleaned(work.directory)  # beside one of another cleaning no .swap file would count
         offsets = OffsetMap(
             work.config.dedupe_buffer_bytes,
             work.config.load_factor,

@@ -7,7 +7,7 @@ Source: LogCleanerManager.scala@3.9. Tests: tests/kafka_zk/replica/test_log_clea
 from collections.abc import Callable, Iterator
 
 from kafka_zk.storage.cleaner import CleanedSegment, CleanerConfig
-from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.errors import StorageError, is_shortage
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_to_clean import Cleaning, LogToClean, look_at
@@ -87,7 +87,7 @@ class LogCleanerManager:
         try:
             return look_at(log, now_ms)
         except OSError as error:
-            self._logs.fail_directory(log, error)
+            self.disk_failed(log, error)
         except StorageError as error:
             self.mark_uncleanable(log, str(error))
         return None
@@ -101,20 +101,9 @@ class LogCleanerManager:
                 continue
             to_clean = self._look_at(log, now_ms)  # it may have changed since
             if to_clean is not None and to_clean.has_work and (to_clean.is_due or is_wanted):
-                cleaning = self._begin(to_clean, config, now_ms)
-                if cleaning is not None:
-                    return cleaning
+                cleaning = self._cleanings[log.tp] = Cleaning(to_clean, config, now_ms)
+                return cleaning
         return None
-
-    def _begin(self, to_clean: LogToClean, config: CleanerConfig, now_ms: int) -> Cleaning | None:
-        log = to_clean.log
-        try:
-            cleaning = Cleaning(to_clean, config, now_ms)
-        except OSError as error:
-            self._logs.fail_directory(log, error)
-            return None
-        self._cleanings[log.tp] = cleaning
-        return cleaning
 
     # -- a cleaning ---------------------------------------------------------------------------------------------
 
@@ -144,9 +133,14 @@ class LogCleanerManager:
         elif self._logs.get(log.tp) is log:
             try:
                 cleaning.remove_leftovers()
-            except OSError as error:
-                self._logs.fail_directory(log, error)
+            except OSError as error:  # of a shortage: the next cleaning removes them first
+                self.disk_failed(log, error)
         return is_cleaned
+
+    def disk_failed(self, log: Log, error: OSError) -> None:
+        """Take the directory of a log offline, unless it was the machine that was short of something."""
+        if not is_shortage(error):
+            self._logs.fail_directory(log, error)
 
     def mark_uncleanable(self, log: Log, reason: str) -> None:
         """A log cannot be cleaned: leave it alone from now on, and tell."""

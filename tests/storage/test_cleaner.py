@@ -165,6 +165,18 @@ def test_messages_of_old_brokers_are_compacted(tmp_path: Path, magic: int, codec
     assert read.slice is not None and read.slice.read() == content
 
 
+def test_what_another_cleaning_left_is_removed_first(tmp_path: Path) -> None:
+    """Beside a ``.cleaned`` file at or before it, a ``.swap`` file does not count after a crash."""
+    log = new_log(tmp_path, cleanup_policy=("compact",))
+    for _ in range(3):
+        append(log, batch(1, key=b"k"))
+        log.roll(T0)
+    log.flush()
+    left = log.directory / f"{1:020d}.log.cleaned"
+    left.write_bytes(b"")
+    assert clean_here(log, SMALL, T0) is not None and not left.exists()
+
+
 def test_nothing_but_the_cleaned_files_is_written_before_the_swap(tmp_path: Path) -> None:
     log = new_log(tmp_path, cleanup_policy=("compact",))
     for _ in range(3):

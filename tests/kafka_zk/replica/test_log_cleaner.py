@@ -1,13 +1,15 @@
 """The log cleaner of a broker: which log, when, what voids a cleaning; its helper processes are real here."""
 
+import errno
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from twisted.internet.defer import Deferred, fail, succeed
@@ -16,7 +18,7 @@ from kafka_zk.replica import log_cleaner
 from kafka_zk.replica.log_cleaner import MOST_DEATHS, LogCleaner, LogCleanerSettings
 from kafka_zk.storage import files
 from kafka_zk.storage.cleaner import CleanerConfig
-from kafka_zk.storage.helper_process import Helper
+from kafka_zk.storage.helper_process import FAILED, Helper
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
@@ -26,6 +28,12 @@ from tests.storage.helpers import T0, append, batch, read_offsets
 
 COMPACT = LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0)
 SETTINGS = LogCleanerSettings(dedupe_buffer_bytes=1 << 21, backoff_ms=1000)
+
+
+def readable(descriptor: int) -> "Deferred[None]":
+    """Wait for it here and now."""
+    assert select.select([descriptor], [], [], 60)[0]
+    return succeed(None)
 
 
 class Broker:
@@ -41,7 +49,7 @@ class Broker:
         self.work_count = 0
         self.is_in_thread = False
         self.standing: dict[TopicPartition, object] = {}
-        self.cleaner = LogCleaner(self.clock, self._run, self.logs, settings, self.standing.get)
+        self.cleaner = LogCleaner(self.clock, self._run, readable, self.logs, settings, self.standing.get)
 
     def _run(self, work: Callable[[], Any]) -> "Deferred[Any]":
         self.work_count += 1
@@ -209,16 +217,24 @@ def test_retention_waits_for_the_cleaning_of_a_log(broker: Broker) -> None:
     log = broker.log("t")
     log.update_config(LogConfig(cleanup_policy=("compact", "delete"), retention_ms=0, file_delete_delay_ms=0))
     deleted: list[int] = []
-    broker.before = lambda number: deleted.append(broker.logs.cleanup(T0 + 10))
+
+    def clean_up(number: int) -> None:
+        if log.is_being_cleaned:
+            deleted.append(broker.logs.cleanup(T0 + 10))
+
+    broker.before = clean_up
     broker.cleaner.start()
-    assert not any(deleted) and read_offsets(log) == [7, 8, 9]
+    assert deleted and not any(deleted) and read_offsets(log) == [7, 8, 9]
     assert broker.logs.cleanup(T0 + 10) == 2 and read_offsets(log) == []
 
 
 # -- what voids a cleaning --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", range(1, 7), ids=["before", "amid", "sync 1", "sync 2", "sync 3", "at its end"])
+STEPS = ["before", "begun", "amid", "sync 1", "sync 2", "sync 3", "at its end"]
+
+
+@pytest.mark.parametrize("number", range(1, 8), ids=STEPS)
 @pytest.mark.parametrize("what", ["truncated", "deleted", "made anew", "led by another", "stopped", "reconfigured"])
 def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str, number: int) -> None:
     """Whenever it happens, and nothing is left of the work; a swap that has begun is ended first."""
@@ -249,8 +265,8 @@ def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str
     if present is not None:
         whole = {"truncated": [0, 1, 2, 3], "made anew": [0, 1, 2, 3]}.get(what, list(range(10)))
         swapped = {"truncated": [], "made anew": whole}.get(what, [7, 8, 9])
-        assert read_offsets(present) == (whole if number < 3 else swapped)
-        may_count = number >= 3 and what in ("stopped", "led by another")  # all of it was in place
+        assert read_offsets(present) == (whole if number < 4 else swapped)
+        may_count = number >= 4 and what in ("stopped", "led by another")  # all of it was in place
         assert present.cleaned_offset is None or may_count
         assert what == "stopped" or not leftovers(present)
         assert not present.is_being_cleaned
@@ -277,6 +293,96 @@ def test_a_helper_that_dies_is_replaced_until_the_log_is_given_up(broker: Broker
     other = broker.log("good")
     broker.clock.advance(1)
     assert other.cleaned_offset == 8
+
+
+def test_a_helper_that_cannot_be_started_is_nothing_against_the_log(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The machine may have room for a process later; one line tells that it has none."""
+
+    def refuse(*arguments: object) -> NoReturn:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    log = broker.log("t")
+    with monkeypatch.context() as patch:
+        patch.setattr(log_cleaner, "Helper", refuse)
+        broker.cleaner.start()
+        for _ in range(2 * MOST_DEATHS):
+            broker.clock.advance(1)
+    assert not broker.cleaner.manager.uncleanable and not broker.cleaner.deaths and not log.is_being_cleaned
+    broker.clock.advance(1)
+    assert log.cleaned_offset == 8
+    assert [record.levelname for record in caplog.records if "no helper process" in record.getMessage()] == ["WARNING"]
+
+
+def test_deaths_are_forgotten_with_the_log(broker: Broker) -> None:
+    log = broker.log("t")
+    broker.cleaner.deaths[log] = MOST_DEATHS - 1
+    broker.logs.delete(log.tp)
+    broker.cleaner.start()
+    assert not broker.cleaner.deaths
+
+
+class Short(files.FileSystem):
+    """A machine that is short of something for a while when a partition's directory is synced."""
+
+    def __init__(self, times: int, number: int) -> None:
+        self._left = times
+        self._number = number
+
+    def sync(self, descriptor: int) -> None:
+        if self._left and os.readlink(f"/proc/self/fd/{descriptor}").endswith("t-0"):
+            self._left -= 1
+            raise OSError(self._number, os.strerror(self._number))
+        super().sync(descriptor)
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN])
+def test_what_the_machine_is_short_of_is_waited_for(
+    broker: Broker, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the helper, which gives up, and in the broker amid a swap, which cannot. No disk goes offline for it."""
+    log = broker.log("t")
+    refused = FAILED, OSError(number, os.strerror(number))
+    with monkeypatch.context() as patch:
+        patch.setattr(Helper, "receive", lambda self: refused)
+        broker.cleaner.start()
+        broker.clock.advance(1)
+    assert log.cleaned_offset is None and not leftovers(log) and not log.is_being_cleaned
+    with files.use(Short(3, number)):
+        for _ in range(4):
+            broker.clock.advance(1)
+    assert log.cleaned_offset == 8 and read_offsets(log) == [7, 8, 9] and not leftovers(log)
+    assert len(broker.logs.live_directories) == 2 and not broker.cleaner.manager.uncleanable
+    assert sum("tries again" in record.getMessage() for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC])
+def test_a_disk_that_fails_amid_a_swap_goes_offline(broker: Broker, number: int) -> None:
+    log = broker.log("t")
+    with files.use(Short(1, number)):
+        broker.cleaner.start()
+    assert broker.logs.get(log.tp) is None and len(broker.logs.live_directories) == 1
+
+
+def test_no_thread_waits_for_a_helper(broker: Broker) -> None:
+    """The reactor does; and it looks now and then whether the cleaning is still wanted."""
+    waiting: list[Deferred[None]] = []
+
+    def later(descriptor: int) -> "Deferred[None]":
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    broker.cleaner.when_readable = later
+    log = broker.log("t")
+    broker.cleaner.start()
+    assert (broker.work_count, len(waiting)) == (2, 1) and log.is_being_cleaned
+    broker.clock.advance(log_cleaner.ATTENTION_S)
+    assert (broker.work_count, len(waiting)) == (2, 2)
+    log.truncate_to(9)
+    log.update_config(LogConfig())
+    broker.clock.advance(log_cleaner.ATTENTION_S)
+    assert len(waiting) == 2 and not log.is_being_cleaned and not leftovers(log)
 
 
 def test_a_damaged_log_is_marked_and_left_and_the_others_go_on(broker: Broker) -> None:
