@@ -269,12 +269,11 @@ class _Cleaning:
         records = uncompressed_records(batch, header)
         if self._kernel is not None:
             return self._kernel.note_keys(records, header, start_offset)
-        base_offset = header.base_offset
-        return all(
-            offsets.put(key, base_offset + offset_delta)
-            for _, _, _, offset_delta, key, _ in places(records, header.record_count)
-            if key is not None and base_offset + offset_delta >= start_offset
-        )
+        base_offset, first_delta, put = header.base_offset, start_offset - header.base_offset, offsets.put
+        for _, _, _, offset_delta, key, _ in places(records, header.record_count):
+            if key is not None and offset_delta >= first_delta and not put(key, base_offset + offset_delta):
+                return False
+        return True
 
     def _position_before(self, segment: SegmentFile, offset: int) -> int:
         """Where to start reading to find an offset: what the index says, if that is true, else the beginning."""

@@ -169,7 +169,7 @@ def uncompressed_records(batch: Buffer, header: BatchHeader) -> bytes:
 
 
 def places(records: bytes, record_count: int) -> Iterator[RecordPlace]:
-    """Where each record lies and what decides about it. Varints of one byte are read inline: every record passes here.
+    """Where each record lies and what decides about it. Most varints are read inline: every record passes here.
 
     Raises: CorruptRecord unless there are exactly so many records.
     """
@@ -182,6 +182,9 @@ def places(records: bytes, record_count: int) -> Iterator[RecordPlace]:
             if byte < 0x80:
                 position += 1
                 end = position + ((byte >> 1) ^ -(byte & 1))
+            elif (second := records[position + 1]) < 0x80 and not byte & 1:  # a size of up to 8 KB
+                position += 2
+                end = position + ((byte & 0x7F | second << 7) >> 1)
             else:
                 length, position = read_varint(records, position)
                 end = position + length

@@ -158,8 +158,9 @@ def _check_last_values(history: History, left: dict[int, Record]) -> None:
     touched_to = max(cleaned_to, history.attempted_offset)
     last: dict[bytes, Wrote] = {}
     for wrote in history.wrote.values():
-        if wrote.offset not in history.aborted:
-            last[wrote.key] = wrote
+        if wrote.offset in history.aborted:  # it goes with its segment, also if the map held no key so far behind
+            continue
+        last[wrote.key] = wrote
         if wrote.offset >= touched_to:
             assert wrote.offset in left, f"{wrote.offset} is lost, and the log is clean up to {touched_to} only"
     for wrote in last.values():

@@ -68,7 +68,7 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
         model,
     ),
     "two keys with the same slot are two keys": (
-        offset_map, "if found == digest:", "if True:", model,
+        offset_map, "if (found_low == low and found_high == high) or not content:", "if True:", model,
     ),
     "the last record of a key is kept": (
         record_filter, "offset < last_offset_of(key)", "offset <= last_offset_of(key)", model,
