@@ -14,6 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_zk.storage import files
+from kafka_zk.storage.cleaned_transactions import CleanedTransactions, Marker, TransactionEnds, read_marker
+from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.filenames import (
     CLEANED_SUFFIX,
@@ -27,12 +29,11 @@ from kafka_zk.storage.legacy_message_set import read_message_set
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.offset_index import OffsetIndex, serialize_offset_index
 from kafka_zk.storage.offset_map import OffsetMap
-from kafka_zk.storage.record_batch import check_crc, read_header
+from kafka_zk.storage.record_batch import CONTROL_FLAG, check_crc, read_header
 from kafka_zk.storage.record_filter import (
     Filtered,
     LastRecord,
     Retention,
-    Transactions,
     choose,
     filter_batch,
     filter_entry,
@@ -41,6 +42,8 @@ from kafka_zk.storage.record_filter import (
 )
 from kafka_zk.storage.recovery import IndexBuilder
 from kafka_zk.storage.segment_scan import BatchSpan, iter_spans, read_range
+from kafka_zk.storage.segment_swap import remove_cleaned
+from kafka_zk.storage.transaction_index import decode_transaction_index, encode_transaction_index
 from kafka_zk.system.clock import monotonic_s
 from kafka_zk.system.clock import sleep as machine_sleep
 
@@ -108,6 +111,7 @@ class CleanWork(NamedTuple):
 
     Args:
         segments: all but the active one, ascending, up to the first that must not be cleaned.
+        later_segments: those that follow; transactions may end there.
         first_dirty_offset: where the last cleaning ended.
         uncleanable_offset: where the segments end; the log goes on there.
         now_ms: wall clock, ms since the epoch.
@@ -116,6 +120,7 @@ class CleanWork(NamedTuple):
 
     directory: str
     segments: tuple[SegmentFile, ...]
+    later_segments: tuple[SegmentFile, ...]
     first_dirty_offset: int
     uncleanable_offset: int
     now_ms: int
@@ -172,13 +177,14 @@ class _Cleaning:
     def __init__(self, work: CleanWork) -> None:
         self._work = work
         self._throttler = Throttler(work.config.max_bytes_per_second)
-        self._transactions = Transactions()
+        self._ends = TransactionEnds(self._markers)
         self._stats = CleanerStats()
         self._kernel: CleanerKernel | None = None
 
     def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
         work = self._work
         started_s = monotonic_s()
+        remove_cleaned(work.directory)  # beside one of another cleaning no .swap file would count
         offsets = OffsetMap(
             work.config.dedupe_buffer_bytes,
             work.config.load_factor,
@@ -189,6 +195,7 @@ class _Cleaning:
             self._fill(offsets)
             self._stats.elapsed_index_s = monotonic_s() - started_s
             end_offset = offsets.latest_offset + 1
+            transactions = CleanedTransactions(TransactionEnds(self._markers))
             retention = Retention(
                 offsets.get,
                 partial(choose, offsets.get) if self._kernel is None else self._kernel.choose,
@@ -197,7 +204,7 @@ class _Cleaning:
                 work.now_ms,
                 work.log_config.delete_retention_ms,
                 work.last_records,
-                self._transactions,
+                transactions,
             )
             segments = [segment for segment in work.segments if segment.base_offset < end_offset]
             newest_clean = [segment for segment in work.segments if segment.base_offset < work.first_dirty_offset][-1:]
@@ -239,7 +246,7 @@ class _Cleaning:
         return True
 
     def _note_keys(self, span: BatchSpan, batch: bytes, offsets: OffsetMap) -> bool:
-        """Put a batch's keys into the map; False if it is full. Those of transactions do not count."""
+        """Put a batch's keys into the map; False if it is full. Those of aborted transactions do not count."""
         start_offset = self._work.first_dirty_offset
         stats = self._stats
         stats.map_bytes_read += span.size_bytes
@@ -254,17 +261,19 @@ class _Cleaning:
         header = read_header(batch)
         check_crc(batch, 0, header)
         stats.map_records_read += header.record_count
-        if self._transactions.is_kept_whole(header):
+        if header.is_control:
+            self._ends.pass_marker(header)
+            return True
+        if self._ends.is_aborted(header):
             return True
         records = uncompressed_records(batch, header)
         if self._kernel is not None:
             return self._kernel.note_keys(records, header, start_offset)
-        base_offset = header.base_offset
-        return all(
-            offsets.put(key, base_offset + offset_delta)
-            for _, _, _, offset_delta, key, _ in places(records, header.record_count)
-            if key is not None and base_offset + offset_delta >= start_offset
-        )
+        base_offset, first_delta, put = header.base_offset, start_offset - header.base_offset, offsets.put
+        for _, _, _, offset_delta, key, _ in places(records, header.record_count):
+            if key is not None and offset_delta >= first_delta and not put(key, base_offset + offset_delta):
+                return False
+        return True
 
     def _position_before(self, segment: SegmentFile, offset: int) -> int:
         """Where to start reading to find an offset: what the index says, if that is true, else the beginning."""
@@ -306,7 +315,10 @@ class _Cleaning:
         with _CleanedWriter(
             self._path(group[0], ""), group[0].base_offset, self._work.log_config.index_interval_bytes
         ) as writer:
+            retention.transactions.begin_segment()
             for segment in group:
+                aborted = files.read_file(self._path(segment, TRANSACTION_INDEX_SUFFIX))
+                retention.transactions.add_indexed(decode_transaction_index(aborted or b""))
                 last_modified_ms = self._modified_ms(segment)
                 legacy = partial(filter_entry, keeps_tombstones=last_modified_ms > legacy_horizon_ms)
                 for span, batch in self._batches(segment, 0):
@@ -316,8 +328,7 @@ class _Cleaning:
                     if left.data is not None:
                         writer.write(left)
                         self._throttler.spend(len(left.data))
-                aborted = files.read_file(self._path(segment, TRANSACTION_INDEX_SUFFIX))
-                writer.transaction_index += aborted or b""
+            writer.transaction_index = encode_transaction_index(retention.transactions.aborted)
             writer.finish(last_modified_ms)
             return CleanedSegment(group, writer.position)
 
@@ -345,6 +356,25 @@ class _Cleaning:
                         raise CorruptRecord(f"{self._path(segment, LOG_SUFFIX)} ends at {chunk_start + len(chunk)}")
                     self._throttler.spend(len(chunk))
                 yield span, chunk[span.position - chunk_start : end - chunk_start]
+
+    def _markers(self, ends: TransactionEnds) -> Iterator[Marker]:
+        """The markers from where the pass is on, to the log's end. Raises: as ``read_marker``, OSError."""
+        segments = (*self._work.segments, *self._work.later_segments)
+        ends_at = [*(segment.base_offset for segment in segments[1:]), LONG_MAX]
+        for segment, end_offset in zip(segments, ends_at, strict=True):
+            if ends.passed >= end_offset:
+                continue  # it may have been replaced by now
+            with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
+                for span in iter_spans(descriptor, 0, segment.size_bytes):
+                    if ends.passed >= end_offset:
+                        break
+                    if span.attributes & CONTROL_FLAG and span.last_offset >= ends.passed:
+                        batch = read_range(descriptor, span.position, span.size_bytes)
+                        header = read_header(batch)
+                        check_crc(batch, 0, header)
+                        marker = read_marker(batch, header)
+                        if marker is not None:
+                            yield marker
 
     def _path(self, segment: SegmentFile, suffix: str) -> str:
         return f"{self._work.directory}/{offset_file(segment.base_offset, suffix)}"

@@ -3,6 +3,8 @@
 An ``OSError`` is never wrapped: it means that the log directory is gone, not that the batch is bad.
 """
 
+import errno
+
 
 class StorageError(Exception):
     """Base of everything that storage refuses."""
@@ -79,6 +81,14 @@ class InvalidTransactionState(StorageError):
 
 class TooManyOpenFiles(OSError):
     """Readers keep as many files open as they may: one of them has to wait, or to go. The disk is well."""
+
+
+_SHORTAGES = frozenset((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOBUFS))
+
+
+def is_shortage(error: OSError) -> bool:
+    """Whether the machine is short of memory, files or processes, which may pass; the disk is well."""
+    return isinstance(error, TooManyOpenFiles) or error.errno in _SHORTAGES
 
 
 class CorruptCheckpoint(StorageError):

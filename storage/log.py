@@ -62,8 +62,8 @@ class Log:
     """
 
     __slots__ = (
-        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty",
-        "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "is_being_cleaned",
+        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_clean_part_cut",
+        "_on_dirty", "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "is_being_cleaned",
         "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id",
         "tp", "truncation_count",
     )  # fmt: skip
@@ -96,6 +96,7 @@ class Log:
         self._oldest_unflushed_ms = segments.active.created_ms if self._unflushed_count else -1
         self._last_append_ms = -1
         self._on_dirty: Callable[[TopicPartition], None] | None = None
+        self._on_clean_part_cut: Callable[[], None] | None = None
 
     def __repr__(self) -> str:
         return f"Log({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
@@ -391,6 +392,13 @@ class Log:
         if callback is not None and self._oldest_unflushed_ms >= 0:
             callback(self.tp)
 
+    def on_clean_part_cut(self, callback: Callable[[], None] | None) -> None:
+        """Call back when a truncation has moved ``cleaned_offset`` back, before anything is appended.
+
+        It should become durable at once: what follows is not clean. What the callback raises, the truncation raises.
+        """
+        self._on_clean_part_cut = callback
+
     def flush(self, up_to: int | None = None) -> None:
         """Make everything before ``up_to`` (None: all) durable and move the recovery point."""
         work, done = self.prepare_flush(up_to)
@@ -466,8 +474,10 @@ class Log:
         self.log_end_offset = end_offset
         self.recovery_point = min(self.recovery_point, end_offset)
         self.log_start_offset = min(self.log_start_offset, end_offset)
-        if self.cleaned_offset is not None:
-            self.cleaned_offset = min(self.cleaned_offset, end_offset)
+        if self.cleaned_offset is not None and self.cleaned_offset > end_offset:
+            self.cleaned_offset = end_offset
+            if self._on_clean_part_cut is not None:
+                self._on_clean_part_cut()
         if self._high_watermark is not None:
             self.update_high_watermark(self._high_watermark)
         self.leader_epochs.truncate_from_end(end_offset)
@@ -516,6 +526,7 @@ class Log:
         log end offset, so that no offset is ever given twice.
         """
         segments = self.segments
+        segments.settle()
         count = count_deletable(
             segments[:], self.config, self.log_start_offset, self.log_end_offset, self.high_watermark, now_ms
         )

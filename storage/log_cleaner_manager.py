@@ -7,7 +7,7 @@ Source: LogCleanerManager.scala@3.9. Tests: tests/kafka_zk/replica/test_log_clea
 from collections.abc import Callable, Iterator
 
 from kafka_zk.storage.cleaner import CleanedSegment, CleanerConfig
-from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.errors import StorageError, is_shortage
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_to_clean import Cleaning, LogToClean, look_at
@@ -29,7 +29,7 @@ class LogCleanerManager:
         self._on_uncleanable = on_uncleanable
         self._uncleanable: dict[TopicPartition, Log] = {}
         self._cleanings: dict[TopicPartition, Cleaning] = {}
-        self._wanted_now: dict[TopicPartition, None] = {}
+        self._wanted_now: set[TopicPartition] = set()
         self._candidates: list[LogToClean] = []
         self.dirtiest_ratio = 0.0
         self.compaction_delay_ms = 0
@@ -38,15 +38,19 @@ class LogCleanerManager:
     @property
     def uncleanable(self) -> dict[TopicPartition, Log]:
         """The logs that could not be cleaned and are still there."""
-        self._uncleanable = {tp: log for tp, log in self._uncleanable.items() if self._logs.get(tp) is log}
+        for tp in [tp for tp, log in self._uncleanable.items() if self._logs.get(tp) is not log]:
+            del self._uncleanable[tp]
         return self._uncleanable
 
     def want_now(self, tp: TopicPartition) -> bool:
-        """Clean a log next, however little of it is dirty; False if it cannot be or is not to be compacted."""
+        """Clean a log next, however little of it is dirty; False if it cannot be or is not to be compacted.
+
+        What of its closed segments may not be cleaned yet is cleaned when it may.
+        """
         log = self._logs.get(tp)
-        if log is None or not log.config.is_compacted or tp in self.uncleanable:
+        if log is None or not self._is_to_be_cleaned(log):
             return False
-        self._wanted_now[tp] = None
+        self._wanted_now.add(tp)
         return True
 
     # -- choice -------------------------------------------------------------------------------------------------
@@ -56,7 +60,7 @@ class LogCleanerManager:
         found = []
         delays_ms = [0]
         for log in self._logs.all_logs():
-            if log.config.is_compacted and log.tp not in self._uncleanable and log.tp not in self._cleanings:
+            if self._is_to_be_cleaned(log) and log.tp not in self._cleanings:
                 to_clean = self._look_at(log, now_ms)
                 if to_clean is not None:
                     found.append(to_clean)
@@ -69,14 +73,21 @@ class LogCleanerManager:
             (each for each in found if each.is_due or each.log.tp in self._wanted_now),
             key=lambda each: (each.log.tp in self._wanted_now, each.cleanable_ratio),
         )
-        if not self._candidates:
-            self._wanted_now.clear()
+        fulfilled = {each.log.tp for each in found if each.is_clean}
+        self._wanted_now = {
+            tp
+            for tp in self._wanted_now - fulfilled
+            if (wanted := self._logs.get(tp)) is not None and self._is_to_be_cleaned(wanted)
+        }
+
+    def _is_to_be_cleaned(self, log: Log) -> bool:
+        return log.config.is_compacted and log.tp not in self.uncleanable
 
     def _look_at(self, log: Log, now_ms: int) -> LogToClean | None:
         try:
             return look_at(log, now_ms)
         except OSError as error:
-            self._logs.fail_directory(log, error)
+            self.disk_failed(log, error)
         except StorageError as error:
             self.mark_uncleanable(log, str(error))
         return None
@@ -86,25 +97,13 @@ class LogCleanerManager:
         while self._candidates:
             log = self._candidates.pop().log
             is_wanted = log.tp in self._wanted_now
-            self._wanted_now.pop(log.tp, None)
             if self._logs.get(log.tp) is not log or log.tp in self._cleanings:
                 continue
             to_clean = self._look_at(log, now_ms)  # it may have changed since
             if to_clean is not None and to_clean.has_work and (to_clean.is_due or is_wanted):
-                cleaning = self._begin(to_clean, config, now_ms)
-                if cleaning is not None:
-                    return cleaning
+                cleaning = self._cleanings[log.tp] = Cleaning(to_clean, config, now_ms)
+                return cleaning
         return None
-
-    def _begin(self, to_clean: LogToClean, config: CleanerConfig, now_ms: int) -> Cleaning | None:
-        log = to_clean.log
-        try:
-            cleaning = Cleaning(to_clean, config, now_ms)
-        except OSError as error:
-            self._logs.fail_directory(log, error)
-            return None
-        self._cleanings[log.tp] = cleaning
-        return cleaning
 
     # -- a cleaning ---------------------------------------------------------------------------------------------
 
@@ -117,15 +116,12 @@ class LogCleanerManager:
         if tp in self._cleanings:
             self._cleanings[tp].is_aborted = True
 
-    def swap(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> bool:
-        """Put a cleaned segment in its place; False if it is not wanted any more. A disk that fails goes offline."""
-        if not self.wants(cleaning):
-            return False
-        try:
-            return cleaning.swap(cleaned, now_ms)
-        except OSError as error:
-            self._logs.fail_directory(cleaning.log, error)
-            return False
+    def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
+        """Put a cleaned segment in its place (``Cleaning.swap_steps``); no step if it is not wanted any more.
+
+        Raises: OSError.
+        """
+        return cleaning.swap_steps(cleaned, now_ms) if self.wants(cleaning) else iter(())
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
         """A cleaning has ended; None for one that was given up. Returns whether the log is cleaner than before."""
@@ -137,12 +133,17 @@ class LogCleanerManager:
         elif self._logs.get(log.tp) is log:
             try:
                 cleaning.remove_leftovers()
-            except OSError as error:
-                self._logs.fail_directory(log, error)
+            except OSError as error:  # of a shortage: the next cleaning removes them first
+                self.disk_failed(log, error)
         return is_cleaned
+
+    def disk_failed(self, log: Log, error: OSError) -> None:
+        """Take the directory of a log offline, unless it was the machine that was short of something."""
+        if not is_shortage(error):
+            self._logs.fail_directory(log, error)
 
     def mark_uncleanable(self, log: Log, reason: str) -> None:
         """A log cannot be cleaned: leave it alone from now on, and tell."""
-        if log.tp not in self._uncleanable:
+        if log.tp not in self.uncleanable:
             self._uncleanable[log.tp] = log
             self._on_uncleanable(log.tp, reason)

@@ -254,6 +254,12 @@ class LogDir:
         self._checkpointed_cleaner_offsets = offsets
         return self._prepare(CLEANER_OFFSET_CHECKPOINT, offsets)
 
+    def write_cleaner_offsets(self) -> None:
+        """Make what the logs say durable here and now, if it is not. Raises: OSError."""
+        work = self.prepare_cleaner_offsets()
+        if work is not None:
+            work()
+
     def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
         """The work of replacing a checkpoint.
 

@@ -152,7 +152,11 @@ def load_log_steps(
         ProducerState(observe),
         _load_topic_id(directory, observe),
     )
-    log.cleaned_offset = cleaned_offset
+    if cleaned_offset is not None and cleaned_offset > end_offset:
+        problem = f"ends at offset {end_offset}, so it cannot have been compacted up to {cleaned_offset}"
+        observe(Finding(directory, problem, "it counts as dirty from its first record on"))
+    elif cleaned_offset is not None:
+        log.cleaned_offset = max(cleaned_offset, start_offset)
     if not clean_shutdown or snapshot_offsets(directory):
         yield from log.reload_producers_steps()  # without any snapshot a clean log had no idempotent producers
     for segment in segments:

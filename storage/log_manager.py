@@ -195,6 +195,7 @@ class LogManager:
     def _directory_opened(self, log_dir: LogDir) -> None:
         """All its logs are there: what was being deleted goes on, and from now on a crash needs a recovery."""
         log_dir.resume_deletions(self._clock_ms())
+        log_dir.write_cleaner_offsets()
         log_dir.remove_clean_shutdown()
 
     def _close_dirs(self) -> None:
@@ -206,6 +207,7 @@ class LogManager:
         self._dir_of[tp] = log_dir
         log_dir.logs[tp] = log
         log.on_dirty(self._dirty.add)
+        log.on_clean_part_cut(log_dir.write_cleaner_offsets)
 
     # -- look up, create, delete --------------------------------------------------------------------------------
 
@@ -272,6 +274,9 @@ class LogManager:
         del self._logs[tp], self._dir_of[tp]
         self._dirty.discard(tp)
         log.on_dirty(None)
+        log.on_clean_part_cut(None)
+        if log.cleaned_offset is not None:  # it must not be that of a log of this name that is made next
+            self.checkpoint_cleaner_offsets()
 
     def delete_due(self, now_ms: int) -> int:
         """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""

@@ -10,11 +10,12 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import NamedTuple, overload
 
 from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file
+from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, SWAP_SUFFIX, offset_file
 from kafka_zk.storage.files import remove_file, rename, sync_file, sync_path
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.segment import FileSlice, Segment, open_segment
@@ -94,7 +95,7 @@ def _base_offset(segment: Segment) -> int:
 class LogSegments:
     """The segments in a partition's directory, ascending; never empty. ``active`` is the last, which is written to."""
 
-    __slots__ = ("_positions", "_random", "_segments", "active", "directory", "pending_removals", "pool")
+    __slots__ = ("_positions", "_random", "_replacing", "_segments", "active", "directory", "pending_removals", "pool")
 
     def __init__(
         self, directory: str, pool: FilePool, segments: list[Segment], random: Random = SYSTEM_RANDOM
@@ -105,6 +106,7 @@ class LogSegments:
         self.pending_removals: list[PendingRemoval] = []
         self._segments = segments
         self._positions: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins
+        self._replacing: Iterator[Callable[[], None]] | None = None
         self._activate_last()
 
     def __len__(self) -> int:
@@ -163,6 +165,7 @@ class LogSegments:
 
         ``offset`` lies at or after the first segment's base offset. Segments that go are unlinked from ``due_ms`` on.
         """
+        self.settle()
         behind = [segment for segment in self._segments if segment.base_offset > offset]
         self.drop(behind, due_ms)
         if behind:
@@ -173,10 +176,11 @@ class LogSegments:
             last.truncate_to_position(span.position)
             sync_file(last.fileno())  # once another segment follows, no recovery looks at this end again
         self._activate_last()
-        return offset if span is None else span.base_offset
+        return offset if span is None else min(offset, span.base_offset)  # compaction leaves gaps
 
     def replace_all(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
         """Drop everything, durably, and begin an empty segment."""
+        self.settle()
         self.drop(list(self._segments), now_ms + config.file_delete_delay_ms)
         self.begin(base_offset, config, now_ms)
         sync_path(self.directory)
@@ -191,23 +195,49 @@ class LogSegments:
             self.pending_removals.append(PendingRemoval(due_ms, segment))
         self._positions.clear()
 
-    def replace(self, replaced: Sequence[Segment], size_bytes: int, config: LogConfig, now_ms: int) -> None:
+    def replace_steps(
+        self, replaced: Sequence[Segment], size_bytes: int, config: LogConfig, now_ms: int
+    ) -> Iterator[Callable[[], None]]:
         """Put the ``.cleaned`` files of ``size_bytes`` that were made of neighbouring segments in their place, durably.
 
-        The old files are unlinked after ``file.delete.delay.ms``. Raises: OSError; a restart finds one or the others.
+        Each step gives an fsync for the owner to have done, in any thread, before it asks for the next; in between the
+        log may be read and written. Whatever needs the segments as they are to stay ends the steps before
+        (``settle``). The old files are unlinked after ``file.delete.delay.ms``. Raises: OSError; a restart finds one or
+        the others.
         """
-        base_offset = replaced[0].base_offset
-        begin_swap(self.directory, base_offset)
+        self.settle()
+        replacing = self._replacing = self._replace(list(replaced), size_bytes, config, now_ms)
+        return replacing
+
+    def _replace(
+        self, replaced: list[Segment], size_bytes: int, config: LogConfig, now_ms: int
+    ) -> Iterator[Callable[[], None]]:
+        directory, base_offset = self.directory, replaced[0].base_offset
+        begin_swap(directory, base_offset)
+        yield partial(sync_path, directory)
         for segment in replaced:
             segment.mark_deleted()
             self.pending_removals.append(PendingRemoval(now_ms + config.file_delete_delay_ms, segment))
-        end_swap(self.directory, base_offset)
-        cleaned = open_segment(self.directory, base_offset, config, self.pool, now_ms, size_bytes=size_bytes)
+        cleaned = open_segment(directory, base_offset, config, self.pool, now_ms, size_bytes=size_bytes)
+        cleaned.take_suffix(SWAP_SUFFIX)
         slot = self._segments.index(replaced[0])
         self._segments[slot : slot + len(replaced)] = [cleaned]
         self._positions.clear()
         for segment in replaced[1:]:
-            remove_file(f"{self.directory}/{offset_file(segment.base_offset, SNAPSHOT_SUFFIX)}")
+            remove_file(f"{directory}/{offset_file(segment.base_offset, SNAPSHOT_SUFFIX)}")
+        yield partial(sync_path, directory)
+        end_swap(directory, base_offset)
+        cleaned.take_suffix("")
+        yield partial(sync_path, directory)
+        self._replacing = None
+
+    def settle(self) -> None:
+        """End a replacement that waits for its fsyncs, here and now. Raises: OSError."""
+        replacing, self._replacing = self._replacing, None
+        if replacing is not None:
+            sync_path(self.directory)  # the one that was asked for last may still be under way
+            for sync in replacing:
+                sync()
 
     def remove_due(self, now_ms: int) -> int:
         """Unlink segment files whose delay is over; returns how many segments. Slices in use read on."""
@@ -333,6 +363,7 @@ class LogSegments:
 
     def close(self, sync: Callable[[str], None]) -> None:
         """Write the indexes and close the files; ``sync`` makes the file at a path durable, now or later."""
+        self.settle()
         for segment in self._segments:
             segment.close(sync)
 
@@ -343,6 +374,7 @@ class LogSegments:
 
     def rename_to_delete(self, directory: str) -> None:
         """Give the partition's directory its name for deletion; slices in use read on."""
+        self.settle()
         rename(self.directory, directory)
         self.directory = directory
         for segment in self._segments:

@@ -4,6 +4,7 @@ Source: LogToClean in LogCleaner.scala, cleanableOffsets in LogCleanerManager.sc
 Tests: tests/storage/test_log_to_clean.py.
 """
 
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafka_zk.storage.cleaner import CleanedSegment, CleanerConfig, CleanWork, SegmentFile
@@ -38,6 +39,11 @@ class LogToClean(NamedTuple):
     @property
     def has_work(self) -> bool:
         return self.cleanable_bytes > 0 and self.first_dirty_offset < self.uncleanable_offset
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is left to be cleaned, now or later, unless another segment is closed."""
+        return self.first_dirty_offset >= self.log.segments.active.base_offset
 
     @property
     def is_due(self) -> bool:
@@ -107,9 +113,11 @@ class Cleaning:
         self._directory = log.segments.directory
         sources = [segment for segment in log.segments if segment.base_offset < to_clean.uncleanable_offset]
         self._sources = {segment.base_offset: segment for segment in sources}
+        present = [SegmentFile(segment.base_offset, segment.size_bytes) for segment in log.segments]
         self.work = CleanWork(
             self._directory,
-            tuple(SegmentFile(segment.base_offset, segment.size_bytes) for segment in sources),
+            tuple(present[: len(sources)]),
+            tuple(present[len(sources) :]),
             to_clean.first_dirty_offset,
             to_clean.uncleanable_offset,
             now_ms,
@@ -117,8 +125,6 @@ class Cleaning:
             config,
             last_records(log),
         )
-        for segment in sources:
-            segment.write_out_indexes()
         log.is_being_cleaned = True
 
     @property
@@ -132,17 +138,22 @@ class Cleaning:
             and log.config.is_compacted
         )
 
-    def swap(self, cleaned: CleanedSegment, now_ms: int) -> bool:
-        """Put a cleaned segment in its place; False, and nothing is done, if the log is no longer what it was.
+    def swap_steps(self, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
+        """Put a cleaned segment in its place: the steps of ``LogSegments.replace_steps``.
 
-        Raises: OSError.
+        If the log is no longer what it was, there are none, and the cleaning is aborted. Raises: OSError.
         """
         replaced = self._replaced(cleaned) if self.is_wanted else None
         if replaced is None:
             self.is_aborted = True
-            return False
-        self.log.segments.replace(replaced, cleaned.size_bytes, self.log.config, now_ms)
-        return True
+            return iter(())
+        return self.log.segments.replace_steps(replaced, cleaned.size_bytes, self.log.config, now_ms)
+
+    def swap(self, cleaned: CleanedSegment, now_ms: int) -> bool:
+        """``swap_steps``, all of them here and now; whether it was still wanted. Raises: OSError."""
+        for sync in self.swap_steps(cleaned, now_ms):
+            sync()
+        return not self.is_aborted
 
     def _replaced(self, cleaned: CleanedSegment) -> list[Segment] | None:
         """The segments that it was made of, None if they have changed."""

@@ -5,17 +5,20 @@ Python's objects. Two keys with one digest would count as one key, in Kafka's ma
 Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/test_offset_map.py.
 """
 
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from struct import Struct
+from typing import Any
 
 from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.system.memory import zeroed_memory
 
 ENTRY_SIZE = 24
 NOT_FOUND = -1
-_DIGEST_SIZE = 16
-_OFFSET = Struct("=q")  # one more than the offset: an entry of zeros is free
-_NO_DIGEST = bytes(_DIGEST_SIZE)
+_ENTRY = Struct("<QQq")  # a digest, one more than the offset: an entry of zeros is free
+_unpack, _pack = _ENTRY.unpack_from, _ENTRY.pack_into
+_halves = Struct("<QQ").unpack
 _LEAST_SLOTS = 101
 
 
@@ -24,7 +27,7 @@ class OffsetMap:
 
     ``latest_offset``: up to where the log has been looked at, -1 at the beginning. ``size`` is the number of keys;
     above ``max_size``, the share ``load_factor`` of the slots, no more should be put in. An entry of ``table`` is a
-    digest and one more than its offset, in the machine's order of bytes; an entry of zeros is free.
+    digest and one more than its offset, little-endian; an entry of zeros is free.
 
     Args:
         most_keys: so many keys there are at most; the table is not made bigger than that needs.
@@ -34,9 +37,7 @@ class OffsetMap:
     __slots__ = ("_md5", "_step_count", "latest_offset", "max_size", "size", "slots", "table")
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9, most_keys: int | None = None) -> None:
-        from hashlib import md5  # brings OpenSSL along, which a broker does without: its helpers clean
-
-        self._md5 = partial(md5, usedforsecurity=False)
+        self._md5 = _load_md5()
         slots = memory_bytes // ENTRY_SIZE
         if most_keys is not None:
             slots = min(slots, max(_LEAST_SLOTS, 2 * most_keys))
@@ -56,41 +57,49 @@ class OffsetMap:
 
     def put(self, key: bytes, offset: int) -> bool:
         """Note the offset of a key; False if the key is new and the map is full."""
-        digest = self._md5(key).digest()
-        position, is_new = self._find(digest)
-        if is_new:
+        low, high = _halves(self._md5(key).digest())
+        position, found = self._find(low, high)
+        if not found:
             if self.size >= self.max_size:
                 return False
             self.size += 1
-        self.table[position : position + ENTRY_SIZE] = digest + _OFFSET.pack(offset + 1)
+        _pack(self.table, position, low, high, offset + 1)
         return True
 
     def get(self, key: bytes) -> int:
         """The offset noted last, NOT_FOUND for an unknown key."""
-        position, is_new = self._find(self._md5(key).digest())
-        offset: int = _OFFSET.unpack_from(self.table, position + _DIGEST_SIZE)[0]
-        return NOT_FOUND if is_new else offset - 1
+        low, high = _halves(self._md5(key).digest())
+        return self._find(low, high)[1] - 1
 
-    def _find(self, digest: bytes) -> tuple[int, bool]:
-        """(position, False) of the digest's entry, or (position, True) of the free one where it belongs."""
+    def _find(self, low: int, high: int) -> tuple[int, int]:
+        """Position and content of the digest's entry, or of the free one where it belongs, whose content is 0."""
         table = self.table
         slots = self.slots
-        slot = int.from_bytes(digest[:8], "little") % slots
+        slot = low % slots
         step = 0
         while True:
             position = slot * ENTRY_SIZE
-            found = table[position : position + _DIGEST_SIZE]
-            if found == _NO_DIGEST and not _OFFSET.unpack_from(table, position + _DIGEST_SIZE)[0]:
-                return position, True
-            if found == digest:
-                return position, False
+            found_low, found_high, content = _unpack(table, position)
+            if (found_low == low and found_high == high) or not content:
+                return position, content
             if not step:  # slots are a prime number, so any step comes to all of them
-                step = 1 + int.from_bytes(digest[8:], "little") % self._step_count
+                step = 1 + high % self._step_count
             slot = (slot + step) % slots
 
     def close(self) -> None:
         """Give the memory back."""
         self.table.close()
+
+
+def _load_md5() -> Callable[[bytes], Any]:
+    """Python's own implementation, which takes a quarter of OpenSSL's time for a key; where it is left out, that."""
+    try:
+        found: Callable[[bytes], Any] = import_module("_md5").md5
+    except ImportError:
+        from hashlib import md5  # brings OpenSSL along, which a broker does without: its helpers clean
+
+        return partial(md5, usedforsecurity=False)
+    return found
 
 
 def _prime_up_to(number: int) -> int:

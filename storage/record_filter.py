@@ -8,12 +8,16 @@ delete horizon, the time of that cleaning and ``delete.retention.ms``; a cleanin
 consumer has that long to see it, however old it was when it was first met. The horizon takes the place of the base
 timestamp, told by an attribute. Batches of magic 0 and 1 have no place for it; there the segment's age counts.
 
+Records of aborted transactions go, as if nobody had written them; markers go in two steps, too, once nothing is left
+of their transactions (``cleaned_transactions``).
+
 Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9. Tests: tests/storage/test_record_filter.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from kafka_zk.storage.cleaned_transactions import CleanedTransactions
 from kafka_zk.storage.compression import Compression, compress, decompress
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
@@ -46,17 +50,6 @@ class LastRecord(NamedTuple):
 
     data_offset: int
     epoch: int
-
-
-class Transactions:
-    """What compaction knows of transactions: nothing, so it keeps them whole.
-
-    Batches of transactions are neither counted as their keys' last records nor cleaned, and their markers stay.
-    """
-
-    def is_kept_whole(self, header: BatchHeader) -> bool:
-        """Whether a batch stays as it is and says nothing about other batches' records."""
-        return bool(header.attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG))
 
 
 LastOffsetOf = Callable[[bytes], int]
@@ -92,7 +85,12 @@ class Retention(NamedTuple):
     now_ms: int
     delete_retention_ms: int
     last_records: Mapping[int, LastRecord]  # by producer id
-    transactions: Transactions
+    transactions: CleanedTransactions
+
+    @property
+    def horizon_ms(self) -> int:
+        """Until then what is to go is kept for readers that have not come to it."""
+        return self.now_ms + self.delete_retention_ms
 
     def keeps_producer(self, header: BatchHeader) -> bool:
         """Whether the batch holds the sequence, or the epoch, that its producer goes on from."""
@@ -122,22 +120,45 @@ def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     """
     header = read_header(batch)
     check_crc(batch, 0, header)
+    if header.is_control:
+        return _filter_marker(batch, header, retention)
+    if retention.transactions.is_aborted(header):
+        return _emptied(header, retention, 0)
     count = header.record_count
-    if retention.transactions.is_kept_whole(header):
-        return Filtered(batch, header.last_offset, header.max_timestamp, count, count, 0)
     records = uncompressed_records(batch, header)
     keeps_tombstones = not header.has_delete_horizon or retention.now_ms < header.base_timestamp
     chosen = retention.choose(records, header, retention.latest_offset, keeps_tombstones)
     if not chosen.kept_count:
-        must_stay = retention.keeps_producer(header) or header.next_offset == retention.round_end_offset
-        data = _without_records(header) if must_stay else None
-        return Filtered(data, header.last_offset, header.max_timestamp, count, 0, chosen.keyless_count)
+        return _emptied(header, retention, chosen.keyless_count)
     gets_horizon = chosen.has_tombstone and not header.has_delete_horizon
     if chosen.kept_count == count and not gets_horizon:
         return Filtered(batch, header.last_offset, header.max_timestamp, count, count, chosen.keyless_count)
-    horizon_ms = retention.now_ms + retention.delete_retention_ms if gets_horizon else None
+    horizon_ms = retention.horizon_ms if gets_horizon else None
     rebuilt, max_timestamp_ms = _rebuild(header, chosen, horizon_ms)
     return Filtered(rebuilt, header.last_offset, max_timestamp_ms, count, chosen.kept_count, chosen.keyless_count)
+
+
+def _filter_marker(batch: Buffer, header: BatchHeader, retention: Retention) -> Filtered:
+    """What is left of a control batch. One that is not needed goes in two steps, as a tombstone does."""
+    count = header.record_count
+    whole = Filtered(batch, header.last_offset, header.max_timestamp, count, count, 0)
+    is_needed = retention.transactions.is_needed(batch, header)
+    if not count or (not is_needed and header.has_delete_horizon and header.base_timestamp <= retention.now_ms):
+        return _emptied(header, retention, 0)
+    if is_needed or header.has_delete_horizon:
+        return whole
+    records = uncompressed_records(batch, header)
+    newest = max(timestamp_delta for _, _, timestamp_delta, *_ in places(records, count))
+    chosen = Chosen(count, 0, False, newest, records)
+    rebuilt, max_timestamp_ms = _rebuild(header, chosen, retention.horizon_ms)
+    return whole._replace(data=rebuilt, max_timestamp_ms=max_timestamp_ms)
+
+
+def _emptied(header: BatchHeader, retention: Retention, keyless_count: int) -> Filtered:
+    """What is left of a batch that keeps no record: its header, if that must stay, or nothing."""
+    must_stay = retention.keeps_producer(header) or header.next_offset == retention.round_end_offset
+    data = _without_records(header) if must_stay else None
+    return Filtered(data, header.last_offset, header.max_timestamp, header.record_count, 0, keyless_count)
 
 
 def uncompressed_records(batch: Buffer, header: BatchHeader) -> bytes:
@@ -148,7 +169,7 @@ def uncompressed_records(batch: Buffer, header: BatchHeader) -> bytes:
 
 
 def places(records: bytes, record_count: int) -> Iterator[RecordPlace]:
-    """Where each record lies and what decides about it. Varints of one byte are read inline: every record passes here.
+    """Where each record lies and what decides about it. Most varints are read inline: every record passes here.
 
     Raises: CorruptRecord unless there are exactly so many records.
     """
@@ -161,6 +182,9 @@ def places(records: bytes, record_count: int) -> Iterator[RecordPlace]:
             if byte < 0x80:
                 position += 1
                 end = position + ((byte >> 1) ^ -(byte & 1))
+            elif (second := records[position + 1]) < 0x80 and not byte & 1:  # a size of up to 8 KB
+                position += 2
+                end = position + ((byte & 0x7F | second << 7) >> 1)
             else:
                 length, position = read_varint(records, position)
                 end = position + length

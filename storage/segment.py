@@ -434,6 +434,12 @@ class Segment:
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
 
+    def take_suffix(self, suffix: str) -> None:
+        """Its files have this behind their names now."""
+        self._suffix = suffix
+        self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX) + suffix
+        self.time_index.path = self._path(TIME_INDEX_SUFFIX) + suffix
+
     def abandon(self) -> None:
         """The partition is being deleted: nothing is written any more, slices in use read on."""
         self._is_abandoned = True

@@ -12,7 +12,7 @@ from kafka_zk.storage import files
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.record_batch import HEADER_SIZE, LOG_OVERHEAD
 
-_FRONT = Struct(">qi4xb6xi")  # base offset, batch length, (epoch), magic, (crc, attributes), last offset delta
+_FRONT = Struct(">qi4xb4xhi")  # base offset, batch length, (epoch), magic, (crc), attributes, last offset delta
 _FRONT_SIZE = 27
 _SMALLEST_ENTRY = 26
 _MIN_LENGTH_BY_MAGIC = (14, 22, HEADER_SIZE - LOG_OVERHEAD)
@@ -20,13 +20,14 @@ _CHUNK_BYTES = 8192
 
 
 class BatchSpan(NamedTuple):
-    """Where a batch lies in its file and which offsets it holds."""
+    """Where a batch lies in its file and which offsets it holds; ``attributes`` are those of magic 2, else 0."""
 
     position: int
     size_bytes: int
     base_offset: int
     last_offset: int
     magic: int
+    attributes: int = 0
 
 
 def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
@@ -62,7 +63,7 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
                 chunk += b"\0"  # an empty message of magic 0 is one byte shorter than what is unpacked
             if len(chunk) < _FRONT_SIZE:
                 raise CorruptRecord(f"{len(chunk)} bytes at position {position} are too few for a batch")
-        base_offset, length, magic, last_offset_delta = _FRONT.unpack_from(chunk, index)
+        base_offset, length, magic, attributes, last_offset_delta = _FRONT.unpack_from(chunk, index)
         if not 0 <= magic <= 2 or length < _MIN_LENGTH_BY_MAGIC[magic] or base_offset < 0:
             raise CorruptRecord(
                 f"no batch at position {position}: offset {base_offset}, length {length}, magic {magic}"
@@ -75,7 +76,9 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
             if last_offset_delta < 0:
                 raise CorruptRecord(f"no batch at position {position}: last offset delta {last_offset_delta}")
             last_offset += last_offset_delta
-        yield BatchSpan(position, size_bytes, base_offset, last_offset, magic)
+        else:
+            attributes = 0
+        yield BatchSpan(position, size_bytes, base_offset, last_offset, magic, attributes)
         position += size_bytes
 
 

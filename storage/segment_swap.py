@@ -2,7 +2,7 @@
 
 The names tell how far it has come. A ``.log.cleaned`` counts for nothing. Once it is a ``.log.swap``, it counts: it is
 whole and durable, and what it replaces goes, first to ``.deleted``; then it gets its own name. Between these steps the
-directory is made durable, so that a power loss finds them in this order, too.
+directory must be made durable, so that a power loss finds them in this order, too (``LogSegments.replace_steps``).
 
 The rules are Kafka's, since a Kafka broker may start on the folder next, and ours on its. They hold for its splitting
 of a segment, too, where several ``.swap`` files take the place of one: those at or after the lowest ``.cleaned`` one
@@ -41,17 +41,14 @@ def begin_swap(directory: str, base_offset: int) -> None:
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + CLEANED_SUFFIX):
             files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
-    sync_path(directory)
 
 
 def end_swap(directory: str, base_offset: int) -> None:
     """Give ``.swap`` files their own names; what they replace has other names by now. Raises: OSError."""
-    sync_path(directory)
     for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + SWAP_SUFFIX):
             files.rename(path + SWAP_SUFFIX, path)
-    sync_path(directory)
 
 
 def remove_cleaned(directory: str) -> None:

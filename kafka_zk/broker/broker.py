@@ -9,6 +9,7 @@ Source: KafkaServer.startup and shutdown@3.9.
 import resource
 import socket
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,6 +40,7 @@ from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.network.read_ahead import ReadAhead
+from kafka_zk.network.readable import when_readable
 from kafka_zk.network.slices import after, in_slices
 from kafka_zk.network.transport import FramePort
 from kafka_zk.protocol.api_keys import ApiKey
@@ -226,7 +228,12 @@ class Broker:
         self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
         replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
         self.log_cleaner = LogCleaner(
-            self._clock, self._run_in_thread, self._logs, LogCleanerSettings.of(config), replicas.standing_of
+            self._clock,
+            self._run_in_thread,
+            partial(when_readable, self._reactor),
+            self._logs,
+            LogCleanerSettings.of(config),
+            replicas.standing_of,
         )
         self.services = Services(
             broker_id=self.broker_id,

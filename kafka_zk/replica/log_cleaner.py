@@ -11,14 +11,15 @@ Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/replica/test_log_cleaner.py.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.network.slices import in_slices
 from kafka_zk.storage.cleaner import Cleaned, CleanedSegment, CleanerConfig, CleanerStats
-from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.errors import StorageError, is_shortage
 from kafka_zk.storage.helper_process import FAILED, PROGRESS, Helper
+from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_cleaner_manager import LogCleanerManager
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_to_clean import Cleaning
@@ -27,6 +28,8 @@ from kafka_zk.system.clock import Clock
 from kafka_zk.system.threads import RunInThread
 
 _log = Logger()
+
+WhenReadable = Callable[[int], "Deferred[None]"]
 
 HELPER_BYTES = 1 << 30
 """What a helper's address space may take besides its offset map, of which a batch that unpacks may take 128 MB."""
@@ -76,25 +79,29 @@ class LogCleanerSettings(NamedTuple):
 class LogCleaner:
     """See the module's docstring; on the reactor thread.
 
-    ``standing_of`` tells what this broker is to a partition, leader epoch included; a change voids a cleaning.
-    ``last_stats`` are those of each thread's last cleaning.
+    ``when_readable`` fires when a descriptor has something to read. ``standing_of`` tells what this broker is to a
+    partition, leader epoch included; a change voids a cleaning. ``last_stats`` are those of each thread's
+    last cleaning.
     """
 
     def __init__(
         self,
         clock: Clock,
         run_in_thread: RunInThread,
+        when_readable: WhenReadable,
         logs: LogManager,
         settings: LogCleanerSettings,
         standing_of: Callable[[TopicPartition], object] = lambda tp: None,
     ) -> None:
         self.clock = clock
         self.run_in_thread = run_in_thread
+        self.when_readable = when_readable
         self.logs = logs
         self.settings = settings
         self.standing_of = standing_of
         self.manager = LogCleanerManager(logs, _tell_uncleanable)
-        self.deaths: dict[TopicPartition, int] = {}  # of helpers, since the log was last cleaned
+        self.deaths: dict[Log, int] = {}  # of helpers, since the log was last cleaned
+        self._is_short = False
         self._lanes: list[_Lane] = []
 
     @property
@@ -125,6 +132,23 @@ class LogCleaner:
             self.settings = settings
             self.stop()
             self.start()
+
+    def forget_deleted(self) -> None:
+        """Forget the helpers that died under logs that are not there any more."""
+        for log in [log for log in self.deaths if self.logs.get(log.tp) is not log]:
+            del self.deaths[log]
+
+    def tell_shortage(self, reason: object) -> None:
+        """The machine is short of something, so what was begun is begun anew later; told once until it goes on."""
+        if not self._is_short:
+            seconds = self.settings.backoff_ms / 1000
+            _log.warn("the log cleaner tries again in {seconds} s: {reason}", seconds=seconds, reason=reason)
+        self._is_short = True
+
+    def shortage_is_over(self) -> None:
+        if self._is_short:
+            _log.info("the log cleaner goes on")
+        self._is_short = False
 
     def clean_now(self, tp: TopicPartition) -> bool:
         """Clean a log soon, however little of it is dirty; False if it is not to be compacted, or cannot be."""
@@ -157,7 +181,7 @@ class _Lane:
     def stop(self) -> None:
         self._is_stopped = True
         if self._helper is not None:
-            self._helper.process.kill()  # the thread that waits for it notices
+            self._helper.process.kill()  # whoever waits for it notices
         self.wake()
 
     def wake(self) -> None:
@@ -171,11 +195,13 @@ class _Lane:
     async def _run(self) -> None:
         cleaner = self._cleaner
         while not self._is_stopped:
+            cleaner.forget_deleted()
             now_ms = cleaner.clock.wall_ms()
             await in_slices(cleaner.clock, cleaner.manager.look_steps(now_ms))
             cleaning = None if self._is_stopped else cleaner.manager.grab(cleaner.settings.share, now_ms)
             if cleaning is None:
-                self._end_helper()
+                if self._helper is not None:
+                    await cleaner.run_in_thread(self._end_helper)
                 await self._pause()
             elif not await self._clean_or_let_go(cleaning):
                 await self._pause()
@@ -199,52 +225,79 @@ class _Lane:
     async def _clean(self, cleaning: Cleaning) -> bool:
         """Whether the log is cleaner than before."""
         cleaner = self._cleaner
-        log = cleaning.log
-        standing = cleaner.standing_of(log.tp)
+        standing = cleaner.standing_of(cleaning.log.tp)
         end_offset = None
         try:
-            begun = await cleaner.run_in_thread(lambda: self._begin(cleaning))
-            while begun:
-                if not cleaner.manager.wants(cleaning) or cleaner.standing_of(log.tp) != standing:
-                    cleaner.manager.abort(log.tp)
-                    break
-                answer = await cleaner.run_in_thread(self._receive)
-                if answer is None:
-                    continue
-                kind, content = answer
-                if kind != PROGRESS:
-                    end_offset = self._ended(cleaning, kind, content)
-                    break
-                if cleaner.standing_of(log.tp) != standing or not self._swap(cleaning, content):
-                    cleaner.manager.abort(log.tp)
-                    break
-        except (EOFError, OSError) as error:  # of the helper; those of the disk are its answers
-            self._helper_lost(cleaning, error)
+            helper = await cleaner.run_in_thread(lambda: self._ready_helper(cleaning))
+        except OSError as error:
+            cleaner.tell_shortage(f"no helper process can be started: {error}")
+        else:
+            try:
+                end_offset = await self._clean_by(helper, cleaning, standing)
+            except (EOFError, OSError) as error:  # of the helper; those of the disk are its answers
+                self._helper_lost(cleaning, error)
         if end_offset is None:
             await cleaner.run_in_thread(self._end_helper)  # it writes no more
         return cleaner.manager.finish(cleaning, end_offset) and not self._is_stopped
 
-    def _begin(self, cleaning: Cleaning) -> bool:
-        """In a thread: give the helper its work, False if there is no time for it. Raises: OSError."""
-        if self._is_stopped:
-            return False
+    def _ready_helper(self, cleaning: Cleaning) -> Helper:
+        """In a thread: a process that waits for work. Raises: OSError if none is to be had."""
         if self._helper is None or not self._helper.is_alive:
             self._end_helper()
             memory_bytes = cleaning.work.config.dedupe_buffer_bytes + HELPER_BYTES
             self._helper = Helper(memory_bytes, NICENESS, self._cleaner.logs.directory_locks)
-        self._helper.begin(cleaning.work)
-        return not self._is_stopped
+        return self._helper
 
-    def _receive(self) -> tuple[int, Any] | None:
-        """In a thread: what the helper says next; None if it says nothing for a while. Raises: EOFError, OSError."""
-        helper = self._helper
-        if helper is None:
-            raise EOFError
-        return helper.receive() if helper.connection.poll(ATTENTION_S) else None
+    async def _clean_by(self, helper: Helper, cleaning: Cleaning, standing: object) -> int | None:
+        """Where the log is clean up to; None if it is given up. Raises: EOFError, OSError if the helper is gone."""
+        cleaner, tp = self._cleaner, cleaning.log.tp
+        if not self._is_stopped:
+            await cleaner.run_in_thread(lambda: helper.begin(cleaning.work))
+        while not self._is_stopped:
+            if not cleaner.manager.wants(cleaning) or cleaner.standing_of(tp) != standing:
+                cleaner.manager.abort(tp)
+                return None
+            if not await self._says_something(helper):
+                continue
+            kind, content = await cleaner.run_in_thread(helper.receive)
+            if kind != PROGRESS:
+                return self._ended(cleaning, kind, content)
+            if cleaner.standing_of(tp) == standing and not self._is_stopped:
+                await self._swap(cleaning, content)
+        return None
 
-    def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> bool:
-        cleaner = self._cleaner
-        return not self._is_stopped and cleaner.manager.swap(cleaning, cleaned, cleaner.clock.wall_ms())
+    async def _says_something(self, helper: Helper) -> bool:
+        """Whether the helper has something to say, or has died; False if it goes on working for a while."""
+        heard = self._cleaner.when_readable(helper.connection.fileno())
+        timeout = self._cleaner.clock.callLater(ATTENTION_S, heard.cancel)
+        try:
+            await heard
+        except CancelledError:
+            return False
+        if timeout.active():
+            timeout.cancel()
+        return True
+
+    async def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> None:
+        """Put a cleaned segment in its place; the fsyncs are done in threads. A disk that fails goes offline."""
+        manager = self._cleaner.manager
+        try:
+            for sync in manager.swap_steps(cleaning, cleaned, self._cleaner.clock.wall_ms()):
+                await self._sync(sync)
+        except OSError as error:
+            manager.abort(cleaning.log.tp)
+            manager.disk_failed(cleaning.log, error)
+
+    async def _sync(self, sync: Callable[[], None]) -> None:
+        """Have it done, as often as it takes while the machine is short of something. Raises: OSError."""
+        while True:
+            try:
+                return await self._cleaner.run_in_thread(sync)
+            except OSError as error:
+                if not is_shortage(error) or self._is_stopped:
+                    raise
+                self._cleaner.tell_shortage(error)
+            await self._pause()
 
     def _ended(self, cleaning: Cleaning, kind: int, content: Any) -> int | None:
         """Where the log is clean up to; None if it could not be cleaned."""
@@ -253,12 +306,15 @@ class _Lane:
             if cleaner.manager.wants(cleaning):  # else it is no wonder
                 if isinstance(content, StorageError):
                     cleaner.manager.mark_uncleanable(log, str(content))
+                elif is_shortage(content):
+                    cleaner.tell_shortage(content)
                 else:
                     cleaner.logs.fail_directory(log, content)
             return None
         cleaned: Cleaned = content
         self.last_stats = cleaned.stats
-        cleaner.deaths.pop(log.tp, None)
+        cleaner.deaths.pop(log, None)
+        cleaner.shortage_is_over()
         _tell_cleaned(cleaning, cleaned)
         return cleaned.end_offset
 
@@ -266,7 +322,7 @@ class _Lane:
         cleaner, log = self._cleaner, cleaning.log
         if self._is_stopped or not cleaner.manager.wants(cleaning):
             return
-        deaths = cleaner.deaths[log.tp] = cleaner.deaths.get(log.tp, 0) + 1
+        deaths = cleaner.deaths[log] = cleaner.deaths.get(log, 0) + 1
         reason = f"the helper process that cleaned it ended: {error or 'it died'}"
         _log.warn("{tp} is not cleaned: {reason}", tp=log.tp, reason=reason)
         if deaths >= MOST_DEATHS:

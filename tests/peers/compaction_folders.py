@@ -1,8 +1,9 @@
 """Folders of compacted partitions, made from a seed, and what is in them after a cleaning.
 
 A folder may hold the results of an earlier cleaning by ours, with delete horizons that have come and others that have
-not, and behind them new segments: batches of magic 0 to 2 in every codec, idempotent producers, tombstones, records
-without a key. All times are of the last hours, so that no broker takes a producer for forgotten.
+not, and behind them new segments: batches of magic 0 to 2 in every codec, idempotent producers, transactions, of which
+some end segments later, tombstones, records without a key. All times are of the last hours, so that no broker takes a
+producer for forgotten.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_loader import load_log_steps
 from kafka_zk.storage.log_to_clean import clean_here
-from kafka_zk.storage.record_batch import TIMESTAMP_TYPE_FLAG, Record, decode_records, read_header
+from kafka_zk.storage.record_batch import (
+    CONTROL_FLAG,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    Record,
+    decode_records,
+    read_header,
+)
 from kafka_zk.storage.recovery_work import run_here
 from kafka_zk.storage.segment_scan import iter_spans
 from kafka_zk.storage.types import TopicPartition
@@ -32,6 +40,7 @@ from tests.peers.made_logs import Content, pack_batch
 HOUR_MS = 3_600_000
 SEGMENT_BYTES = 20_000
 _NO_PRODUCER = (-1, -1, -1)
+_TRANSACTIONAL_IDS = (4, 5)
 #: Kafka takes no map below 1 MB.
 CLEANER = CleanerConfig(dedupe_buffer_bytes=2 * 1024 * 1024)
 _LEGACY_CODECS = (Compression.none, Compression.none, Compression.gzip, Compression.snappy, Compression.lz4)
@@ -221,6 +230,8 @@ class _Writer:
         self._keys = rng.choice((1, 4, 30, 200))
         self.magics = rng.choice(((2,), (2,), (0, 1, 2), (1,), (0,)))
         self._sequences: dict[int, int] = {}
+        self._is_active = False  # the segment being written will be the active one
+        self._open: dict[int, dict[bytes, bytes | None]] = {}  # producer -> the last values of its transaction
         self.active_offset = 0
         self.last_values: dict[bytes, bytes | None] = {}
 
@@ -233,19 +244,25 @@ class _Writer:
             size = rng.choice((500, SEGMENT_BYTES // 4, SEGMENT_BYTES)) if number < count else 1
             data = bytearray()
             while len(data) < size and len(data) < SEGMENT_BYTES - 4000:
-                data += self._batch(rng.choice(self.magics) if number < count else 2)
+                self._is_active = number == count
+                data += self._batch(2 if self._is_active else rng.choice(self.magics))
             if rng.random() < 0.3:  # the last batch before the next segment is left without records
                 data += self._batch(2, keyless_share=1)
+            while self._open and self._is_active:
+                data += self._marker()
             (self._path / f"{self.active_offset:020}.log").write_bytes(data)
 
     def _batch(self, magic: int, keyless_share: float = 0.02) -> bytes:
         rng = self._rng
         self._now_ms += rng.choice((0, 10, 1000))
+        if self._open and rng.random() < 0.3:
+            return self._marker()
         contents = [self._content(magic, keyless_share) for _ in range(rng.randint(1, rng.choice((1, 3, 15))))]
         base_offset, self._offset = self._offset, self._offset + len(contents)
-        for content in contents:
-            if content.key is not None:
-                self.last_values[content.key] = content.value
+        producer = self._producer(len(contents)) if magic == 2 else _NO_PRODUCER
+        is_transactional = producer[0] in _TRANSACTIONAL_IDS
+        values = self._open.setdefault(producer[0], {}) if is_transactional else self.last_values
+        values.update({content.key: content.value for content in contents if content.key is not None})
         append_time = magic > 0 and rng.random() < 0.15
         if magic < 2:
             messages = [
@@ -255,14 +272,29 @@ class _Writer:
                 for at, each in enumerate(contents)
             ]
             return write_message_set(messages, magic, rng.choice(_LEGACY_CODECS))
-        options: dict[str, Any] = {"producer": self._producer(len(contents))}
+        options: dict[str, Any] = {
+            "producer": producer,
+            "attributes": (is_transactional and TRANSACTIONAL_FLAG) | (append_time and TIMESTAMP_TYPE_FLAG),
+        }
         if append_time:
-            options |= {"attributes": TIMESTAMP_TYPE_FLAG, "newest_ms": self._now_ms}
+            options["newest_ms"] = self._now_ms
         codec = rng.choice(list(Compression))
         return pack_batch(base_offset, list(enumerate(contents)), len(contents) - 1, codec, **options)
 
+    def _marker(self) -> bytes:
+        """End the transaction of one of the producers, by commit or by abort."""
+        producer_id = self._rng.choice(list(self._open))
+        values = self._open.pop(producer_id)
+        is_commit = self._rng.random() < 0.5
+        self.last_values |= values if is_commit else {}
+        marker = Content(self._now_ms, b"\0\0\0\1" if is_commit else b"\0\0\0\0", b"\0\0\0\0\0\0")
+        base_offset, self._offset = self._offset, self._offset + 1
+        attributes = TRANSACTIONAL_FLAG | CONTROL_FLAG
+        return pack_batch(base_offset, [(0, marker)], 0, attributes=attributes, producer=(producer_id, 0, -1))
+
     def _producer(self, count: int) -> tuple[int, int, int]:
-        producer_id = self._rng.choice((-1, -1, 1, 2, 3)) if self.magics == (2,) else -1
+        transactional = () if self._is_active else _TRANSACTIONAL_IDS
+        producer_id = self._rng.choice((-1, -1, 1, 2, 3, *transactional)) if self.magics == (2,) else -1
         if producer_id < 0:
             return _NO_PRODUCER
         sequence = self._sequences.get(producer_id, 0)

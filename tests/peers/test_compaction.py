@@ -22,6 +22,7 @@ from kafka_zk.cli import compact
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.storage.cleaner import CleanedSegment
 from kafka_zk.storage.log_to_clean import Cleaning, look_at
+from kafka_zk.storage.record_batch import CONTROL_FLAG
 from kafka_zk.storage.segment_swap import begin_swap
 from tests.peers import dump_log, targets
 from tests.peers.clients.base import Read
@@ -84,7 +85,10 @@ def _leads(target: Target, topic: str) -> bool:
 def _records(left: Sequence[SeenBatch]) -> list[Record]:
     """As consumers see them. Times have been compared in the files."""
     return [
-        Record(each.key, each.value, each.headers, None, each.offset) for batch in left for each in batch.records
+        Record(each.key, each.value, each.headers, None, each.offset)
+        for batch in left
+        for each in batch.records
+        if not batch.attributes & CONTROL_FLAG
     ]
 
 
@@ -156,6 +160,8 @@ def test_the_folders_have_what_matters(judged: list[Judged]) -> None:
     assert len(_records(after)) < 0.8 * len(_records(before))
     assert {batch.magic for batch in after} == {0, 1, 2}
     assert any(batch.horizon == "new" for batch in after)
+    markers = [batch for batch in after if batch.attributes & CONTROL_FLAG]
+    assert any(batch.horizon for batch in markers) and not all(batch.horizon for batch in markers)
     assert any(not batch.records for batch in after), "no batch is kept for its producer's sequence"
 
 
@@ -165,7 +171,8 @@ def test_dump_log_segments_reads_what_ours_left(judged: list[Judged]) -> None:
         dumped = dump_log.dump(dump_log.files(each.ours.path))
         assert dumped.invalid_batches == 0
         assert "Mismatches" not in dumped.complaints and "not found" not in dumped.complaints
-        assert dumped.record_offsets == [record.offset for record in _records(each.left(each.ours))]
+        left = each.left(each.ours)
+        assert dumped.record_offsets == [record.offset for batch in left for record in batch.records]
 
 
 def test_kafka_starts_on_what_ours_cleaned(judged: list[Judged], peer_zookeeper: str, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ class Wrote(NamedTuple):
     key: bytes
     value: bytes | None
     headers: tuple[Header, ...]
+    producer_id: int = -1  # of its transaction, -1 for none
 
 
 def batches(log: Log) -> list[tuple[BatchHeader, list[Record]]]:
@@ -71,14 +72,22 @@ class History:
         self._keys = rng.choice((1, 3, 10, 100))
         self._producers: dict[int, int] = {}
         self.last_sequence_batch: dict[int, tuple[int, int]] = {}  # producer -> (sequence, offset) of its last record
+        self._open: dict[int, list[int]] = {}  # producer -> offsets of its open transaction's records
+        self.aborted: set[int] = set()
+        self.commits: dict[int, bool] = {}  # offset of a marker -> whether it commits
+        self._transactional = rng.choice(((), (), (4,), (4, 5)))
 
     def append(self) -> None:
-        """One batch of random records."""
+        """One batch of random records, or the end of a transaction."""
         rng = self.rng
-        producer_id = rng.choice((-1, -1, 1, 2, 3))
+        if self._open and rng.random() < 0.3:
+            self.end(rng.choice(list(self._open)), commit=rng.random() < 0.5)
+            return
+        producer_id = rng.choice((-1, -1, 1, 2, 3, *self._transactional, *self._transactional))
+        is_transactional = producer_id in self._transactional
         sequence = self._producers.get(producer_id, 0)
         idempotent = (producer_id, 0, sequence) if producer_id >= 0 else (-1, -1, -1)
-        builder = RecordBatchBuilder(rng.choice(CODECS), *idempotent)
+        builder = RecordBatchBuilder(rng.choice(CODECS), *idempotent, transactional=is_transactional)
         made = []
         for _ in range(rng.randint(1, rng.choice((1, 3, 20)))):
             key = b"key-%d" % rng.randrange(self._keys)
@@ -89,11 +98,28 @@ class History:
             made.append((timestamp_ms, key, value, headers))
         info = append(self.log, bytearray(builder.build()), now_ms=self.now_ms)
         for offset, (timestamp_ms, key, value, headers) in enumerate(made, info.first_offset):
-            self.wrote[offset] = Wrote(offset, timestamp_ms, key, value, headers)
+            transaction_id = producer_id if is_transactional else -1
+            self.wrote[offset] = Wrote(offset, timestamp_ms, key, value, headers, transaction_id)
+            if is_transactional:
+                self._open.setdefault(producer_id, []).append(offset)
         if producer_id >= 0:
             self._producers[producer_id] = sequence + len(made)
             self.last_sequence_batch[producer_id] = (sequence + len(made) - 1, info.last_offset)
         self.now_ms += rng.choice((0, 10, 1_000, 30_000))
+
+    def is_open(self, offset: int) -> bool:
+        """Whether a record is part of a transaction that has not ended."""
+        return any(offset in offsets for offsets in self._open.values())
+
+    def end(self, producer_id: int, *, commit: bool) -> None:
+        """Write the marker of a producer's open transaction."""
+        builder = RecordBatchBuilder("none", producer_id, 0, -1, transactional=True, control=True)
+        builder.append(self.now_ms, b"\0\0\0\1" if commit else b"\0\0\0\0", b"\0\0\0\0\0\7")
+        offset = self.log.log_end_offset
+        self.log.append_as_follower(builder.build(base_offset=offset, partition_leader_epoch=0), now_ms=self.now_ms)
+        ended = self._open.pop(producer_id)
+        self.aborted |= set() if commit else set(ended)
+        self.commits[offset] = commit
 
     def clean(self, config: CleanerConfig = SMALL) -> None:
         self.log.flush()
@@ -106,15 +132,16 @@ class History:
 def check(history: History) -> None:
     """What the log shows is what compaction owes."""
     found = batches(history.log)
-    left = {record.offset: record for _, some in found for record in some}
+    left = {record.offset: record for header, some in found for record in some if not header.is_control}
     offsets = [record.offset for _, some in found for record in some]
     assert offsets == sorted(set(offsets)), "every offset once, ascending"
     ends = [(header.base_offset, header.last_offset) for header, _ in found]
     assert all(one[1] < other[0] for one, other in pairwise(ends)), "batches do not overlap"
     for record in left.values():
         wrote = history.wrote[record.offset]
-        assert wrote[1:] == record[1:], "a record is as it was written"
+        assert wrote[1:5] == record[1:], "a record is as it was written"
     _check_last_values(history, left)
+    _check_markers(history, found)
     for header, some in found:
         if not some:
             assert header.producer_id >= 0 or header.next_offset in {end for _, end in history.cleaned_at}
@@ -131,14 +158,18 @@ def _check_last_values(history: History, left: dict[int, Record]) -> None:
     touched_to = max(cleaned_to, history.attempted_offset)
     last: dict[bytes, Wrote] = {}
     for wrote in history.wrote.values():
+        if wrote.offset in history.aborted:  # it goes with its segment, also if the map held no key so far behind
+            continue
         last[wrote.key] = wrote
         if wrote.offset >= touched_to:
             assert wrote.offset in left, f"{wrote.offset} is lost, and the log is clean up to {touched_to} only"
     for wrote in last.values():
         if wrote.value is not None:
             assert wrote.offset in left, f"the last value of {wrote.key!r} at {wrote.offset} is lost"
-    last_clean = {wrote.key: wrote.offset for wrote in history.wrote.values() if wrote.offset < cleaned_to}
+    counted = [wrote for wrote in history.wrote.values() if wrote.offset not in history.aborted]
+    last_clean = {wrote.key: wrote.offset for wrote in counted if wrote.offset < cleaned_to}
     for offset, record in left.items():
+        assert offset not in history.aborted or offset >= cleaned_to, f"{offset} is aborted, and left"
         if offset < cleaned_to and record.key is not None:
             assert last_clean[record.key] == offset, f"{offset} was replaced by {last_clean[record.key]}, both are left"
     _check_tombstones(history, left, last)
@@ -155,8 +186,26 @@ def _check_tombstones(history: History, left: dict[int, Record], last: dict[byte
             assert wrote.offset in left, f"the tombstone at {wrote.offset} went too early"
 
 
+def _check_markers(history: History, found: list[tuple[BatchHeader, list[Record]]]) -> None:
+    """Readers learn of each record of a transaction how that ended; no marker goes before its time."""
+    left = {header.base_offset: header for header, some in found if header.is_control and some}
+    for header, some in found:
+        if some and header.is_transactional and not header.is_control:
+            ends = [at for at, marker in left.items() if marker.producer_id == header.producer_id]
+            end = next((at for at in ends if at > header.base_offset), None)
+            if end is None:
+                assert history.is_open(header.base_offset), f"the marker of {header.base_offset} is lost"
+            else:
+                assert history.commits[end] == (header.base_offset not in history.aborted)
+    for offset in history.commits.keys() - left.keys():
+        seen_ms = [at for at, end in history.cleaned_at if offset < end]
+        is_late = any(at >= seen_ms[0] + history.log.config.delete_retention_ms for at in seen_ms[1:])
+        assert is_late, f"the marker at {offset} went too early"
+
+
 def _check_producers(history: History, found: list[tuple[BatchHeader, list[Record]]]) -> None:
     """The batch with each producer's last sequence is there."""
     for producer_id, (sequence, offset) in history.last_sequence_batch.items():
-        last = [header for header, _ in found if header.producer_id == producer_id][-1]
+        own = [header for header, _ in found if header.producer_id == producer_id]
+        last = [header for header in own if not header.is_control][-1]
         assert (last.last_sequence, last.last_offset) == (sequence, offset)

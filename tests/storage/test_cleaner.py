@@ -12,11 +12,6 @@ from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set,
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_to_clean import Cleaning, clean_here, look_at
 from kafka_zk.storage.record_batch import RecordBatchBuilder
-from kafka_zk.storage.transaction_index import (
-    AbortedTransaction,
-    decode_transaction_index,
-    encode_transaction_index,
-)
 
 from .compacted import SMALL, batches, records
 from .helpers import T0, append, batch, new_log, read_offsets, reopen
@@ -132,22 +127,6 @@ def test_the_age_of_a_segment_is_that_of_the_last_it_was_made_of(tmp_path: Path)
     assert log.segments[0].modified_ms() == 3_000_000
 
 
-def test_aborted_transactions_stay_known(tmp_path: Path) -> None:
-    """The batches of transactions are kept whole, so what says which of them count must be, too."""
-    log = new_log(tmp_path, cleanup_policy=("compact",), file_delete_delay_ms=0)
-    entries = [AbortedTransaction(0, 1, base, base, base + 1) for base in range(3)]
-    for entry in entries:
-        append(log, batch(1, key=b"k", producer_id=1, producer_epoch=0, base_sequence=entry.first_offset))
-        path = log.directory / f"{entry.first_offset:020d}.txnindex"
-        path.write_bytes(encode_transaction_index([entry]))
-        log.roll(T0)
-    log.flush()
-    clean_here(log, SMALL, T0)
-    log.segments.remove_due(T0)
-    (path,) = log.directory.glob("*.txnindex")
-    assert decode_transaction_index(path.read_bytes()) == entries
-
-
 # -- magic 0 and 1 ----------------------------------------------------------------------------------------------------
 
 
@@ -184,6 +163,18 @@ def test_messages_of_old_brokers_are_compacted(tmp_path: Path, magic: int, codec
     assert {message.magic for message in left} == {magic}
     read = log.read(0, 1 << 20)
     assert read.slice is not None and read.slice.read() == content
+
+
+def test_what_another_cleaning_left_is_removed_first(tmp_path: Path) -> None:
+    """Beside a ``.cleaned`` file at or before it, a ``.swap`` file does not count after a crash."""
+    log = new_log(tmp_path, cleanup_policy=("compact",))
+    for _ in range(3):
+        append(log, batch(1, key=b"k"))
+        log.roll(T0)
+    log.flush()
+    left = log.directory / f"{1:020d}.log.cleaned"
+    left.write_bytes(b"")
+    assert clean_here(log, SMALL, T0) is not None and not left.exists()
 
 
 def test_nothing_but_the_cleaned_files_is_written_before_the_swap(tmp_path: Path) -> None:

@@ -7,7 +7,15 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from kafka_zk.storage import cleaner, log_to_clean, offset_map, record_filter, segment_swap
+from kafka_zk.storage import (
+    cleaned_transactions,
+    cleaner,
+    log_segments,
+    log_to_clean,
+    offset_map,
+    record_filter,
+    segment_swap,
+)
 
 from . import test_log_to_clean, test_record_filter
 from .test_compaction_crash import crash_everywhere
@@ -33,6 +41,11 @@ def truncations(path: Path, seed: int) -> None:
     test_log_to_clean.test_a_truncation_voids_it(path, seed % 10)
 
 
+def cuts(path: Path, seed: int) -> None:
+    path.mkdir()
+    test_log_to_clean.test_a_log_that_is_cut_amid_a_swap_stays_cut(path, seed % 3, 7)
+
+
 def retention(path: Path, seed: int) -> None:
     path.mkdir()
     test_log_to_clean.test_segments_that_retention_took_void_it(path)
@@ -55,7 +68,7 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
         model,
     ),
     "two keys with the same slot are two keys": (
-        offset_map, "if found == digest:", "if True:", model,
+        offset_map, "if (found_low == low and found_high == high) or not content:", "if True:", model,
     ),
     "the last record of a key is kept": (
         record_filter, "offset < last_offset_of(key)", "offset <= last_offset_of(key)", model,
@@ -81,12 +94,17 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
         cleaner, "files.sync_file(self._descriptor)", "pass", power_losses,
     ),
     "it counts, durably, before what it replaces goes": (
-        segment_swap, "files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)\n    sync_path(directory)",
-        "files.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)", power_losses,
+        log_segments,
+        "        begin_swap(directory, base_offset)\n        yield partial(sync_path, directory)",
+        "        begin_swap(directory, base_offset)\n        yield lambda: None", power_losses,
     ),
     "what it replaces has gone, durably, before it gets its name": (
-        segment_swap, '"""Give ``.swap`` files their own names; what they replace has other names by now. '
-        'Raises: OSError."""\n    sync_path(directory)', "", power_losses,
+        log_segments, "        yield partial(sync_path, directory)\n        end_swap(directory, base_offset)",
+        "        yield lambda: None\n        end_swap(directory, base_offset)", power_losses,
+    ),
+    "what waits for its fsyncs is ended before the log is cut": (
+        log_segments,
+        "        self.settle()\n        behind = [", "        behind = [", cuts,
     ),
     "a start removes what a cleaned segment replaces": (
         segment_swap,
@@ -99,6 +117,26 @@ SAFEGUARDS: dict[str, tuple[ModuleType, str, str, Callable[[Path, int], None]]] 
     ),
     "segments that have gone void a cleaning": (
         log_to_clean, "return segments if is_same else None", "return segments", retention,
+    ),
+    "aborted records replace nothing": (
+        cleaner, "if self._ends.is_aborted(header):", "if False:", model,
+    ),
+    "aborted records go": (
+        record_filter, "if retention.transactions.is_aborted(header):",
+        "if retention.transactions.is_aborted(header) and False:", model,
+    ),
+    "committed records go by key": (
+        record_filter, "if retention.transactions.is_aborted(header):",
+        "if retention.transactions.is_aborted(header) or header.is_transactional:", model,
+    ),
+    "each transaction has its own end": (
+        cleaned_transactions, "if ahead and ahead[0].offset <= header.base_offset:", "if False:", model,
+    ),
+    "a marker stays while something of its transaction is there": (
+        cleaned_transactions, "return first_offset is not None", "return False", model,
+    ),
+    "a marker gets its time": (
+        record_filter, "header.has_delete_horizon and header.base_timestamp <= retention.now_ms", "True", model,
     ),
     "what is not committed is not cleaned": (
         log_to_clean, "log.last_stable_offset, ", "", high_watermarks,

@@ -1,10 +1,12 @@
 """What of a log may be cleaned, when it is due, and what becomes of a cleaning whose log changes under it."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafka_zk.storage import files
 from kafka_zk.storage.cleaner import CleanedSegment
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log import Log
@@ -14,7 +16,7 @@ from kafka_zk.storage.log_to_clean import Cleaning, clean_here, look_at
 from kafka_zk.storage.recovery_work import run_here
 
 from .compacted import SMALL, records
-from .helpers import T0, append, batch, new_log, read_offsets
+from .helpers import T0, append, batch, new_log, read_offsets, reopen
 
 LAG_MS = 60_000
 
@@ -160,6 +162,78 @@ def test_a_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
         log.truncate_to(to)
         ends.append(log.cleaned_offset)
     assert ends == [8, 8, 6], "the log ends with whole batches"
+
+
+@pytest.mark.parametrize("to", [3, 7, 8, 9])
+@pytest.mark.parametrize("step", range(4))
+def test_a_log_that_is_cut_amid_a_swap_stays_cut(tmp_path: Path, step: int, to: int) -> None:
+    """Whichever fsync of the swap is under way; and no start brings back what was cut."""
+    log = compacted(tmp_path)
+    started, (made,), _ = cleaning(log)
+    steps = started.swap_steps(made, T0)
+    for sync in islice(steps, step + 1):
+        sync()
+    assert read_offsets(log) == ([7, 8, 9] if step else list(range(10))), "readers see one or the others"
+    log.truncate_to(to)
+    append(log, batch(1, key=b"other"))
+    assert list(steps) == [] and not [path for path in log.directory.iterdir() if path.suffix == ".swap"]
+    expected = [offset for offset in (7, 8) if offset < to // 2 * 2] + [min(to, 8 if to > 7 else 6) if to > 3 else 3]
+    assert read_offsets(log) == expected
+    log.flush()
+    again, dropped = reopen(log, recovery_point=log.recovery_point)
+    assert dropped is None and read_offsets(again) == expected
+
+
+def test_an_fsync_that_is_under_way_is_not_taken_for_done(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    started, (made,), _ = cleaning(log)
+    steps = started.swap_steps(made, T0)
+    next(steps)  # a thread has it, and takes its time
+    changes: list[str] = []
+    with files.use(Noted(changes)):
+        log.segments.settle()
+    assert changes[0] == "sync" and changes.count("sync") == 3
+
+
+class Noted(files.FileSystem):
+    """Notes what changes the disk, in this order."""
+
+    def __init__(self, changes: list[str]) -> None:
+        self._changes = changes
+
+    def sync(self, descriptor: int) -> None:
+        self._changes.append("sync")
+
+    def rename(self, path: str, target: str) -> None:
+        self._changes.append("rename")
+        super().rename(path, target)
+
+
+@pytest.mark.parametrize("what", ["deleted", "closed", "replaced again", "kept by retention"])
+def test_a_swap_that_is_under_way_is_ended_by_what_needs_it(tmp_path: Path, what: str) -> None:
+    log = compacted(tmp_path)
+    started, (made,), _ = cleaning(log)
+    steps = started.swap_steps(made, T0)
+    next(steps)()
+    match what:
+        case "deleted":
+            log.rename_to_delete(str(tmp_path / "events-0.gone-delete"))
+        case "closed":
+            log.close()
+        case "replaced again":
+            log.segments.settle()
+        case "kept by retention":
+            assert log.delete_old_segments(T0) == 0
+    assert list(steps) == [] and read_offsets(log) == [7, 8, 9]
+
+
+@pytest.mark.parametrize(("to", "end"), [(3, 3), (7, 6), (9, 8)])
+def test_a_truncation_in_a_gap_ends_the_log_there(tmp_path: Path, to: int, end: int) -> None:
+    """Not behind the gap: a leader that never had the rest may have records in it."""
+    log = compacted(tmp_path)
+    clean_here(log, SMALL, T0)
+    log.truncate_to(to)
+    assert log.log_end_offset == end
 
 
 def test_segments_that_retention_took_void_it(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.storage.cleaned_transactions import CleanedTransactions, TransactionEnds
 from kafka_zk.storage.compression import Compression
 from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.legacy_message_set import LegacyMessage, read_message_set, write_message_set
@@ -21,7 +22,6 @@ from kafka_zk.storage.record_filter import (
     Filtered,
     LastRecord,
     Retention,
-    Transactions,
     choose,
     filter_batch,
     filter_entry,
@@ -31,7 +31,8 @@ from kafka_zk.storage.segment_scan import BatchSpan
 from .helpers import T0
 
 DAY_MS = 86_400_000
-KEPT = Retention(lambda key: -1, partial(choose, lambda key: -1), 1 << 40, 1 << 40, T0, DAY_MS, {}, Transactions())
+NO_TRANSACTIONS = CleanedTransactions(TransactionEnds(lambda ends: iter(())))
+KEPT = Retention(lambda key: -1, partial(choose, lambda key: -1), 1 << 40, 1 << 40, T0, DAY_MS, {}, NO_TRANSACTIONS)
 
 
 def retention(last: dict[bytes, int], **changes: Any) -> Retention:
@@ -152,12 +153,6 @@ def test_a_batch_keeps_its_append_time_with_a_horizon() -> None:
 
 
 # -- what is not touched ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("control", [False, True])
-def test_transactions_are_kept_whole(control: bool) -> None:
-    batch = made(*ABC, transactional=True, control=control)
-    assert filter_batch(batch, retention({b"a": 200, b"b": 200, b"c": 200})).data is batch
 
 
 @pytest.mark.parametrize("position", [20, 40, 70, -1])

@@ -290,8 +290,9 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
 def live_config(broker: Harness, quotas: ConnectionQuotas) -> LiveConfig:
     """What follows the configuration in ZooKeeper; the log cleaner does not run."""
     replicas = broker.services.replicas
-    log_cleaner = LogCleaner(broker.clock, replicas.run_in_thread, replicas.logs, LogCleanerSettings(is_enabled=False))
-    return LiveConfig(broker.services, quotas, log_cleaner)
+    off = LogCleanerSettings(is_enabled=False)
+    cleaner = LogCleaner(broker.clock, replicas.run_in_thread, lambda descriptor: Deferred(), replicas.logs, off)
+    return LiveConfig(broker.services, quotas, cleaner)
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

@@ -1,23 +1,25 @@
 """The log cleaner of a broker: which log, when, what voids a cleaning; its helper processes are real here."""
 
+import errno
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 
 from kafka_zk.replica import log_cleaner
 from kafka_zk.replica.log_cleaner import MOST_DEATHS, LogCleaner, LogCleanerSettings
 from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage import files
 from kafka_zk.storage.cleaner import CleanerConfig
-from kafka_zk.storage.helper_process import Helper
+from kafka_zk.storage.helper_process import FAILED, Helper
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
@@ -26,6 +28,12 @@ from tests.storage.helpers import T0, append, batch, read_offsets
 
 COMPACT = LogConfig(cleanup_policy=("compact",), file_delete_delay_ms=0)
 SETTINGS = LogCleanerSettings(dedupe_buffer_bytes=1 << 21, backoff_ms=1000)
+
+
+def readable(descriptor: int) -> "Deferred[None]":
+    """Wait for it here and now."""
+    assert select.select([descriptor], [], [], 60)[0]
+    return succeed(None)
 
 
 class Broker:
@@ -39,18 +47,21 @@ class Broker:
         self.logs.start({})
         self.before: Callable[[int], object] = lambda number: None
         self.work_count = 0
+        self.is_in_thread = False
         self.standing: dict[TopicPartition, object] = {}
-        self.cleaner = LogCleaner(self.clock, self._run, self.logs, settings, self.standing.get)
+        self.cleaner = LogCleaner(self.clock, self._run, readable, self.logs, settings, self.standing.get)
 
     def _run(self, work: Callable[[], Any]) -> "Deferred[Any]":
         self.work_count += 1
         self.before(self.work_count)
+        self.is_in_thread = True
         try:
-            return succeed(work())
+            result = work()
         except Exception as error:
-            failed: Deferred[Any] = Deferred()
-            failed.errback(error)
-            return failed
+            return fail(error)
+        finally:
+            self.is_in_thread = False
+        return succeed(result)
 
     def log(self, name: str, dirty: int = 4, **config: Any) -> Log:
         """A log of so many closed segments with two records of one key each, and an active one."""
@@ -90,6 +101,27 @@ def test_a_dirty_log_is_compacted_and_the_checkpoint_written(broker: Broker, tmp
     assert checkpoint.read_text() == "0\n1\nt 0 8\n"
     (stats,) = broker.cleaner.last_stats
     assert (stats.records_read, stats.records_kept, stats.map_records_read) == (8, 1, 8)
+
+
+class SyncsInThreads(files.FileSystem):
+    """Notes the directories of partitions that are synced where requests wait for it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.found: list[str] = []
+
+    def sync(self, descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if not self._broker.is_in_thread and path.endswith("t-0"):
+            self.found.append(path)
+
+
+def test_no_request_waits_for_the_fsyncs_of_a_swap(broker: Broker) -> None:
+    log = broker.log("t")
+    system = SyncsInThreads(broker)
+    with files.use(system):
+        broker.cleaner.start()
+    assert log.cleaned_offset == 8 and not system.found
 
 
 def test_it_goes_on_after_a_restart_where_it_ended(broker: Broker, tmp_path: Path) -> None:
@@ -137,6 +169,35 @@ def test_a_log_can_be_cleaned_at_once(broker: Broker) -> None:
     assert not broker.cleaner.clean_now(other.tp) and not broker.cleaner.clean_now(TopicPartition("unknown", 0))
 
 
+def test_a_topic_made_anew_is_cleaned_though_its_predecessor_could_not_be(broker: Broker) -> None:
+    """Nobody need have asked for the uncleanable ones in between."""
+    broker.cleaner.manager.mark_uncleanable(broker.log("t"), "it is damaged")
+    broker.logs.delete(TopicPartition("t", 0))
+    log = broker.log("t")
+    broker.cleaner.start()
+    assert log.cleaned_offset == 8
+    broker.cleaner.manager.mark_uncleanable(log, "this one, too")
+    assert list(broker.cleaner.manager.uncleanable) == [log.tp]
+
+
+def test_a_log_that_is_to_be_cleaned_at_once_is_so_when_it_is_durable(broker: Broker) -> None:
+    """All of it: also what was not durable, or not committed, when the first part was cleaned."""
+    log = broker.log("t", 4, min_cleanable_dirty_ratio=1.0)
+    durable, log.recovery_point = log.recovery_point, 0
+    log.update_high_watermark(4)
+    broker.cleaner.start()
+    assert broker.cleaner.clean_now(log.tp) and log.cleaned_offset is None
+    log.recovery_point = durable
+    broker.clock.advance(1)
+    assert log.cleaned_offset == 4
+    log.follow_log_end()
+    broker.clock.advance(1)
+    assert log.cleaned_offset == 8
+    broker.write(log, 1)
+    broker.clock.advance(1)
+    assert log.cleaned_offset == 8, "the wish is fulfilled"
+
+
 def test_what_is_not_to_be_compacted_is_left_alone(broker: Broker) -> None:
     log = broker.log("t")
     log.update_config(LogConfig())
@@ -156,19 +217,27 @@ def test_retention_waits_for_the_cleaning_of_a_log(broker: Broker) -> None:
     log = broker.log("t")
     log.update_config(LogConfig(cleanup_policy=("compact", "delete"), retention_ms=0, file_delete_delay_ms=0))
     deleted: list[int] = []
-    broker.before = lambda number: deleted.append(broker.logs.cleanup(T0 + 10))
+
+    def clean_up(number: int) -> None:
+        if log.is_being_cleaned:
+            deleted.append(broker.logs.cleanup(T0 + 10))
+
+    broker.before = clean_up
     broker.cleaner.start()
-    assert not any(deleted) and read_offsets(log) == [7, 8, 9]
+    assert deleted and not any(deleted) and read_offsets(log) == [7, 8, 9]
     assert broker.logs.cleanup(T0 + 10) == 2 and read_offsets(log) == []
 
 
 # -- what voids a cleaning --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [1, 2, 3], ids=["before", "amid", "after its only segment was swapped"])
+STEPS = ["before", "begun", "amid", "sync 1", "sync 2", "sync 3", "at its end"]
+
+
+@pytest.mark.parametrize("number", range(1, 8), ids=STEPS)
 @pytest.mark.parametrize("what", ["truncated", "deleted", "made anew", "led by another", "stopped", "reconfigured"])
 def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str, number: int) -> None:
-    """Whenever it happens; and nothing is left of the work."""
+    """Whenever it happens, and nothing is left of the work; a swap that has begun is ended first."""
     log = broker.log("t")
 
     def change(count: int) -> None:
@@ -196,8 +265,8 @@ def test_a_log_that_changes_meanwhile_is_left_as_it_is(broker: Broker, what: str
     if present is not None:
         whole = {"truncated": [0, 1, 2, 3], "made anew": [0, 1, 2, 3]}.get(what, list(range(10)))
         swapped = {"truncated": [], "made anew": whole}.get(what, [7, 8, 9])
-        assert read_offsets(present) == (whole if number < 3 else swapped)
-        may_count = number == 3 and what in ("stopped", "led by another")  # all of it was in place
+        assert read_offsets(present) == (whole if number < 4 else swapped)
+        may_count = number >= 4 and what in ("stopped", "led by another")  # all of it was in place
         assert present.cleaned_offset is None or may_count
         assert what == "stopped" or not leftovers(present)
         assert not present.is_being_cleaned
@@ -224,6 +293,96 @@ def test_a_helper_that_dies_is_replaced_until_the_log_is_given_up(broker: Broker
     other = broker.log("good")
     broker.clock.advance(1)
     assert other.cleaned_offset == 8
+
+
+def test_a_helper_that_cannot_be_started_is_nothing_against_the_log(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The machine may have room for a process later; one line tells that it has none."""
+
+    def refuse(*arguments: object) -> NoReturn:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    log = broker.log("t")
+    with monkeypatch.context() as patch:
+        patch.setattr(log_cleaner, "Helper", refuse)
+        broker.cleaner.start()
+        for _ in range(2 * MOST_DEATHS):
+            broker.clock.advance(1)
+    assert not broker.cleaner.manager.uncleanable and not broker.cleaner.deaths and not log.is_being_cleaned
+    broker.clock.advance(1)
+    assert log.cleaned_offset == 8
+    assert [record.levelname for record in caplog.records if "no helper process" in record.getMessage()] == ["WARNING"]
+
+
+def test_deaths_are_forgotten_with_the_log(broker: Broker) -> None:
+    log = broker.log("t")
+    broker.cleaner.deaths[log] = MOST_DEATHS - 1
+    broker.logs.delete(log.tp)
+    broker.cleaner.start()
+    assert not broker.cleaner.deaths
+
+
+class Short(files.FileSystem):
+    """A machine that is short of something for a while when a partition's directory is synced."""
+
+    def __init__(self, times: int, number: int) -> None:
+        self._left = times
+        self._number = number
+
+    def sync(self, descriptor: int) -> None:
+        if self._left and os.readlink(f"/proc/self/fd/{descriptor}").endswith("t-0"):
+            self._left -= 1
+            raise OSError(self._number, os.strerror(self._number))
+        super().sync(descriptor)
+
+
+@pytest.mark.parametrize("number", [errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN])
+def test_what_the_machine_is_short_of_is_waited_for(
+    broker: Broker, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the helper, which gives up, and in the broker amid a swap, which cannot. No disk goes offline for it."""
+    log = broker.log("t")
+    refused = FAILED, OSError(number, os.strerror(number))
+    with monkeypatch.context() as patch:
+        patch.setattr(Helper, "receive", lambda self: refused)
+        broker.cleaner.start()
+        broker.clock.advance(1)
+    assert log.cleaned_offset is None and not leftovers(log) and not log.is_being_cleaned
+    with files.use(Short(3, number)):
+        for _ in range(4):
+            broker.clock.advance(1)
+    assert log.cleaned_offset == 8 and read_offsets(log) == [7, 8, 9] and not leftovers(log)
+    assert len(broker.logs.live_directories) == 2 and not broker.cleaner.manager.uncleanable
+    assert sum("tries again" in record.getMessage() for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC])
+def test_a_disk_that_fails_amid_a_swap_goes_offline(broker: Broker, number: int) -> None:
+    log = broker.log("t")
+    with files.use(Short(1, number)):
+        broker.cleaner.start()
+    assert broker.logs.get(log.tp) is None and len(broker.logs.live_directories) == 1
+
+
+def test_no_thread_waits_for_a_helper(broker: Broker) -> None:
+    """The reactor does; and it looks now and then whether the cleaning is still wanted."""
+    waiting: list[Deferred[None]] = []
+
+    def later(descriptor: int) -> "Deferred[None]":
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    broker.cleaner.when_readable = later
+    log = broker.log("t")
+    broker.cleaner.start()
+    assert (broker.work_count, len(waiting)) == (2, 1) and log.is_being_cleaned
+    broker.clock.advance(log_cleaner.ATTENTION_S)
+    assert (broker.work_count, len(waiting)) == (2, 2)
+    log.truncate_to(9)
+    log.update_config(LogConfig())
+    broker.clock.advance(log_cleaner.ATTENTION_S)
+    assert len(waiting) == 2 and not log.is_being_cleaned and not leftovers(log)
 
 
 def test_a_damaged_log_is_marked_and_left_and_the_others_go_on(broker: Broker) -> None:
