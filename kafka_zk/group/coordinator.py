@@ -212,10 +212,10 @@ class GroupCoordinator:
         return error
 
     def _has_room(self, group_id: str, request: JoinGroup) -> bool:
-        """Whether the member may hold as much as it brings. Who holds it already may join again."""
+        """Whether the member may hold as much as it brings, in place of what it holds already."""
         size_bytes = protocols_bytes(request.protocols)
         live = self._manager.groups.get(group_id)
-        member = None if live is None else live.group.members.get(request.member_id)
+        member = None if live is None else live.group.members.whose_place(request.member_id, request.group_instance_id)
         size_bytes += MEMBER_BYTES if member is None else -protocols_bytes(member.protocols)
         return self._manager.memory.has_room(size_bytes)
 
