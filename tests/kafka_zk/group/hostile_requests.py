@@ -12,7 +12,6 @@ from typing import Any
 
 from kafka_zk.group.config import GroupConfig
 from kafka_zk.group.group import Group
-from kafka_zk.group.offsets import Committed
 from kafka_zk.group.records import (
     NO_EXPIRY,
     OffsetAndMetadata,
@@ -251,10 +250,8 @@ class HostileWorld:
             self.apply(effects)
         else:
             self.group = Group("g", self.config, self.now)
-        for tp in old.offsets:
-            offset = old.offsets.get(tp)
-            assert offset is not None
-            self.group.offsets.load(tp, Committed(self._log_end, offset))
+        found = {tp: old.offsets.get(tp) for tp in old.offsets}
+        self.group.offsets.load({tp: offset for tp, offset in found.items() if offset is not None})
         stores, self._stores = self._stores, []
         for store in stores:  # what the old one wrote is answered
             error = self.random.choice((ErrorCode.NONE, ErrorCode.NOT_COORDINATOR))
