@@ -7,7 +7,6 @@ Source: GroupCoordinator.scala@3.9. Tests: tests/kafka_zk/group/test_coordinator
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -147,7 +146,7 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return JoinResult(error, request.member_id)
         if is_new:
-            request = replace(request, new_member_id=self._member_id(request))
+            request = request._replace(new_member_id=self._member_id(request))
         live = self._manager.get_or_create(group_id)
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.join(request, reply, now_of(self._clock)))

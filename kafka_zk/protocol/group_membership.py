@@ -1,7 +1,7 @@
 """JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4, LeaveGroup 0 to 5: requests read and answers written without a
 field table, because every member of every group sends them.
 
-Whatever has an array is read and written by a generator, which yields the bytes of memory that its next elements need
+What may have thousands of members is read and written by a generator, which yields the bytes of memory that its next elements need
 (or that were written), and 0 now and then: ``whole`` goes through it at once, ``coded_in_turns`` gives others their
 turn. What a version does not have is as if the client had sent none. Readers raise ProtocolError.
 
@@ -9,9 +9,8 @@ Source: JoinGroupRequest.json and the like@3.9. Tests: tests/kafka_zk/protocol/t
 """
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Sequence
-from functools import wraps
-from typing import NamedTuple, ParamSpec, TypeVar
+from collections.abc import Generator, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from kafka_zk.protocol.api_keys import FLEXIBLE_SINCE, ApiKey
 from kafka_zk.protocol.errors import ProtocolError
@@ -41,7 +40,6 @@ _TWO_INT32 = struct.Struct(">ii")
 _ERROR_AND_GENERATION = struct.Struct(">hi")
 _NO_THROTTLE = bytes(4)
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Steps = Generator[int, None, T]
 
@@ -105,24 +103,15 @@ def whole(steps: Steps[T]) -> T:
             return result
 
 
-def _checked(read: Callable[[int, memoryview], Steps[T]]) -> Callable[[int, memoryview], Steps[T]]:
-    """With what Python raises for malformed bytes as ProtocolError."""
-
-    @wraps(read)
-    def checked(version: int, body: memoryview) -> Steps[T]:
-        if len(body) > MAX_BODY_BYTES:
-            raise ProtocolError(f"a request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
-        try:
-            return (yield from read(version, body))
-        except MALFORMED as error:
-            raise ProtocolError(f"{read.__name__} of version {version} finds it malformed: {error}") from error
-
-    return checked
-
-
-@_checked
-def read_join_group_request(version: int, body: memoryview) -> Steps[JoinGroupRequest]:
+def read_join_group_request(version: int, body: memoryview) -> JoinGroupRequest:
     """The request in ``body`` (the frame without its header)."""
+    try:
+        return _read_join(version, body)
+    except MALFORMED as error:
+        raise _malformed("JoinGroup", version, error) from error
+
+
+def _read_join(version: int, body: memoryview) -> JoinGroupRequest:
     flexible = version >= _JOIN_FLEXIBLE
     group_id, position = read_name(body, 0, flexible)
     if version >= 1:
@@ -138,11 +127,9 @@ def read_join_group_request(version: int, body: memoryview) -> Steps[JoinGroupRe
         group_instance_id, position = read_string(body, position, flexible)
     protocol_type, position = read_name(body, position, flexible)
     count, position = _read_array(ApiKey.JOIN_GROUP, body, position, flexible)
-    yield count * OBJECT_BYTES
     protocols: list[tuple[str, bytes]] = []
     while len(protocols) < count:
         position = _read_named_bytes(body, position, flexible, protocols, count)
-        yield 0
     reason = None
     if version >= 8:
         reason, position = read_string(body, position, flexible)
@@ -154,9 +141,15 @@ def read_join_group_request(version: int, body: memoryview) -> Steps[JoinGroupRe
     )  # fmt: skip
 
 
-@_checked
 def read_sync_group_request(version: int, body: memoryview) -> Steps[SyncGroupRequest]:
     """The request in ``body`` (the frame without its header)."""
+    try:
+        return (yield from _read_sync(version, body))
+    except MALFORMED as error:
+        raise _malformed("SyncGroup", version, error) from error
+
+
+def _read_sync(version: int, body: memoryview) -> Steps[SyncGroupRequest]:
     flexible = version >= _SYNC_FLEXIBLE
     (group_id, generation_id, member_id, group_instance_id), position = _read_member(version, body, flexible)
     protocol_type = protocol_name = None
@@ -184,13 +177,19 @@ def read_heartbeat_request(version: int, body: memoryview) -> HeartbeatRequest:
         if flexible:
             skip_tagged_fields(body, position)
     except MALFORMED as error:
-        raise ProtocolError(f"a malformed Heartbeat request of version {version}: {error}") from error
+        raise _malformed("Heartbeat", version, error) from error
     return request
 
 
-@_checked
 def read_leave_group_request(version: int, body: memoryview) -> Steps[LeaveGroupRequest]:
     """The request in ``body`` (the frame without its header)."""
+    try:
+        return (yield from _read_leave(version, body))
+    except MALFORMED as error:
+        raise _malformed("LeaveGroup", version, error) from error
+
+
+def _read_leave(version: int, body: memoryview) -> Steps[LeaveGroupRequest]:
     flexible = version >= _LEAVE_FLEXIBLE
     group_id, position = read_name(body, 0, flexible)
     if version < 3:
@@ -225,7 +224,13 @@ def _read_member(version: int, body: memoryview, flexible: bool) -> tuple[Heartb
     return HeartbeatRequest(group_id, generation_id, member_id, group_instance_id), position
 
 
+def _malformed(name: str, version: int, error: Exception) -> ProtocolError:
+    return ProtocolError(f"a malformed {name} request of version {version}: {error}")
+
+
 def _read_array(api_key: ApiKey, body: memoryview, position: int, flexible: bool) -> tuple[int, int]:
+    if len(body) > MAX_BODY_BYTES:
+        raise ProtocolError(f"a request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     count, position = read_count(body, position, flexible)
     if count > max_elements(api_key):
         raise ProtocolError(f"{count} elements, at most {max_elements(api_key)} are allowed")

@@ -35,7 +35,7 @@ _BY_HAND: list[tuple[ApiKey, Callable[[int, memoryview], Any]]] = [
     (ApiKey.FETCH, read_fetch_request),
     (ApiKey.FETCH, read_fetch_response),
     (ApiKey.OFFSET_COMMIT, read_offset_commit_request),
-    (ApiKey.JOIN_GROUP, lambda version, body: whole(read_join_group_request(version, body))),
+    (ApiKey.JOIN_GROUP, read_join_group_request),
     (ApiKey.SYNC_GROUP, lambda version, body: whole(read_sync_group_request(version, body))),
     (ApiKey.LEAVE_GROUP, lambda version, body: whole(read_leave_group_request(version, body))),
     (ApiKey.HEARTBEAT, read_heartbeat_request),

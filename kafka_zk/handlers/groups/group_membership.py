@@ -3,9 +3,6 @@
 Source: KafkaApis.handleJoinGroupRequest and the like, GroupCoordinatorAdapter.scala@3.9.
 """
 
-from collections.abc import Callable, Generator, Sized
-from typing import TypeVar
-
 from kafka_zk.group.coordinator import LeaveResult, MemberIdentity
 from kafka_zk.group.requests import UNKNOWN_MEMBER_ID, JoinGroup, JoinResult, SyncGroup, SyncResult
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
@@ -33,13 +30,11 @@ _PROTOCOL_NAMED_SINCE = 5  # SyncGroup
 _MANY_LEAVE_SINCE = 3
 _MANY = 500  # members, which take about a millisecond to write
 
-T = TypeVar("T")
-
 
 async def join(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
     """Answered when the group's next generation begins."""
     version = header.api_version
-    request = await _read(services, context, read_join_group_request, version, body)
+    request = read_join_group_request(version, body)
     del body  # it may wait for minutes
     if not _may_read(services, context, request.group_id):
         result = JoinResult(ErrorCode.GROUP_AUTHORIZATION_FAILED, UNKNOWN_MEMBER_ID)
@@ -48,12 +43,13 @@ async def join(services: Services, context: RequestContext, header: RequestHeade
         del request
         context.memory.release()
         result = await joining
-    steps = write_join_group_response(
+    writing = write_join_group_response(
         version, header.correlation_id, result.error, result.generation_id,
         (result.protocol_type, result.protocol_name), result.leader, result.member_id, result.members,
         skip_assignment=result.skip_assignment,
     )  # fmt: skip
-    return [await _written(services, context, steps, result.members)]
+    few = len(result.members) < _MANY
+    return [whole(writing) if few else await coded_in_turns(services.clock, context, writing)]
 
 
 def _join_request(context: RequestContext, header: RequestHeader, request: JoinGroupRequest) -> JoinGroup:
@@ -77,8 +73,9 @@ def _join_request(context: RequestContext, header: RequestHeader, request: JoinG
 async def sync(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
     """Answered when the leader has brought the assignment."""
     version = header.api_version
-    request = await _read(services, context, read_sync_group_request, version, body)
-    del body  # as above
+    reading = read_sync_group_request(version, body)
+    request = whole(reading) if len(body) <= LARGE_BODY_BYTES else await coded_in_turns(services.clock, context, reading)
+    del body, reading  # as above
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if version >= _PROTOCOL_NAMED_SINCE and not names_protocol:
         result = SyncResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -111,8 +108,9 @@ async def heartbeat(services: Services, context: RequestContext, header: Request
 async def leave(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
     """A code for each member that was to leave; before version 3 there is one, and its code is the answer's."""
     version = header.api_version
-    request = await _read(services, context, read_leave_group_request, version, body)
-    del body
+    reading = read_leave_group_request(version, body)
+    request = whole(reading) if len(body) <= LARGE_BODY_BYTES else await coded_in_turns(services.clock, context, reading)
+    del body, reading
     if _may_read(services, context, request.group_id):
         leaving = [MemberIdentity(each.member_id, each.group_instance_id, each.reason or "") for each in request.members]
         result = services.coordinator.leave(request.group_id, leaving)
@@ -122,28 +120,9 @@ async def leave(services: Services, context: RequestContext, header: RequestHead
     if version < _MANY_LEAVE_SINCE and code is ErrorCode.NONE:
         code = result.members[0][1]
     left = [(member.member_id, member.group_instance_id, its_code) for member, its_code in result.members]
-    steps = write_leave_group_response(version, header.correlation_id, code, left)
-    return [await _written(services, context, steps, left)]
-
-
-async def _read(
-    services: Services,
-    context: RequestContext,
-    read: Callable[[int, memoryview], Generator[int, None, T]],
-    version: int,
-    body: memoryview,
-) -> T:
-    steps = read(version, body)
-    if len(body) <= LARGE_BODY_BYTES:
-        return whole(steps)
-    del body
-    return await coded_in_turns(services.clock, context, steps)
-
-
-async def _written(
-    services: Services, context: RequestContext, steps: Generator[int, None, bytes], members: Sized
-) -> bytes:
-    return whole(steps) if len(members) < _MANY else await coded_in_turns(services.clock, context, steps)
+    writing = write_leave_group_response(version, header.correlation_id, code, left)
+    few = len(left) < _MANY
+    return [whole(writing) if few else await coded_in_turns(services.clock, context, writing)]
 
 
 def _may_read(services: Services, context: RequestContext, group_id: str) -> bool:

@@ -7,7 +7,6 @@ loses the group and loads it again from what is stored.
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from kafka_zk.group.config import GroupConfig
@@ -103,7 +102,7 @@ class HostileWorld:
         """The request with up to three fields that are one of ``others`` now."""
         count = self.random.choice((0, 0, 1, 1, 2, 3))
         fields = self.random.sample(sorted(others), min(count, len(others)))
-        return replace(request, **{name: self.random.choice(others[name]) for name in fields})
+        return request._replace(**{name: self.random.choice(others[name]) for name in fields})
 
     def member_id(self) -> str:
         """Of a member, of one that was, or of nobody."""

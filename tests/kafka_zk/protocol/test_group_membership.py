@@ -50,7 +50,7 @@ REQUESTS = {
 }  # fmt: skip
 
 READERS: dict[ApiKey, Callable[[int, memoryview], Any]] = {
-    ApiKey.JOIN_GROUP: lambda version, body: by_hand.whole(by_hand.read_join_group_request(version, body)),
+    ApiKey.JOIN_GROUP: by_hand.read_join_group_request,
     ApiKey.SYNC_GROUP: lambda version, body: by_hand.whole(by_hand.read_sync_group_request(version, body)),
     ApiKey.HEARTBEAT: by_hand.read_heartbeat_request,
     ApiKey.LEAVE_GROUP: lambda version, body: by_hand.whole(by_hand.read_leave_group_request(version, body)),
