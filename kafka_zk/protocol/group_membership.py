@@ -1,9 +1,9 @@
 """JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4, LeaveGroup 0 to 5: requests read and answers written without a
 field table, because every member of every group sends them.
 
-What may have thousands of members is read and written by a generator, which yields the bytes of memory that its next elements need
-(or that were written), and 0 now and then: ``whole`` goes through it at once, ``coded_in_turns`` gives others their
-turn. What a version does not have is as if the client had sent none. Readers raise ProtocolError.
+What may have thousands of members is read and written by a generator, which yields the bytes of memory that its next
+elements need (or that were written), and 0 now and then: ``whole`` goes through it at once, ``coded_in_turns`` gives
+others their turn. What a version does not have is as if the client had sent none. Readers raise ProtocolError.
 
 Source: JoinGroupRequest.json and the like@3.9. Tests: tests/kafka_zk/protocol/test_group_membership.py.
 """

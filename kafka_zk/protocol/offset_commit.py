@@ -204,9 +204,8 @@ def result_struct(version: int) -> struct.Struct:
 def topic_result(version: int, name: str, results: Sequence[bytes]) -> bytes:
     """A topic of the response: what ``result_struct`` packed for its partitions."""
     flexible = version >= _FLEXIBLE_SINCE
-    data = b"".join(results)
-    count = length(len(data) // result_struct(version).size, flexible)
-    return b"".join((string(name, flexible), count, data, b"\0" if flexible else b""))
+    end = b"\0" if flexible else b""
+    return b"".join((string(name, flexible), length(len(results), flexible), *results, end))
 
 
 def write_offset_commit_response(version: int, correlation_id: int, topics: Sequence[bytes]) -> bytes:

@@ -74,7 +74,8 @@ async def sync(services: Services, context: RequestContext, header: RequestHeade
     """Answered when the leader has brought the assignment."""
     version = header.api_version
     reading = read_sync_group_request(version, body)
-    request = whole(reading) if len(body) <= LARGE_BODY_BYTES else await coded_in_turns(services.clock, context, reading)
+    is_small = len(body) <= LARGE_BODY_BYTES
+    request = whole(reading) if is_small else await coded_in_turns(services.clock, context, reading)
     del body, reading  # as above
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if version >= _PROTOCOL_NAMED_SINCE and not names_protocol:
@@ -109,11 +110,13 @@ async def leave(services: Services, context: RequestContext, header: RequestHead
     """A code for each member that was to leave; before version 3 there is one, and its code is the answer's."""
     version = header.api_version
     reading = read_leave_group_request(version, body)
-    request = whole(reading) if len(body) <= LARGE_BODY_BYTES else await coded_in_turns(services.clock, context, reading)
+    is_small = len(body) <= LARGE_BODY_BYTES
+    request = whole(reading) if is_small else await coded_in_turns(services.clock, context, reading)
     del body, reading
-    if _may_read(services, context, request.group_id):
-        leaving = [MemberIdentity(each.member_id, each.group_instance_id, each.reason or "") for each in request.members]
-        result = services.coordinator.leave(request.group_id, leaving)
+    group_id, members = request
+    if _may_read(services, context, group_id):
+        leaving = (MemberIdentity(member_id, instance_id, reason or "") for member_id, instance_id, reason in members)
+        result = services.coordinator.leave(group_id, leaving)
     else:
         result = LeaveResult(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     code = result.error

@@ -12,7 +12,7 @@ from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import AT_ONCE, Turns
+from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.offset_commit import (
@@ -133,7 +133,7 @@ async def _results(version: int, turns: Turns | None, asked: Asked, codes: Codes
     pack = result_struct(version).pack
     topics = []
     for name, pieces in asked:
-        results = []
+        results: list[bytes] = []
         for tps in pieces:
             if turns is not None and turns.is_over:
                 await turns.next()

@@ -1,4 +1,4 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup in every version, read and written by hand, against the field tables."""
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup, read and written by hand in every version, against the tables."""
 
 from collections.abc import Callable
 from typing import Any
@@ -134,7 +134,11 @@ def test_tagged_fields_that_nobody_knows_are_skipped(case: tuple[ApiKey, int, by
 
 @pytest.mark.parametrize(
     ("key", "element"),
-    [(ApiKey.JOIN_GROUP, b"\0\1n\0\0\0\0"), (ApiKey.SYNC_GROUP, b"\0\1n\0\0\0\0"), (ApiKey.LEAVE_GROUP, b"\0\1n\xff\xff")],
+    [
+        (ApiKey.JOIN_GROUP, b"\0\1n\0\0\0\0"),
+        (ApiKey.SYNC_GROUP, b"\0\1n\0\0\0\0"),
+        (ApiKey.LEAVE_GROUP, b"\0\1n\xff\xff"),
+    ],
 )
 def test_elements_are_counted_before_they_are_read(key: ApiKey, element: bytes) -> None:
     count = max_elements(key) + 1
