@@ -1,7 +1,7 @@
 """What one request costs a broker, without a clock: `python -m tests.bench.request_cost`.
 
-A Produce, Fetch, OffsetCommit or Heartbeat request goes through everything that ours runs for it, from the reactor's turn to the
-answer on the socket, with real sockets and a real log. Counted are
+A Produce, Fetch, OffsetCommit or Heartbeat request goes through everything that ours runs for it, from the reactor's
+turn to the answer on the socket, with real sockets and a real log. Counted are
 
 - opcodes of Python, of which each run of the same code has exactly as many;
 - system calls, by name, as Python makes them;
