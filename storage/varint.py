@@ -1,5 +1,7 @@
 """Zigzag varints as Kafka's records use them: the sign in bit 0, seven bits a byte, the lowest first."""
 
+from collections.abc import Sequence
+
 from kafka_zk.storage.errors import InvalidRecord
 
 _MAX_BYTES = 10  # a 64-bit value
@@ -27,6 +29,14 @@ _TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # lengths and de
 def encode_varint(value: int) -> bytes:
     """Encode a signed integer of at most 64 bits."""
     return _TABLE[value] if 0 <= value < _TABLE_SIZE else _encode(value)
+
+
+def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
+    """Encode integers that are not negative."""
+    try:
+        return list(map(_TABLE.__getitem__, values))
+    except IndexError:
+        return list(map(encode_varint, values))
 
 
 def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:

@@ -7,7 +7,6 @@ Source: GroupCoordinator.scala@3.9. Tests: tests/kafka_zk/group/test_coordinator
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -147,7 +146,7 @@ class GroupCoordinator:
         if error is not ErrorCode.NONE:
             return JoinResult(error, request.member_id)
         if is_new:
-            request = replace(request, new_member_id=self._member_id(request))
+            request = request._replace(new_member_id=self._member_id(request))
         live = self._manager.get_or_create(group_id)
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.join(request, reply, now_of(self._clock)))
@@ -212,10 +211,10 @@ class GroupCoordinator:
         return error
 
     def _has_room(self, group_id: str, request: JoinGroup) -> bool:
-        """Whether the member may hold as much as it brings. Who holds it already may join again."""
+        """Whether the member may hold as much as it brings, in place of what it holds already."""
         size_bytes = protocols_bytes(request.protocols)
         live = self._manager.groups.get(group_id)
-        member = None if live is None else live.group.members.get(request.member_id)
+        member = None if live is None else live.group.members.whose_place(request.member_id, request.group_instance_id)
         size_bytes += MEMBER_BYTES if member is None else -protocols_bytes(member.protocols)
         return self._manager.memory.has_room(size_bytes)
 

@@ -25,6 +25,8 @@ from kafka_zk.network.slices import ClientWait
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.system.clock import Clock
 
+_ANSWERS = (AnswerJoin, AnswerSync)
+
 Store = Callable[["LiveGroup", StoreGroup], None]
 """Writes a group's record and calls ``stored`` when that is done."""
 
@@ -53,14 +55,7 @@ class Replies:
     def begin(self) -> tuple[Reply, ClientWait[Any]]:
         """The name of a request, and what it awaits."""
         reply = Reply(next(self._numbers))
-        waiting: ClientWait[Any] = ClientWait()
-        self._waiting[reply] = waiting
-
-        def forget(result: Any) -> Any:
-            self._waiting.pop(reply, None)
-            return result
-
-        waiting.addBoth(forget)
+        waiting = self._waiting[reply] = _Waiting(self, reply)
         return reply, waiting
 
     def answer(self, reply: Reply, result: JoinResult | SyncResult) -> None:
@@ -68,6 +63,23 @@ class Replies:
         waiting = self._waiting.pop(reply, None)
         if waiting is not None:
             waiting.callback(result)
+
+    def forget(self, reply: Reply) -> None:
+        """Its client is gone."""
+        self._waiting.pop(reply, None)
+
+
+class _Waiting(ClientWait[Any]):
+    """One request that waits."""
+
+    def __init__(self, replies: Replies, reply: Reply) -> None:
+        super().__init__()
+        self._replies = replies
+        self._reply = reply
+
+    def abandon(self) -> None:
+        self._replies.forget(self._reply)
+        super().abandon()
 
 
 class LiveGroup:
@@ -136,7 +148,7 @@ class LiveGroup:
         self.carry_out(self.group.tick(now_of(self._clock)))
 
     def _do(self, effect: Effect) -> None:
-        if isinstance(effect, AnswerJoin | AnswerSync):
+        if isinstance(effect, _ANSWERS):
             self._replies.answer(effect.reply, effect.result)
         elif isinstance(effect, StoreGroup):
             self._store(self, effect)

@@ -7,10 +7,10 @@ import struct
 from collections.abc import Iterator
 from itertools import islice
 
-from kafka_zk.group.offsets import Committed
 from kafka_zk.group.records import (
     GroupKey,
     GroupMetadataValue,
+    OffsetAndMetadata,
     OffsetKey,
     OffsetKeys,
     decode_group_value,
@@ -39,7 +39,7 @@ class LoadedPartition:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
-        self.offsets: dict[str, dict[TopicPartition, Committed]] = {}
+        self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.group_count = 0
         self.record_count = 0
         self.skipped_count = 0
@@ -48,7 +48,7 @@ class LoadedPartition:
         self._last: _Last = {}
         self._front: bytes | None = None  # of the key that was decoded last, with its topic and its group's offsets
         self._topic = ""
-        self._of_group: dict[TopicPartition, Committed] = {}
+        self._of_group: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending: dict[int, dict[bytes, tuple[int, bytes]]] = {}  # by producer id: transactions without an end
 
     def load_steps(
@@ -134,11 +134,11 @@ class LoadedPartition:
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
         if raw_key[:-4] == self._front:  # most keys differ from the one before in the partition only
             tp = TopicPartition(self._topic, _INT32.unpack_from(raw_key, len(raw_key) - 4)[0])
-            self._of_group[tp] = Committed(base_offset, decode_offset_value(value))
+            self._of_group[tp] = decode_offset_value(value)
             return
         key = decode_key(raw_key)
         if isinstance(key, OffsetKey):
-            committed = Committed(base_offset, decode_offset_value(value))
+            committed = decode_offset_value(value)
             self._of_group = self.offsets.setdefault(key.group_id, {})
             self._of_group[key.tp] = committed
             self._front, self._topic = OffsetKeys.front_of(raw_key, key), key.tp.topic

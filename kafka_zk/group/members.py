@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kafka_zk.group.records import GroupMetadataValue, StoredMember
-from kafka_zk.group.requests import JoinedMember, Protocols, Reply
+from kafka_zk.group.requests import UNKNOWN_MEMBER_ID, JoinedMember, Protocols, Reply
 
 MEMBER_BYTES = 800  # of memory, measured, without what differs between members
 _PENDING_BYTES = 200
@@ -100,6 +100,12 @@ class Members:
 
     def get(self, member_id: str) -> Member | None:
         """The member with that id, if there is one."""
+        return self._members.get(member_id)
+
+    def whose_place(self, member_id: str, group_instance_id: str | None) -> Member | None:
+        """The member that a client with these names would join again as, or replace as a static member."""
+        if member_id == UNKNOWN_MEMBER_ID and group_instance_id is not None:
+            member_id = self.static.get(group_instance_id, UNKNOWN_MEMBER_ID)
         return self._members.get(member_id)
 
     @property

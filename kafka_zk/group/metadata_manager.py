@@ -166,8 +166,7 @@ class GroupMetadataManager:
             group, effects = Group(group_id, self._config.group, now), list[Effect]()
         else:
             group, effects = Group.loaded(group_id, self._config.group, value, now)
-        for tp, committed in loaded.offsets.pop(group_id, {}).items():
-            group.offsets.load(tp, committed)
+        group.offsets.load(loaded.offsets.pop(group_id, {}))
         return self._live(group, partition), effects
 
     def _unload(self, partition: int) -> None:

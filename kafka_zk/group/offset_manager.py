@@ -30,6 +30,7 @@ from kafka_zk.system.clock import Clock
 
 _log = Logger()
 
+_NONE = ErrorCode.NONE
 _MANY = 100  # offsets
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class OffsetManager:
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
         """Store offsets; a code for each. They are stored although the client goes. Raises: ClientGone."""
         error = self._refusal(group_id, committer)
-        if error is not ErrorCode.NONE:
+        if error is not _NONE:
             return dict.fromkeys(offsets, error)
         if len(offsets) > _MANY:
             return await _whoever_goes(self._store_in_turns(group_id, committer, offsets))
@@ -69,24 +70,25 @@ class OffsetManager:
             error = await _whoever_goes(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
         else:
             error = written.error
-            if error is ErrorCode.NONE:
+            if error is _NONE:
                 live.group.offsets.stored(batch.offsets, written.record_offset)
         return _codes(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
         """Why the client may not commit for the group now, or NONE."""
-        error = self._manager.refusal(group_id, may_be_empty=True)
-        if error is not ErrorCode.NONE:
-            return error
         live = self._manager.groups.get(group_id)
         if live is not None:
             return live.group.commit_refusal(*committer)
+        error = self._manager.refusal(group_id, may_be_empty=True)
+        if error is not ErrorCode.NONE:
+            return error
         return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
 
     def _heard_of(self, group_id: str, committer: Committer) -> LiveGroup:
         live = self._manager.get_or_create(group_id)
-        live.group.hear_of(committer.member_id, now_of(self._clock))
-        live.wake_in_time()
+        if committer.member_id != UNKNOWN_MEMBER_ID:
+            live.group.hear_of(committer.member_id, now_of(self._clock))
+            live.wake_in_time()
         return live
 
     async def _store_in_turns(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:

@@ -5,7 +5,6 @@ Source: GroupMetadata.scala@3.9 (onOffsetCommitAppend, removeExpiredOffsets), KI
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
 from kafka_zk.storage.types import TopicPartition
@@ -13,19 +12,14 @@ from kafka_zk.storage.types import TopicPartition
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
-class Committed(NamedTuple):
-    """``record_offset``: where its batch begins in the log."""
-
-    record_offset: int
-    offset: OffsetAndMetadata
-
-
 class GroupOffsets:
     """See the module's docstring."""
 
     def __init__(self) -> None:
-        self._committed: dict[TopicPartition, Committed] = {}
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._pending_count = 0  # of all commits that are being written, also of the same partition
+        self._record_offsets: dict[TopicPartition, int] = {}  # of what is committed, since some are being written
 
     def __len__(self) -> int:
         return len(self._committed)
@@ -39,8 +33,7 @@ class GroupOffsets:
 
     def get(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """What is committed, if anything."""
-        committed = self._committed.get(tp)
-        return None if committed is None else committed.offset
+        return self._committed.get(tp)
 
     def among(self, tps: frozenset[TopicPartition]) -> set[TopicPartition]:
         """Those of them for which something is committed."""
@@ -50,28 +43,29 @@ class GroupOffsets:
         """Whether a commit is being written: what is committed now may be old in a moment."""
         return tp in self._pending
 
-    def load(self, tp: TopicPartition, committed: Committed) -> None:
-        """What was found in the log."""
-        self._committed[tp] = committed
+    def load(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """What was found in the log; kept as it is."""
+        self._committed = offsets
 
     def stored(self, offsets: Offsets, record_offset: int) -> None:
-        """They are in the log, at its end, and nobody had to wait for that."""
-        for tp, offset in offsets.items():
-            self._committed[tp] = Committed(record_offset, offset)
-        if self._pending:  # earlier ones, which count no longer
+        """They are in the log, at its end (``record_offset``), and nobody had to wait for that."""
+        self._committed.update(offsets)
+        if self._pending_count:  # of earlier ones, which count no longer
+            self._record_offsets.update(dict.fromkeys(offsets, record_offset))
             for tp in offsets:
                 self._pending.pop(tp, None)
 
     def begin(self, offsets: Offsets) -> None:
         """These are being written."""
         self._pending.update(offsets)
+        self._pending_count += len(offsets)
 
     def written(self, offsets: Offsets, record_offset: int) -> None:
-        """They are in the log, at ``record_offset``."""
+        """They are in the log, in the batch that begins at ``record_offset``."""
         for tp, offset in offsets.items():
-            known = self._committed.get(tp)
-            if tp in self._pending and (known is None or known.record_offset < record_offset):
-                self._committed[tp] = Committed(record_offset, offset)
+            if tp in self._pending and self._record_offsets.get(tp, -1) < record_offset:
+                self._committed[tp] = offset
+                self._record_offsets[tp] = record_offset
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
@@ -79,6 +73,9 @@ class GroupOffsets:
         for tp, offset in offsets.items():
             if self._pending.get(tp) == offset:
                 del self._pending[tp]
+        self._pending_count -= len(offsets)
+        if not self._pending_count:
+            self._record_offsets.clear()
 
     def remove(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Forget what is committed and pending for them; returns those for which something was."""

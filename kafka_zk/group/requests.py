@@ -28,8 +28,7 @@ class Now(NamedTuple):
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class JoinGroup:
+class JoinGroup(NamedTuple):
     """A JoinGroup request.
 
     Args:
@@ -56,8 +55,7 @@ class JoinGroup:
         return JoinedMember(member_id, self.group_instance_id, self.protocols[0][1])
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroup:
+class SyncGroup(NamedTuple):
     """A SyncGroup request; protocol type and name are None before version 5."""
 
     member_id: str
@@ -80,8 +78,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class JoinResult:
+class JoinResult(NamedTuple):
     """The answer to a JoinGroup; ``members`` only for the leader."""
 
     error: ErrorCode
@@ -94,8 +91,7 @@ class JoinResult:
     members: tuple[JoinedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SyncResult:
+class SyncResult(NamedTuple):
     """The answer to a SyncGroup."""
 
     error: ErrorCode
@@ -143,16 +139,14 @@ Stored = AssignmentStored | StaticMemberStored | EmptyStored
 # Effects.
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerJoin:
+class AnswerJoin(NamedTuple):
     """Answer a JoinGroup."""
 
     reply: Reply
     result: JoinResult
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSync:
+class AnswerSync(NamedTuple):
     """Answer a SyncGroup."""
 
     reply: Reply

@@ -1,7 +1,7 @@
 """Which coroutine answers which API, and the one function that dispatches a request to it.
 
-Handlers of the hot path (Produce, Fetch, OffsetCommit) read and write bytes themselves; all others take a decoded
-request and return a message, or the bytes of its body.
+Handlers of the hot path (Produce, Fetch, OffsetCommit, what members of groups ask) read and write bytes themselves; all
+others take a decoded request and return a message, or the bytes of its body.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
@@ -63,6 +63,10 @@ RAW_HANDLERS: dict[int, RawHandler] = {
     ApiKey.PRODUCE: produce.handle,
     ApiKey.FETCH: fetch.handle,
     ApiKey.OFFSET_COMMIT: offset_commit.handle,
+    ApiKey.SYNC_GROUP: group_membership.sync,
+    ApiKey.LEAVE_GROUP: group_membership.leave,
+    ApiKey.HEARTBEAT: group_membership.heartbeat,
+    ApiKey.JOIN_GROUP: group_membership.join,
 }
 
 MESSAGE_HANDLERS: dict[int, MessageHandler] = {
@@ -76,10 +80,6 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
     ApiKey.OFFSET_FETCH: offset_fetch.handle,
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
-    ApiKey.JOIN_GROUP: group_membership.join,
-    ApiKey.HEARTBEAT: group_membership.heartbeat,
-    ApiKey.LEAVE_GROUP: group_membership.leave,
-    ApiKey.SYNC_GROUP: group_membership.sync,
     ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
     ApiKey.LIST_GROUPS: list_groups.handle,
     ApiKey.DELETE_GROUPS: delete_groups.handle,

@@ -42,37 +42,56 @@ _OFFSET = struct.Struct(">iq")
 _OFFSET_AND_EPOCH = struct.Struct(">iqi")
 _OFFSET_AND_TIMESTAMP = struct.Struct(">iqq")
 _WITHOUT_METADATA = struct.Struct(">iqi2s")  # from version 6 on; the end says that there are none
-_NO_METADATA = (b"\0\0", b"\xff\xff")
-_NO_METADATA_FLEXIBLE = (b"\1\0", b"\0\0")  # and no tagged fields
+_NO_METADATA = frozenset((b"\0\0", b"\xff\xff"))
+_NO_METADATA_FLEXIBLE = frozenset((b"\1\0", b"\0\0"))  # and no tagged fields
 
 _NO_THROTTLE = bytes(4)
 _RESULT = struct.Struct(">ih")
 _FLEXIBLE_RESULT = struct.Struct(">ihx")  # no tagged fields
 
-Row = tuple[int, int, int, str, int]
-"""Partition, offset, leader epoch (-1: none), metadata, commit timestamp in ms (-1: now)."""
+class Rows(NamedTuple):
+    """Some partitions of a topic, each field in a column: ``leader_epochs`` has -1 for none, ``timestamps_ms`` -1 for
+    now. ``metadata`` is None if nobody has any, and no timestamp."""
+
+    partitions: tuple[int, ...]
+    offsets: Sequence[int]
+    leader_epochs: Sequence[int]
+    metadata: Sequence[str] | None
+    timestamps_ms: Sequence[int]
 
 
 class OffsetCommitRequest(NamedTuple):
-    """``topics``: the name of each and its rows. What the version does not have is as if the client had none."""
+    """``topics``: the name of each and its partitions, at most 64 in a piece. What the version does not have is as if
+    the client had none."""
 
     group_id: str
     generation_id: int
     member_id: str
     group_instance_id: str | None
     retention_time_ms: int
-    topics: list[tuple[str, list[Row]]]
+    topics: list[tuple[str, list[Rows]]]
 
 
 def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRequest:
-    """The request in ``body`` (the frame without its header). Raises ProtocolError."""
-    steps = read_offset_commit_request_in_steps(version, body)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            request: OffsetCommitRequest = end.value
-            return request
+    """The request in ``body`` (the frame without its header), which is not large. Raises ProtocolError."""
+    try:
+        request, topic_count, position = _read_front(version, body)
+        element_count = topic_count
+        for _ in range(topic_count):
+            name, row_count, position = _read_topic_front(version, body, position)
+            element_count += row_count
+            _check(element_count)
+            pieces: list[Rows] = []
+            request.topics.append((name, pieces))
+            while row_count > 0:
+                rows, position = _read_rows(version, body, position, row_count)
+                pieces.append(rows)
+                row_count -= _ROWS_AT_ONCE
+            position = _read_end(version, body, position)
+        _read_end(version, body, position)
+    except MALFORMED as error:
+        raise _malformed(version, error) from error
+    return request
 
 
 def read_offset_commit_request_in_steps(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRequest]:
@@ -81,12 +100,38 @@ def read_offset_commit_request_in_steps(version: int, body: memoryview) -> Gener
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"an OffsetCommit request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     try:
-        return (yield from _read(version, body))
+        request, topic_count, position = _read_front(version, body)
+        element_count = topic_count
+        for _ in range(topic_count):
+            name, row_count, position = _read_topic_front(version, body, position)
+            element_count += row_count
+            _check(element_count)
+            yield (1 + row_count) * OBJECT_BYTES
+            pieces: list[Rows] = []
+            request.topics.append((name, pieces))
+            while row_count > 0:
+                rows, position = _read_rows(version, body, position, row_count)
+                pieces.append(rows)
+                row_count -= _ROWS_AT_ONCE
+                yield 0
+            position = _read_end(version, body, position)
+        _read_end(version, body, position)
     except MALFORMED as error:
-        raise ProtocolError(f"a malformed OffsetCommit request of version {version}: {error}") from error
+        raise _malformed(version, error) from error
+    return request
 
 
-def _read(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRequest]:
+def _check(element_count: int) -> None:
+    if element_count > _MAX_ELEMENTS:
+        raise ProtocolError(f"more than {_MAX_ELEMENTS} topics and partitions")
+
+
+def _malformed(version: int, error: Exception) -> ProtocolError:
+    return ProtocolError(f"a malformed OffsetCommit request of version {version}: {error}")
+
+
+def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, int, int]:
+    """The request without its topics, how many there are, and where they begin."""
     flexible = version >= _FLEXIBLE_SINCE
     generation_id, member_id, group_instance_id, retention_time_ms = -1, "", None, -1
     group_id, position = read_name(body, 0, flexible)
@@ -95,47 +140,45 @@ def _read(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRe
         member_id, position = read_name(body, position + 4, flexible)
     if version >= _INSTANCE_ID_SINCE:
         group_instance_id, position = read_string(body, position, flexible)
-    if version in _RETENTION_IN:
+    elif version in _RETENTION_IN:
         (retention_time_ms,) = _INT64.unpack_from(body, position)
         position += 8
     topic_count, position = read_count(body, position, flexible)
-    element_count = topic_count
-    topics: list[tuple[str, list[Row]]] = []
-    for _ in range(topic_count):
-        name, position = read_name(body, position, flexible)
-        row_count, position = read_count(body, position, flexible)
-        element_count += row_count
-        if element_count > _MAX_ELEMENTS:
-            raise ProtocolError(f"more than {_MAX_ELEMENTS} topics and partitions")
-        yield (1 + row_count) * OBJECT_BYTES
-        rows: list[Row] = []
-        while len(rows) < row_count:
-            position = _read_rows(version, body, position, rows, min(row_count, len(rows) + _ROWS_AT_ONCE))
-            yield 0
-        if flexible:
-            position = skip_tagged_fields(body, position)
-        topics.append((name, rows))
-    if flexible:
-        skip_tagged_fields(body, position)
-    return OffsetCommitRequest(group_id, generation_id, member_id, group_instance_id, retention_time_ms, topics)
+    request = OffsetCommitRequest(group_id, generation_id, member_id, group_instance_id, retention_time_ms, [])
+    return request, topic_count, position
 
 
-def _read_rows(version: int, body: memoryview, position: int, rows: list[Row], count: int) -> int:
-    """Read until there are ``count``; returns the position after them."""
-    no_metadata = _NO_METADATA_FLEXIBLE if version >= _FLEXIBLE_SINCE else _NO_METADATA
-    for _ in range(len(rows), count):
-        if version >= _LEADER_EPOCH_SINCE:
-            partition, offset, leader_epoch, end = _WITHOUT_METADATA.unpack_from(body, position)
-            if end in no_metadata:  # as most clients commit
-                rows.append((partition, offset, leader_epoch, "", -1))
-                position += 18
-                continue
+def _read_topic_front(version: int, body: memoryview, position: int) -> tuple[str, int, int]:
+    """Its name, how many rows it has, and where they begin."""
+    flexible = version >= _FLEXIBLE_SINCE
+    name, position = read_name(body, position, flexible)
+    row_count, position = read_count(body, position, flexible)
+    return name, row_count, position
+
+
+def _read_end(version: int, body: memoryview, position: int) -> int:
+    return skip_tagged_fields(body, position) if version >= _FLEXIBLE_SINCE else position
+
+
+def _read_rows(version: int, body: memoryview, position: int, count: int) -> tuple[Rows, int]:
+    """So many rows, at least one, but not more than one piece has, and the position after them. Most clients commit no
+    metadata: their rows are all of one size."""
+    if count > _ROWS_AT_ONCE:
+        count = _ROWS_AT_ONCE
+    end = position + count * _WITHOUT_METADATA.size
+    if version >= _LEADER_EPOCH_SINCE and end <= len(body):
+        plain = zip(*_WITHOUT_METADATA.iter_unpack(body[position:end]), strict=True)
+        partitions, offsets, leader_epochs, ends = plain
+        if (_NO_METADATA_FLEXIBLE if version >= _FLEXIBLE_SINCE else _NO_METADATA).issuperset(ends):
+            return Rows(partitions, offsets, leader_epochs, None, ()), end
+    rows = []
+    for _ in range(count):
         row, position = _read_row(version, body, position)
         rows.append(row)
-    return position
+    return Rows(*zip(*rows, strict=True)), position
 
 
-def _read_row(version: int, body: memoryview, position: int) -> tuple[Row, int]:
+def _read_row(version: int, body: memoryview, position: int) -> tuple[tuple[int, int, int, str, int], int]:
     flexible = version >= _FLEXIBLE_SINCE
     leader_epoch = timestamp_ms = -1
     if version >= _LEADER_EPOCH_SINCE:
@@ -158,17 +201,21 @@ def result_struct(version: int) -> struct.Struct:
     return _FLEXIBLE_RESULT if version >= _FLEXIBLE_SINCE else _RESULT
 
 
-def write_offset_commit_response(
-    version: int, correlation_id: int, topics: Sequence[tuple[str, Sequence[bytes]]]
-) -> bytes:
-    """Header and body, without the size prefix: for each topic its partitions, packed by ``result_struct``."""
+def topic_result(version: int, name: str, results: Sequence[bytes]) -> bytes:
+    """A topic of the response: what ``result_struct`` packed for its partitions."""
+    flexible = version >= _FLEXIBLE_SINCE
+    end = b"\0" if flexible else b""
+    return b"".join((string(name, flexible), length(len(results), flexible), *results, end))
+
+
+def write_offset_commit_response(version: int, correlation_id: int, topics: Sequence[bytes]) -> bytes:
+    """Header and body, without the size prefix: ``topic_result`` of each topic."""
     flexible = version >= _FLEXIBLE_SINCE
     parts = [response_header(ApiKey.OFFSET_COMMIT, version, correlation_id)]
     if version >= _THROTTLE_SINCE:
         parts.append(_NO_THROTTLE)
     parts.append(length(len(topics), flexible))
-    tags = b"\0" if flexible else b""
-    for name, results in topics:
-        parts += (string(name, flexible), length(len(results), flexible), b"".join(results), tags)
-    parts.append(tags)
+    parts += topics
+    if flexible:
+        parts.append(b"\0")
     return b"".join(parts)

@@ -32,6 +32,7 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_segments import LogRead
 from kafka_zk.storage.log_validator import NotConformed, validate_batch
+from kafka_zk.storage.record_batch import read_header
 from kafka_zk.storage.segment import FileSlice
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
 from kafka_zk.system.clock import Clock
@@ -174,8 +175,7 @@ class ReplicaManager:
         """Append a batch that the broker itself has built, as it is; what became of it, or what waits as acks=all
         does. It is appended before anybody waits."""
         try:
-            config = self.partition(tp).leader_log().config
-            return self._append(tp, records, -1, timeout_ms, config)
+            return self._append(tp, records, -1, timeout_ms, is_own=True)
         except APPEND_ERRORS as error:
             return error.with_traceback(None)
 
@@ -186,8 +186,11 @@ class ReplicaManager:
         required_acks: int,
         timeout_ms: int,
         conforms_to: LogConfig | None = None,
+        *,
+        is_own: bool = False,
     ) -> AppendResult | Awaitable[AppendResult]:
-        """Append one batch and wake those who wait for it. ``conforms_to`` is as in ``Log.append_as_leader``.
+        """Append one batch and wake those who wait for it. ``conforms_to`` is as in ``Log.append_as_leader``; a batch
+        of the broker's own conforms, and is whole.
 
         Raises: those of APPEND_ERRORS; OSError after the log directory was taken offline; NotConformed.
         """
@@ -195,7 +198,10 @@ class ReplicaManager:
         log = partition.leader_log()
         if required_acks == -1 and partition.remotes is not None:
             partition.check_enough_replicas()
-        header = validate_batch(records)
+        if is_own:
+            header, conforms_to = read_header(records), log.config
+        else:
+            header = validate_batch(records)
         if header.attributes & 0x10:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not built yet.")
         now_ms = self._clock.wall_ns() // 1_000_000

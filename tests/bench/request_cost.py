@@ -1,7 +1,7 @@
 """What one request costs a broker, without a clock: `python -m tests.bench.request_cost`.
 
-A Produce, Fetch or OffsetCommit request goes through everything that ours runs for it, from the reactor's turn to the
-answer on the socket, with real sockets and a real log. Counted are
+A Produce, Fetch, OffsetCommit or Heartbeat request goes through everything that ours runs for it, from the reactor's
+turn to the answer on the socket, with real sockets and a real log. Counted are
 
 - opcodes of Python, of which each run of the same code has exactly as many;
 - system calls, by name, as Python makes them;
@@ -45,21 +45,24 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.produce import PartitionData, ProduceRequest, TopicData, write_produce_request
 from kafka_zk.protocol.request import request_header
-from tests.kafka_zk.handlers.conftest import batch, build_harness
+from tests.bench.group_wire import Member
+from tests.bench.partition_wire import Wire
+from tests.kafka_zk.handlers.conftest import Harness, batch, build_harness
 from tests.kafka_zk.network.harness import LocalReactor
 from tests.peers.processes import wait_until
 
 BASELINE = Path(__file__).with_name("request_cost.json")
 TOLERANCE = 0.10
-KINDS = ("produce 1 KB", "produce 64 KB", "fetch 64 KB", "commit 1", "commit 100")
+KINDS = ("produce 1 KB", "produce 64 KB", "fetch 64 KB", "commit 1", "commit 100", "heartbeat")
 
-_PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION = 11, 17, 9  # what clients of Kafka 3.9 use
+_PRODUCE_VERSION, _FETCH_VERSION, _COMMIT_VERSION, _HEARTBEAT_VERSION = 11, 17, 9, 4  # what clients of Kafka 3.9 use
 _TOPIC = "measured"
 _COMMITTED_TOPIC, _COMMITTED_PARTITIONS = "committed", 100
 _OFFSETS_TOPIC_PARTITIONS = 50
 _WARM_UP = 40  # turns; the interpreter has specialised its code by then
 _MEASURED = 20
 _TIMEOUT_S = 30
+_INITIAL_DELAY_S = 3  # group.initial.rebalance.delay.ms
 _BUFFER_BYTES = 1024 * 1024  # a whole request or answer fits, so that how many turns it takes is no matter of luck
 _INSTRUCTION_RUNS = (100, 200)
 
@@ -108,11 +111,29 @@ class OneBroker:
             "fetch 64 KB": self._fetch(1),
             "commit 1": _commit(1),
             "commit 100": _commit(_COMMITTED_PARTITIONS),
+            "heartbeat": _heartbeat(self._joined(harness, listener, port)),
         }
         for _ in range(3):
             self.turn("produce 64 KB")
         self._requests["first fetch"] = self._fetch(0)
         self.turn("first fetch")  # where it ends the next one begins, as for any consumer that reads along
+
+    def _joined(self, harness: Harness, listener: Listener, port: int) -> Member:
+        """A member of a stable group, over a connection of its own, which is closed then."""
+        with Wire(port) as wire:
+            self._reactor.until(lambda: len(listener.connections) == 2, _TIMEOUT_S)
+            member = Member(wire, "heartbeats")
+            for send, receive in (
+                (member.send_join, member.receive_join),
+                (member.send_join, member.receive_join),
+                (member.send_sync, member.receive_sync),
+            ):
+                send()
+                self._reactor.doIteration(_TIMEOUT_S)
+                harness.clock.advance(_INITIAL_DELAY_S)
+                receive()
+        self._reactor.until(lambda: len(listener.connections) == 1, _TIMEOUT_S)
+        return member
 
     def _dispatch(self, context: Any, header: Any, body: memoryview) -> Any:
         self.extra(body)
@@ -190,6 +211,14 @@ def _commit(count: int) -> bytes:
     return _framed(
         ApiKey.OFFSET_COMMIT, _COMMIT_VERSION, codec.encode_body(request, ApiKey.OFFSET_COMMIT, _COMMIT_VERSION)
     )
+
+
+def _heartbeat(member: Member) -> bytes:
+    request = codec.request(ApiKey.HEARTBEAT)(
+        group_id=member.group, generation_id=member.generation, member_id=member.member_id, group_instance_id=None
+    )
+    body = codec.encode_body(request, ApiKey.HEARTBEAT, _HEARTBEAT_VERSION)
+    return _framed(ApiKey.HEARTBEAT, _HEARTBEAT_VERSION, body)
 
 
 def _no_thread(work: Callable[[], None]) -> Any:

@@ -13,6 +13,13 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.fetch import read_fetch_response
 from kafka_zk.protocol.fetch_request import read_fetch_request
 from kafka_zk.protocol.frame import FrameDecoder
+from kafka_zk.protocol.group_membership import (
+    read_heartbeat_request,
+    read_join_group_request,
+    read_leave_group_request,
+    read_sync_group_request,
+    whole,
+)
 from kafka_zk.protocol.offset_commit import read_offset_commit_request
 from kafka_zk.protocol.produce import read_produce_request, read_produce_response
 from kafka_zk.protocol.request import parse_request_header
@@ -28,6 +35,10 @@ _BY_HAND: list[tuple[ApiKey, Callable[[int, memoryview], Any]]] = [
     (ApiKey.FETCH, read_fetch_request),
     (ApiKey.FETCH, read_fetch_response),
     (ApiKey.OFFSET_COMMIT, read_offset_commit_request),
+    (ApiKey.JOIN_GROUP, read_join_group_request),
+    (ApiKey.SYNC_GROUP, lambda version, body: whole(read_sync_group_request(version, body))),
+    (ApiKey.LEAVE_GROUP, lambda version, body: whole(read_leave_group_request(version, body))),
+    (ApiKey.HEARTBEAT, read_heartbeat_request),
 ]
 
 

@@ -4,21 +4,24 @@ ones store with the group's coordinator.
 Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoordinatorAdapter.commitOffsets@3.9.
 """
 
-from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from operator import itemgetter
 
 from kafka_zk.group.offset_manager import Committer
 from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
-from kafka_zk.network.slices import AT_ONCE, Turns
+from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.offset_commit import (
     OffsetCommitRequest,
+    Rows,
     read_offset_commit_request,
     read_offset_commit_request_in_steps,
     result_struct,
+    topic_result,
     write_offset_commit_response,
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -30,10 +33,13 @@ _DEFAULT_RETENTION = -1
 _DEFAULT_TIMESTAMP = -1
 _LATEST_MS = 2**63 - 1
 
-_NO_PARTITIONS: Mapping[int, object] = {}
+_partition_of = itemgetter(1)  # of a TopicPartition
 
 Codes = dict[TopicPartition, ErrorCode]
 Wanted = dict[TopicPartition, OffsetAndMetadata]
+
+Asked = list[tuple[str, list[tuple[TopicPartition, ...]]]]
+"""The topics of a request and their partitions, in pieces."""
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
@@ -53,29 +59,49 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     expires_ms = _expires_ms(request, now_ms)
     codes: Codes = {}
     wanted: Wanted = {}
-    asked: list[tuple[str, list[TopicPartition]]] = []
-    for name, rows in request.topics:
+    asked: Asked = []
+    for name, pieces in request.topics:
         error = group_error or _topic_error(services, context, name)
-        known = services.metadata.topics.get(name, _NO_PARTITIONS)
-        tps: list[TopicPartition] = []
-        asked.append((name, tps))
-        for partition, offset, leader_epoch, metadata, at_ms in rows:
-            tp = TopicPartition(name, partition)
-            tps.append(tp)
-            if turns is not None and not len(tps) % AT_ONCE and turns.is_over:
+        known = () if error else services.metadata.topics.get(name, ())
+        tps_of = _cached_tps if known else _tps
+        asked_pieces: list[tuple[TopicPartition, ...]] = []
+        asked.append((name, asked_pieces))
+        for rows in pieces:
+            if turns is not None and turns.is_over:
                 await turns.next()
-            if not error and partition in known:
-                if at_ms == _DEFAULT_TIMESTAMP:
-                    at_ms = now_ms
-                wanted[tp] = OffsetAndMetadata(offset, leader_epoch, metadata, at_ms, expires_ms)
+            tps = tps_of(name, rows.partitions)
+            asked_pieces.append(tps)
+            offsets = zip(tps, _offsets(rows, now_ms, expires_ms), strict=True)
+            if all(map(known.__contains__, rows.partitions)):
+                wanted.update(offsets)
             else:
-                codes[tp] = error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                codes.update(dict.fromkeys(tps, error or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                wanted.update((tp, offset) for tp, offset in offsets if tp.partition in known)
     if version == 0:
         codes.update(await _store_in_zookeeper(services, request.group_id, wanted))
     elif wanted:
         committer = Committer(request.member_id, request.group_instance_id, request.generation_id)
         codes.update(await services.coordinator.offsets.commit(request.group_id, committer, wanted))
-    return [write_offset_commit_response(version, header.correlation_id, await _results(version, turns, asked, codes))]
+    results = await _results(version, turns, asked, codes)
+    return [write_offset_commit_response(version, header.correlation_id, results)]
+
+
+def _tps(topic: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, partition) for partition in partitions)
+
+
+_cached_tps = lru_cache(maxsize=1000)(_tps)
+"""For topics that are known. A client commits the same partitions again and again."""
+
+
+def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata]:
+    if rows.metadata is None:  # as most clients commit
+        plain = zip(rows.offsets, rows.leader_epochs, strict=True)
+        new = tuple.__new__  # without a call in Python for each
+        return [new(OffsetAndMetadata, (offset, epoch, "", now_ms, expires_ms)) for offset, epoch in plain]
+    times_ms = [now_ms if each == _DEFAULT_TIMESTAMP else each for each in rows.timestamps_ms]
+    columns = zip(rows.offsets, rows.leader_epochs, rows.metadata, times_ms, strict=True)
+    return [OffsetAndMetadata(*row, expires_ms) for row in columns]
 
 
 def _expires_ms(request: OffsetCommitRequest, now_ms: int) -> int:
@@ -103,20 +129,16 @@ async def _store_in_zookeeper(services: Services, group_id: str, wanted: Wanted)
     return codes
 
 
-async def _results(
-    version: int, turns: Turns | None, asked: Sequence[tuple[str, Sequence[TopicPartition]]], codes: Codes
-) -> list[tuple[str, list[bytes]]]:
+async def _results(version: int, turns: Turns | None, asked: Asked, codes: Codes) -> list[bytes]:
     pack = result_struct(version).pack
-    if turns is None:
-        return [(name, [pack(tp[1], codes[tp]) for tp in tps]) for name, tps in asked]
     topics = []
-    for name, tps in asked:
+    for name, pieces in asked:
         results: list[bytes] = []
-        for tp in tps:
-            results.append(pack(tp.partition, codes[tp]))
-            if not len(results) % AT_ONCE and turns.is_over:
+        for tps in pieces:
+            if turns is not None and turns.is_over:
                 await turns.next()
-        topics.append((name, results))
+            results += map(pack, map(_partition_of, tps), map(codes.__getitem__, tps))
+        topics.append(topic_result(version, name, results))
     return topics
 
 

@@ -7,12 +7,10 @@ loses the group and loads it again from what is stored.
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from kafka_zk.group.config import GroupConfig
 from kafka_zk.group.group import Group
-from kafka_zk.group.offsets import Committed
 from kafka_zk.group.records import (
     NO_EXPIRY,
     OffsetAndMetadata,
@@ -104,7 +102,7 @@ class HostileWorld:
         """The request with up to three fields that are one of ``others`` now."""
         count = self.random.choice((0, 0, 1, 1, 2, 3))
         fields = self.random.sample(sorted(others), min(count, len(others)))
-        return replace(request, **{name: self.random.choice(others[name]) for name in fields})
+        return request._replace(**{name: self.random.choice(others[name]) for name in fields})
 
     def member_id(self) -> str:
         """Of a member, of one that was, or of nobody."""
@@ -251,10 +249,8 @@ class HostileWorld:
             self.apply(effects)
         else:
             self.group = Group("g", self.config, self.now)
-        for tp in old.offsets:
-            offset = old.offsets.get(tp)
-            assert offset is not None
-            self.group.offsets.load(tp, Committed(self._log_end, offset))
+        found = {tp: old.offsets.get(tp) for tp in old.offsets}
+        self.group.offsets.load({tp: offset for tp, offset in found.items() if offset is not None})
         stores, self._stores = self._stores, []
         for store in stores:  # what the old one wrote is answered
             error = self.random.choice((ErrorCode.NONE, ErrorCode.NOT_COORDINATOR))

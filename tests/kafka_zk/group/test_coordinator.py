@@ -308,6 +308,30 @@ def test_what_members_hold_has_a_bound(tmp_path: Path) -> None:
     assert world.join(group="g4", protocols=metadata).error is ErrorCode.NONE
 
 
+def test_a_static_member_that_comes_back_replaces_what_it_held(tmp_path: Path) -> None:
+    world = World(tmp_path, replace(NO_DELAY, members_max_bytes=30_000))
+    world.lead()
+    fields: dict[str, Any] = {"group_instance_id": "i", "protocols": (("range", bytes(20_000)),)}
+    joined = world.join(**fields)
+    world.sync(joined, {joined.member_id: b"all"})
+    assert world.join(group="other", protocols=fields["protocols"]).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    again = world.join(**fields)
+    assert (again.error, again.generation_id) == (ErrorCode.NONE, joined.generation_id)
+    assert again.member_id != joined.member_id
+    larger = world.join(group_instance_id="i", protocols=(("range", bytes(40_000)),))
+    assert larger.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_full_group_refuses_a_static_member_that_does_not_know_its_id(tmp_path: Path) -> None:
+    """As Kafka's acceptJoiningMember does, though the member would take its own place."""
+    world = World(tmp_path, replace(NO_DELAY, group=GroupConfig(initial_rebalance_delay_ms=0, max_size=1)))
+    world.lead()
+    joined = world.join(group_instance_id="i")
+    world.sync(joined, {joined.member_id: b"all"})
+    assert world.join(group_instance_id="i").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.join(joined.member_id, group_instance_id="i").error is ErrorCode.NONE
+
+
 def test_ids_that_nobody_joins_with_have_a_bound(tmp_path: Path) -> None:
     """And when they expire nothing is left of their groups."""
     world = World(tmp_path, replace(NO_DELAY, members_max_bytes=100_000))

@@ -15,7 +15,7 @@ from kafka_zk.handlers.table import Dispatcher
 from kafka_zk.network.slices import SLICE_S
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.protocol.request import RequestHeader
+from kafka_zk.protocol.request import RequestHeader, response_body_position
 from kafka_zk.protocol.request_limits import max_elements
 from kafka_zk.sim.scheduler import VirtualClock as Clock
 from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, update_metadata
@@ -109,6 +109,14 @@ def offset_commit_of_known(_version: int, count: int) -> Any:
     return request
 
 
+def offset_commit_of_topics(_version: int, count: int) -> Any:
+    """One partition of each."""
+    request = codec.request(ApiKey.OFFSET_COMMIT)
+    topic = request.OffsetCommitRequestTopic
+    partition = topic.OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    return request(group_id="g", topics=[topic(name=f"t{index}", partitions=[partition]) for index in range(count)])
+
+
 def offset_delete(_version: int, count: int) -> Any:
     request = codec.request(ApiKey.OFFSET_DELETE)
     topic = request.OffsetDeleteRequestTopic
@@ -158,6 +166,8 @@ def end_offsets(_version: int, count: int) -> Any:
         (ApiKey.OFFSET_COMMIT, 8, offset_commit),
         (ApiKey.OFFSET_COMMIT, 0, offset_commit_of_known),
         (ApiKey.OFFSET_COMMIT, 8, offset_commit_of_known),
+        (ApiKey.OFFSET_COMMIT, 0, offset_commit_of_topics),
+        (ApiKey.OFFSET_COMMIT, 8, offset_commit_of_topics),
         (ApiKey.OFFSET_DELETE, 0, offset_delete),
         (ApiKey.DESCRIBE_LOG_DIRS, 4, describe_log_dirs),
         (ApiKey.DELETE_RECORDS, 2, delete_records),
@@ -172,6 +182,21 @@ def test_a_large_request_is_answered_in_turns(
     assert answer(broker, api_key, version, make(version, ELEMENTS))
     assert isinstance(broker.clock, WorkClock)
     assert broker.clock.turns > 3
+    assert broker.clock.longest_s < LONGEST_TURN_S
+
+
+@pytest.mark.parametrize("version", [0, 8])
+def test_a_commit_for_many_topics_is_carried_out_in_turns(broker: Harness, version: int) -> None:
+    """As one for many partitions of a topic."""
+    count = ELEMENTS // 4
+    for index in range(count):
+        broker.services.metadata.topics[f"t{index}"] = broker.services.metadata.topics["t"]
+    request = offset_commit_of_topics(version, count)
+    frame = memoryview(answer(broker, ApiKey.OFFSET_COMMIT, version, request))
+    body = frame[response_body_position(frame, ApiKey.OFFSET_COMMIT, version) :]
+    topics = codec.decode_response(ApiKey.OFFSET_COMMIT, version, body).topics
+    assert [(each.name, each.partitions[0].error_code) for each in topics] == [(f"t{n}", 0) for n in range(count)]
+    assert isinstance(broker.clock, WorkClock)
     assert broker.clock.longest_s < LONGEST_TURN_S
 
 

@@ -7,7 +7,6 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.group.offset_manager import Committer
-from kafka_zk.group.offsets import Committed
 from kafka_zk.group.records import OffsetAndMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -34,18 +33,17 @@ def broker(harness: Callable[..., Harness]) -> Iterator[Harness]:
 
 def many_offsets(broker: Harness) -> WorkClock:
     manager = broker.services.coordinator._manager
-    offsets = manager.get_or_create("g").group.offsets
-    for number in range(OFFSETS):
-        committed = OffsetAndMetadata(number, -1, "", broker.clock.wall_ms())
-        offsets.load(TopicPartition("t", number), Committed(number, committed))
+    wall_ms = broker.clock.wall_ms()
+    offsets = {TopicPartition("t", number): OffsetAndMetadata(number, -1, "", wall_ms) for number in range(OFFSETS)}
+    manager.get_or_create("g").group.offsets.load(offsets)
     return measured(broker)
 
 
 def many_groups(broker: Harness) -> WorkClock:
     manager = broker.services.coordinator._manager
-    committed = Committed(0, OffsetAndMetadata(1, -1, "", broker.clock.wall_ms()))
+    committed = OffsetAndMetadata(1, -1, "", broker.clock.wall_ms())
     for number in range(GROUPS):
-        manager.get_or_create(f"g{number}").group.offsets.load(TopicPartition("t", 0), committed)
+        manager.get_or_create(f"g{number}").group.offsets.load({TopicPartition("t", 0): committed})
     return measured(broker)
 
 
