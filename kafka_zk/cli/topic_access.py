@@ -187,8 +187,6 @@ class _ZooKeeperTopics:
         except ApiError as error:
             raise CommandFailed(str(error)) from None
         replicas = {p: list(ids) for p, ids in (assignment or self._assign(partitions, replication_factor)).items()}
-        if any(len(brokers) > 1 for brokers in replicas.values()):
-            raise CommandFailed("replication is not built yet: use replication factor 1")
         topic_id = uuids.to_text(uuids.random_topic_id())
         try:
             run_blocking(self._topics.create_topic(name, replicas, topic_id, configs))

@@ -92,7 +92,7 @@ def command(
 
     if port + brokers - 1 > 65535:
         raise click.UsageError(f"{brokers} brokers from port {port} on exceed port 65535")
-    properties = _checked({**zookeeper_properties(), **dict(overrides)})
+    properties = _checked({**zookeeper_properties(), **_replication(brokers), **dict(overrides)})
     may_choose = not zookeeper and not zookeeper_port
     with ExitStack() as cleanup:
         cluster = EmbeddedCluster(
@@ -105,6 +105,12 @@ def command(
             trace=trace,
         )
         _run(cluster, as_json, may_choose)
+
+
+def _replication(brokers: int) -> dict[str, str]:
+    """Three replicas, as far as there are so many brokers."""
+    count = str(min(3, brokers))
+    return {"default.replication.factor": count, "offsets.topic.replication.factor": count}
 
 
 def _checked(properties: dict[str, str]) -> dict[str, str]:

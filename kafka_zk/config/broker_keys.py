@@ -279,8 +279,9 @@ class BrokerKeys:
         "50", "Partitions of __consumer_offsets when it is created; not to be changed later.", low=1, use=READ,
     )
     offsets_topic_replication_factor = SHORT(
-        "3", "Replicas of __consumer_offsets when it is created; 1, the default here, until brokers replicate.",
-        here="1", low=1, use=READ,
+        "3",
+        "Replicas of __consumer_offsets, which waits for so many brokers; not set: 3, or one on each broker that lives.",
+        low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
         "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,

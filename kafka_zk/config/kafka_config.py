@@ -233,10 +233,6 @@ def _check_whole(config: KafkaConfig) -> None:
     if not config.log_directories:
         raise InvalidBrokerConfig("log.dirs: missing; allowed is a comma-separated list of folders")
     _check_listeners(config)
-    if config.default_replication_factor > 1:
-        raise InvalidBrokerConfig("default.replication.factor: allowed is 1, replication is not built yet")
-    if config.offsets_topic_replication_factor > 1:
-        raise InvalidBrokerConfig("offsets.topic.replication.factor: allowed is 1, replication is not built yet")
     dedupe_bytes = config.log_cleaner_dedupe_buffer_size
     if config.log_cleaner_enable and dedupe_bytes // max(1, config.log_cleaner_threads) <= 1024 * 1024:
         raise InvalidBrokerConfig(

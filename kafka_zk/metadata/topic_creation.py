@@ -142,8 +142,6 @@ def plan(
         replicas = {partition: list(brokers) for partition, brokers in sorted(assignments.items())}
     else:
         replicas = _replicas(partition_count, replication_factor, config, metadata, random)
-    if len(replicas[0]) > 1:
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "Replication is not built yet: use replication factor 1.")
     log_config = check_properties(name, properties, config.topic_defaults)
     texts = {key: value for key, value in properties.items() if value is not None}
     return NewTopic(name, uuids.to_text(uuids.random_topic_id(random)), replicas, texts, log_config)

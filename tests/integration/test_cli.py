@@ -64,10 +64,10 @@ def test_a_topic_is_created_described_listed_and_deleted(way: str, cli: Run, kaf
 
 
 @pytest.mark.parametrize("way", ["--bootstrap-server", "--zookeeper"])
-def test_what_is_not_built_is_refused(way: str, failing: Run, kafka_zk_cluster: EmbeddedCluster) -> None:
+def test_what_is_not_possible_is_refused(way: str, failing: Run, kafka_zk_cluster: EmbeddedCluster) -> None:
     address = kafka_zk_cluster.bootstrap if way == "--bootstrap-server" else kafka_zk_cluster.zookeeper_connect
     counts = ("--partitions", "1", "--replication-factor")
-    assert "eplication" in failing("topics", "create", "--topic", "two", *counts, "2", way, address)
+    assert "eplication" in failing("topics", "create", "--topic", "many", *counts, "9", way, address)
     shred = ("--config", "cleanup.policy=shred")
     assert "cleanup.policy" in failing("topics", "create", "--topic", "shred", *counts, "1", *shred, way, address)
 

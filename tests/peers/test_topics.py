@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.peers import targets
 from tests.peers.clients.java_clients import JavaDriver
 from tests.peers.targets import Target
 
@@ -55,19 +54,3 @@ def test_second_creation_is_refused(target: Target, java_driver: JavaDriver) -> 
     assert java_driver.ask("delete", target.bootstrap, topic=topic) == {}
     error = java_driver.ask("delete", target.bootstrap, topic=topic).get("error", "")
     assert error.startswith("UnknownTopicOrPartitionException")
-
-
-@pytest.mark.parametrize("target", [targets.KAFKA_ZK], indirect=True)
-@pytest.mark.parametrize(
-    ("shape", "exception"),
-    [
-        ({"replication_factor": 2}, "InvalidReplicationFactorException"),
-    ],
-)
-def test_what_is_not_built_yet_is_refused(
-    target: Target, java_driver: JavaDriver, shape: dict[str, Any], exception: str
-) -> None:
-    """Replication is refused with one of Kafka's errors and a sentence, never silently accepted."""
-    error = _create(java_driver, target, f"later-{uuid.uuid4().hex[:8]}", **shape)
-    assert error.partition(":")[0] == exception
-    assert error.partition(":")[2].strip()

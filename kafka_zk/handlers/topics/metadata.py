@@ -104,7 +104,8 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if name == OFFSETS_TOPIC:
         services.offsets_topic.create()
-        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+        creatable = services.offsets_topic.is_creatable
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if creatable else ErrorCode.INVALID_REPLICATION_FACTOR)
     if name in INTERNAL_TOPICS:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not services.metadata.brokers:  # no controller has spoken to this broker yet

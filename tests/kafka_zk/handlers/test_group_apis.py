@@ -222,6 +222,41 @@ def test_who_asks_first_has_the_offsets_topic_created(broker: Harness, caplog: p
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
+def test_the_offsets_topic_has_three_replicas_by_default(broker: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    with_brokers(broker, 4)
+    with caplog.at_level(logging.WARNING, "kafka_zk.group.offsets_topic"):
+        assert find(broker, 4, 0)[0] == NOT_AVAILABLE
+    assignment, _, _ = broker.topics.created["__consumer_offsets"]
+    assert {len(set(replicas)) for replicas in assignment.values()} == {3}
+    assert not caplog.records
+
+
+def test_the_offsets_topic_waits_for_as_many_brokers_as_are_configured(
+    harness: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-115. What keeps it from being created is told once, however often clients ask."""
+    broker = harness(offsets_topic_replication_factor="3")
+    broker.lead("t")
+    request = codec.request(ApiKey.METADATA)
+    wanted = request(topics=[request.MetadataRequestTopic(name="__consumer_offsets")], allow_auto_topic_creation=True)
+    with caplog.at_level(logging.WARNING, "kafka_zk.group.offsets_topic"):
+        for _ in range(3):
+            assert find(broker, 4, 0)[0] == NOT_AVAILABLE
+        assert broker.ask(ApiKey.METADATA, 9, wanted).topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert not broker.topics.created
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    with_brokers(broker, 3)
+    assert broker.ask(ApiKey.METADATA, 9, wanted).topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert {len(replicas) for replicas in broker.topics.created["__consumer_offsets"][0].values()} == {3}
+
+
+def with_brokers(broker: Harness, count: int) -> None:
+    """So many live."""
+    (known,) = broker.services.metadata.brokers.values()
+    for broker_id in range(count):
+        broker.services.metadata.brokers[broker_id] = known._replace(broker_id=broker_id)
+
+
 @pytest.mark.parametrize("created", [True, False])
 def test_whoever_asks_for_its_metadata_has_the_offsets_topic_created(harness: Make, created: bool) -> None:
     """With its own configuration, if topics may be created so; as Kafka 3.9."""
