@@ -48,7 +48,7 @@ def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
     return which(where(named))
 
 
-@command.command("kill")
+@command.command("kill", short_help="Kill a broker, as a crash would.")
 @_on_a_broker
 def kill(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """Kill a broker with SIGKILL, as a crash would."""
@@ -66,7 +66,7 @@ def restart(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     _tell(as_json, state, f"{told} {cluster.session_s:g} s after its death, and catches up with the leaders: {WATCH}")
 
 
-@command.command("pause")
+@command.command("pause", short_help="Stop a broker's process; its connections stay open.")
 @_on_a_broker
 def pause(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """Stop a broker's process with SIGSTOP; its connections stay open, but nobody gets an answer."""
@@ -84,7 +84,7 @@ def resume(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     _tell(as_json, state, f"{told}: {WATCH} shows it")
 
 
-@command.command("expire")
+@command.command("expire", short_help="End a broker's ZooKeeper session now.")
 @_on_a_broker
 def expire(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """End a broker's ZooKeeper session now, as if it had been silent too long; a killed broker's, too."""
@@ -93,7 +93,7 @@ def expire(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     _tell(as_json, {"id": broker_id, "session": session_id}, f"{told} registers in a new session: {WATCH} shows it")
 
 
-@command.command("cut")
+@command.command("cut", short_help="Cut a broker off from ZooKeeper and other brokers.")
 @click.option(
     "--from",
     "links",
