@@ -8,7 +8,7 @@ Source: KafkaServer.startup and shutdown@3.9.
 
 import resource
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +16,8 @@ from typing import Any
 from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
 
+from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
+from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
@@ -38,6 +40,8 @@ from kafka_zk.network.periodic import Periodic
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.slices import after, in_slices
 from kafka_zk.network.transport import FramePort
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry import broker_ids, cluster_id, isr, paths, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient, SessionState
@@ -49,11 +53,13 @@ from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+from kafka_zk.replica.alter_partition_manager import AlterPartitionManager
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.errors import InconsistentLogDir
 from kafka_zk.storage.log_manager import LogManager
@@ -222,11 +228,12 @@ class Broker:
             known_epoch=lambda: replicas.controller_epoch,
             random=self._random,
         )
+        self._lead_followers(replicas, metadata)
         topics = TopicRegistry(self._client)
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
-        replicas.role_changed = coordinator.role_changed
+        replicas.role_listeners.append(coordinator.role_changed)
         self.log_cleaner = LogCleaner(
             self._clock, self._run_in_thread, self._logs, LogCleanerSettings.of(config), replicas.standing_of
         )
@@ -243,7 +250,7 @@ class Broker:
                 config.max_incremental_fetch_session_cache_slots,
                 lambda: self._random.randrange(1, 2**31),
                 self._memory,
-                metadata.knows,
+                lambda topic, partition: metadata.knows(topic, partition) or replicas.hosts(topic, partition),
             ),
             metadata_purgatory=Purgatory(self._clock),
             controller=self._controller,
@@ -258,6 +265,22 @@ class Broker:
             offsets_topic=OffsetsTopic(config, metadata, topics, self._random),
             random=self._random,
         )
+
+    def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
+        """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
+        config = self._config
+        replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
+        self._controller_channel = ControllerChannel(
+            lambda: self._controller.controller_id, metadata, config.inter_broker_listener, self._connect_to_broker
+        )
+        self._alter_partitions = AlterPartitionManager(
+            self.broker_id,
+            lambda: self.broker_epoch,
+            self._clock,
+            self._controller_channel.connected,
+            config.inter_broker_protocol.knows_topic_ids,
+        )
+        replicas.isr_updates.alter_partitions = self._alter_partitions
 
     async def _allocate_producer_ids(self) -> range:
         """A block may be lost with a connection; there are enough."""
@@ -343,11 +366,14 @@ class Broker:
 
     async def _connect(self, info: BrokerInfo) -> KafkaConnection:
         endpoint = info.endpoint(self._config.inter_broker_listener) or info.endpoints[0]
+        return await self._connect_to_broker(endpoint.host, endpoint.port)
+
+    async def _connect_to_broker(self, host: str, port: int) -> KafkaConnection:
         timeout_s = self._config.controller_socket_timeout_ms / 1000
         return await self._connect_to(
             self._reactor,
-            endpoint.host,
-            endpoint.port,
+            host,
+            port,
             client_id=str(self.broker_id),
             timeout_s=timeout_s,
             request_timeout_s=timeout_s,
@@ -372,10 +398,15 @@ class Broker:
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
         self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
+
+    async def _shrink_isrs(self) -> None:
+        replicas = self.services.replicas
+        await in_slices(self._clock, replicas.isr_updates.shrink(list(replicas.partitions.values())))
 
     async def _purge_changes(self) -> None:
         """Notes of configuration changes that every broker has seen by now."""
@@ -415,10 +446,11 @@ class Broker:
     async def stop(self) -> None:
         """A clean shutdown; returns when everything is flushed and the session is closed.
 
-        Kafka first asks the controller to move its leaderships away (ControlledShutdown). The controller passes over
-        partitions with one replica, and there are no others yet; it hears of the closed session at once.
+        The controller first moves the leaderships away, while everything still serves; see ``controlled_shutdown``.
         """
         self._stopping = True
+        if self._config.controlled_shutdown_enable and self.broker_epoch >= 0:
+            await self._hand_over()
         for periodic in self._periodic:
             periodic.stop()
         try:
@@ -430,6 +462,40 @@ class Broker:
             await self._client.close()
         if self.broker_epoch >= 0:
             _log.info("stopped", broker_id=self.broker_id)
+
+    async def _hand_over(self) -> None:
+        """Without a session there is nobody to ask, and the controller hears of it by that."""
+        if self._client.state is SessionState.CONNECTED:
+            config = self._config
+            await ControlledShutdown(
+                self._clock,
+                self.broker_id,
+                self._ask_for_shutdown,
+                self._cluster_view,
+                config.controlled_shutdown_max_retries,
+                config.controlled_shutdown_retry_backoff_ms,
+            ).run()
+
+    def _cluster_view(self) -> ClusterView:
+        return ClusterView(self._controller.controller_id, frozenset(self.services.metadata.brokers))
+
+    async def _ask_for_shutdown(self, controller_id: int) -> Collection[TopicPartition]:
+        if controller_id == self.broker_id:
+            return await self._controller.handle_controlled_shutdown(self.broker_id, self.broker_epoch)
+        known = self.services.metadata.brokers.get(controller_id)
+        endpoint = None if known is None else known.endpoints.get(self._config.inter_broker_listener)
+        if endpoint is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the address of broker {controller_id} is not known")
+        connection = await self._connect_to_broker(endpoint.host, endpoint.port)
+        try:
+            answer = await connection.request(
+                ApiKey.CONTROLLED_SHUTDOWN, broker_id=self.broker_id, broker_epoch=self.broker_epoch
+            )
+        finally:
+            connection.disconnect()
+        if answer.error_code:
+            raise ApiError(ErrorCode.of(answer.error_code))
+        return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
 
     async def _close_logs(self) -> None:
         """In steps, with fsyncs in threads: the session must not be lost over thousands of logs. What is still being
@@ -443,6 +509,8 @@ class Broker:
     async def _stop_serving(self) -> None:
         if self._config_watcher is not None:
             self._config_watcher.close()
+        self._alter_partitions.close()
+        self._controller_channel.close()
         await self._controller.shutdown()
         self.log_cleaner.stop()
         self.services.fetch_purgatory.abandon_all()

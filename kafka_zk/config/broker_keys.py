@@ -67,10 +67,13 @@ class BrokerKeys:
     connections_max_reauth_ms = LONG("0")
     control_plane_listener_name = STRING()
     controlled_shutdown_enable = BOOLEAN(
-        "true", "Whether a stopping broker first hands its leaderships over.", use=ACCEPTED,
+        "true", "Whether a stopping broker first hands its leaderships over.", use=READ,
     )
-    controlled_shutdown_max_retries = INT("3", "How often handing over is tried.", use=ACCEPTED)
-    controlled_shutdown_retry_backoff_ms = LONG("5000", "Wait between two tries of handing over.", use=ACCEPTED)
+    controlled_shutdown_max_retries = INT("3", "How often handing over is tried.", low=0, use=READ)
+    controlled_shutdown_retry_backoff_ms = LONG(
+        "5000", "Wait between two tries of handing over; all tries together take as many of them at most.", low=0,
+        use=READ,
+    )
     controller_listener_names = STRING()
     controller_quorum_append_linger_ms = INT("25")
     controller_quorum_bootstrap_servers = LIST("")
@@ -137,7 +140,9 @@ class BrokerKeys:
     group_share_session_timeout_ms = INT("45000")
     initial_broker_registration_timeout_ms = INT("60000")
     inter_broker_listener_name = STRING(None, "Listener that brokers use among themselves.", use=READ)
-    inter_broker_protocol_version = STRING("3.9-IV0", use=ACCEPTED)
+    inter_broker_protocol_version = STRING(
+        "3.9-IV0", "The Kafka whose requests brokers use among themselves; the oldest in the cluster.", use=READ,
+    )
     kafka_metrics_polling_interval_secs = INT("10")
     kafka_metrics_reporters = LIST("")
     leader_imbalance_check_interval_seconds = LONG("300")
@@ -280,7 +285,7 @@ class BrokerKeys:
     )
     offsets_topic_replication_factor = SHORT(
         "3",
-        "Replicas of __consumer_offsets, which waits for so many brokers; not set: 3, or one on each broker that lives.",
+        "Replicas of __consumer_offsets, which waits for so many brokers; not set: 3, or one on each live broker.",
         low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
@@ -340,7 +345,9 @@ class BrokerKeys:
     replica_fetch_response_max_bytes = INT("10485760")
     replica_fetch_wait_max_ms = INT("500")
     replica_high_watermark_checkpoint_interval_ms = LONG("5000")
-    replica_lag_time_max_ms = LONG("30000")
+    replica_lag_time_max_ms = LONG(
+        "30000", "A follower that has not caught up for so long leaves the in-sync replicas.", low=1, use=READ,
+    )
     replica_selector_class = STRING()
     replica_socket_receive_buffer_bytes = INT("65536")
     replica_socket_timeout_ms = INT("30000")

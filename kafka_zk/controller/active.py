@@ -6,14 +6,16 @@ it, so nothing of an old reign can leak into a new one.
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Iterable
+import uuid
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from twisted.logger import Logger
 
 from kafka_zk.controller import partition_state, replica_state
+from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.broker_changes import BrokerChanges
 from kafka_zk.controller.channels import Channels, Connect
 from kafka_zk.controller.config import ControllerConfig
@@ -27,6 +29,7 @@ from kafka_zk.controller.control_requests import (
 )
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import Send, SendUpdateMetadata
+from kafka_zk.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.request_batch import RequestBatch
 from kafka_zk.controller.state_changes import StateChanges
@@ -36,10 +39,13 @@ from kafka_zk.controller.topic_changes import TopicChanges
 from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.network.slices import Turns
+from kafka_zk.protocol import uuids
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry import producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.controller import ControllerRegistry, Elected
-from kafka_zk.registry.errors import InvalidZnode, RegistryError
+from kafka_zk.registry.errors import InvalidZnode, RegistryError, TooManyProducerIds
 from kafka_zk.registry.features import read_features, write_operation
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.watches import ChildrenWatcher, Watcher
@@ -55,6 +61,13 @@ RETRY_INTERVAL_S = 10
 """How often partitions without a leader, which could have one, are tried again."""
 
 Work = Callable[[], Coroutine[Any, Any, object]]
+
+
+class PartitionKey(NamedTuple):
+    """A partition as a request names it: by the name of its topic or by its id."""
+
+    topic: str | uuid.UUID
+    partition: int
 
 
 class Put(Protocol):
@@ -100,6 +113,7 @@ class ActiveController:
         self._deletions = Deletions(
             self.context, self.store, self._changes, reporter, config.delete_topic_enable, self._turns
         )
+        self._isr_changes = IsrChanges(self.context, self.store, self._changes, reporter, self._turns)
         self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random, self._turns)
         self._brokers = BrokerChanges(self.context, self.store, self._changes, self._deletions, self.channels, reporter)
         self._topic_registry = TopicRegistry(client, source)
@@ -141,6 +155,33 @@ class ActiveController:
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         """See BrokerChanges."""
         return await self._brokers.controlled_shutdown(broker_id, broker_epoch)
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, proposals: Mapping[PartitionKey, Proposal]
+    ) -> dict[PartitionKey, Outcome]:
+        """See IsrChanges. A topic id that no topic has is answered for by itself."""
+        names = {uuids.from_text(topic_id): name for name, topic_id in self.context.topic_ids.items()}
+        tps = {
+            key: TopicPartition(key.topic if isinstance(key.topic, str) else names[key.topic], key.partition)
+            for key in proposals
+            if isinstance(key.topic, str) or key.topic in names
+        }
+        outcomes = await self._isr_changes.alter(
+            broker_id, broker_epoch, {tp: proposals[key] for key, tp in tps.items()}
+        )
+        return {key: outcomes[tps[key]] if key in tps else ErrorCode.UNKNOWN_TOPIC_ID for key in proposals}
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
+        """The next block, for a broker that is registered so. Raises ApiError."""
+        broker = self.context.brokers.get(broker_id)
+        if broker is None:
+            raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        if broker.epoch != broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        try:
+            return await self.store.repeated(lambda: producer_ids.allocate_block(self._client, broker_id))
+        except (InvalidZnode, TooManyProducerIds) as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
 
     # -- the beginning --
 
@@ -185,6 +226,12 @@ class ActiveController:
             topics.watch_deletions(lambda _: self._put("topic deletion", self._deletions.ordered, once=True)),
             ChildrenWatcher(
                 client,
+                isr.ISR_CHANGES,
+                lambda names: self._put("ISR change", self._isrs_notified, once=True) if names else None,
+                self._source,
+            ),
+            ChildrenWatcher(
+                client,
                 isr.LOG_DIR_EVENTS,
                 lambda names: self._put("log dir event", self._brokers.log_dir_events, once=True) if names else None,
                 self._source,
@@ -212,6 +259,9 @@ class ActiveController:
         for topic in sorted(self._assignment_watchers.keys() - topics):
             self._assignment_watchers.pop(topic).close()
         await self._watch_assignments(topics)
+
+    async def _isrs_notified(self) -> None:
+        await self._isr_changes.notified()
 
     def _retry_due(self) -> None:
         """Nobody watches a partition's state: what was wrong with it may have been mended without an event."""

@@ -64,6 +64,13 @@ class LeadersElected(ControllerEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class IsrsChanged(ControllerEvent):
+    """Leaders had the ISR of their partitions changed."""
+
+    leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionsMoved(ControllerEvent):
     """Partitions entered a state."""
 

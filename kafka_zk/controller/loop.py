@@ -17,7 +17,7 @@ Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,10 +25,12 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger, LogLevel
 
 from kafka_zk.controller import events
-from kafka_zk.controller.active import ActiveController, Work
+from kafka_zk.controller.active import ActiveController, PartitionKey, Work
+from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.channels import Connect
 from kafka_zk.controller.config import ControllerConfig
 from kafka_zk.controller.context import Context
+from kafka_zk.controller.isr_changes import Outcome
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.turns import EVENT_COST
 from kafka_zk.network.slices import Turns
@@ -176,14 +178,38 @@ class Controller:
 
         Raises: ApiError with NOT_CONTROLLER, STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
         """
+        return await self._ask(
+            f"controlled shutdown of {broker_id}", lambda reign: reign.controlled_shutdown(broker_id, broker_epoch)
+        )
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, proposals: Mapping[PartitionKey, Proposal]
+    ) -> dict[PartitionKey, Outcome]:
+        """A leader proposes ISRs: what each became. Raises: ApiError with NOT_CONTROLLER or STALE_BROKER_EPOCH."""
+        return await self._ask(
+            f"AlterPartition of {broker_id}", lambda reign: reign.alter_partitions(broker_id, broker_epoch, proposals)
+        )
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
+        """A block of producer ids for this broker alone.
+
+        Raises: ApiError with NOT_CONTROLLER, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or UNKNOWN_SERVER_ERROR.
+        """
+        return await self._ask(
+            f"AllocateProducerIds of {broker_id}", lambda reign: reign.allocate_producer_ids(broker_id, broker_epoch)
+        )
+
+    async def _ask(self, name: str, work: Callable[[ActiveController], Awaitable[T]]) -> T:
+        """Have something done in its turn, and its result. Raises what ``work`` raises, if that is an ApiError;
+        ApiError(NOT_CONTROLLER) if this broker is not the controller, or is it no longer when it is done."""
         reign = self._reign
         if reign is None or not self.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        answer: Deferred[list[TopicPartition]] = Deferred()
+        answer: Deferred[T] = Deferred()
 
-        async def work() -> None:
+        async def answered() -> None:
             try:
-                remaining = await reign.controlled_shutdown(broker_id, broker_epoch)
+                result = await work(reign)
             except ApiError as error:
                 answer.errback(error)
             except RegistryError:
@@ -193,12 +219,12 @@ class Controller:
                 answer.errback(ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 raise
             else:
-                answer.callback(remaining)
+                answer.callback(result)
 
         def dropped() -> None:
             answer.errback(ApiError(ErrorCode.NOT_CONTROLLER))
 
-        self._put(_Event(f"controlled shutdown of {broker_id}", work, reign, dropped))
+        self._put(_Event(name, answered, reign, dropped))
         return await answer
 
     # -- the queue --

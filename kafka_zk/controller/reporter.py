@@ -73,6 +73,20 @@ class ControllerReporter:
             self.event(events.LeadersElected, tuple(leadership.items()))
             self.info("elected leaders (%s): %s", strategy.value, few(leadership))
 
+    def isrs_changed(self, leadership: Mapping[TopicPartition, LeadershipInfo]) -> None:
+        if leadership:
+            self.event(events.IsrsChanged, tuple(leadership.items()))
+            self.info("ISRs: %s", few([f"{tp} {info.isr}" for tp, info in leadership.items()]))
+
+    def proposals_refused(self, broker_id: int, refused: Mapping[TopicPartition, ErrorCode]) -> None:
+        """A leader's proposals for the ISR: it asks again, or waits for LeaderAndIsr, by the code."""
+        if refused:
+            self.info(
+                "ISRs that broker %d proposed are refused: %s",
+                broker_id,
+                few([f"{tp} {code.name}" for tp, code in refused.items()]),
+            )
+
     def refused(self, refused: Collection[Refused], target: str) -> None:
         """What is tried again and refused for the same reason is told once."""
         new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
@@ -88,13 +102,18 @@ class ControllerReporter:
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
-        """Each error of a broker and partition is logged once, until it is answered without."""
+        """Each error of a broker and partition is logged once, until it is answered without.
+
+        That a broker has a LeaderAndIsr of a partition already (STALE_CONTROLLER_EPOCH) is no error: Kafka's brokers
+        answer so to every one whose leader epoch is theirs.
+        """
         self._unreachable.discard(broker_id)
         api = request.api_key.name
         new_errors = [
             (partition, code)
             for partition, code in [(None, answer.error_code), *answer.partition_errors.items()]
-            if self._is_new_error((broker_id, api, partition), code)
+            if not (partition is not None and code == ErrorCode.STALE_CONTROLLER_EPOCH)
+            and self._is_new_error((broker_id, api, partition), code)
         ]
         if not new_errors:
             self.event(events.RequestSent, broker_id, api)

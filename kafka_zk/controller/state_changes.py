@@ -158,7 +158,7 @@ class StateChanges:
             current = await self._store.states(remaining)
             unclean = await self._unclean_topics(current) if strategy is ElectionStrategy.OFFLINE else ()
             writes, refused = partition_state.elect(self._context, strategy, current, unclean)
-            written, remaining, failed = await self._write_states(writes)
+            written, remaining, failed = await self.write_states(writes)
             sends.extend(partition_state.established(self._context, w, w.info.zk_version) for w in written)
             self._reporter.refused([*refused, *failed], PartitionState.ONLINE.value)
         return sends
@@ -189,7 +189,7 @@ class StateChanges:
         while remaining:
             current = await self._store.states(remaining)
             writes, unchanged, refused = replica_state.remove_from_isr(self._context, broker_id, current)
-            written, remaining, failed = await self._write_states(writes)
+            written, remaining, failed = await self.write_states(writes)
             for write in [*written, *unchanged]:
                 sends.extend(replica_state.removed_from_isr(self._context, broker_id, write))
             self._reporter.refused([*refused, *failed], ReplicaState.OFFLINE.value)
@@ -197,10 +197,10 @@ class StateChanges:
 
     # -- both --
 
-    async def _write_states(
+    async def write_states(
         self, writes: Sequence[WriteState]
     ) -> tuple[list[WriteState], list[TopicPartition], list[Refused]]:
-        """Returns: those written (with their new versions), those that the leader changed meanwhile, the failures."""
+        """Returns: those written (with their new versions), those that another one changed meanwhile, the failures."""
         operations: list[Operation] = [
             SetData(
                 topics.state_path(write.partition.topic, write.partition.partition),

@@ -171,6 +171,16 @@ class ControllerStore:
             self._faults.forget(path)
         return {broker_id for broker_id in told if broker_id is not None}
 
+    async def isr_changes(self, paths: Sequence[str]) -> set[TopicPartition]:
+        """The partitions whose ISRs were changed, by the notifications at these paths."""
+        told: set[TopicPartition] = set()
+        for path, answer in zip(paths, await self.get_all(paths), strict=True):
+            if answer is not None:
+                told |= self._understood(path, partial(isr.decode_isr_change, path, answer[0])) or set()
+        for path in paths:
+            self._faults.forget(path)
+        return told
+
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
         """Data and stat of each path, None where nothing is."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []

@@ -1,12 +1,15 @@
 """What a handler may use; the broker builds one and passes it to every handler."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.controller.active import PartitionKey
+from kafka_zk.controller.alter_partition import Proposal
+from kafka_zk.controller.isr_changes import Outcome
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.metadata.cache import MetadataCache
@@ -33,6 +36,14 @@ class ControllerRole(Protocol):
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
         """Move leaderships away from a broker that stops; returns those it still has. Raises ApiError."""
+
+    async def alter_partitions(
+        self, broker_id: int, broker_epoch: int, proposals: Mapping[PartitionKey, Proposal]
+    ) -> Mapping[PartitionKey, Outcome]:
+        """What the ISRs that a leader proposes became. Raises ApiError."""
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
+        """A block of producer ids for a broker alone. Raises ApiError."""
 
 
 @dataclass(slots=True)

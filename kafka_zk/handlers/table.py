@@ -30,7 +30,14 @@ from kafka_zk.handlers.groups import (
     offset_delete,
     offset_fetch,
 )
-from kafka_zk.handlers.inter_broker import controlled_shutdown, leader_and_isr, stop_replica, update_metadata
+from kafka_zk.handlers.inter_broker import (
+    allocate_producer_ids,
+    alter_partition,
+    controlled_shutdown,
+    leader_and_isr,
+    stop_replica,
+    update_metadata,
+)
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.topics import create_partitions, create_topics, delete_topics, describe_cluster, metadata
@@ -56,6 +63,8 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.STOP_REPLICA: stop_replica.handle,
     ApiKey.UPDATE_METADATA: update_metadata.handle,
     ApiKey.CONTROLLED_SHUTDOWN: controlled_shutdown.handle,
+    ApiKey.ALTER_PARTITION: alter_partition.handle,
+    ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
     ApiKey.OFFSET_FETCH: offset_fetch.handle,
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
     ApiKey.JOIN_GROUP: group_membership.join,

@@ -29,6 +29,15 @@ class RoleChanged(ReplicaEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class IsrChanged(ReplicaEvent):
+    """The controller has written the ISR that this broker, the leader, had asked for."""
+
+    partition: TopicPartition
+    isr: tuple[int, ...]
+    partition_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaStopped(ReplicaEvent):
     """The controller took a replica away; ``deleted``: with its log."""
 

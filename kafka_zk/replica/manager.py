@@ -21,8 +21,10 @@ from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
+from kafka_zk.replica.isr_updates import IsrUpdates
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import InvalidConfig, StorageError
 from kafka_zk.storage.log import Log
@@ -38,6 +40,7 @@ from kafka_zk.system.threads import RunInThread
 _log = Logger()
 
 HIGH_WATERMARK_OFFSET = -1
+REPLICA_LAG_TIME_MAX_MS = 30_000
 
 APPEND_ERRORS = (ApiError, StorageError, OSError)
 AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
@@ -46,9 +49,16 @@ AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
 _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
 
 _LEGAL_ACKS = (-1, 0, 1)
+_SERVED = (Role.LEADER, Role.FOLLOWER)
 _MANY = 100  # batches that are appended in one turn
 _MANY_BYTES = 4 * 1024 * 1024  # of all of them
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
+
+
+class LogEnd(NamedTuple):
+    """The key for those who wait for records that are not committed yet: followers. Others wait for the partition."""
+
+    tp: TopicPartition
 
 
 class LeaderState(NamedTuple):
@@ -85,6 +95,7 @@ class ReplicaManager:
         self.logs = logs
         self.controller_epoch = -1
         self.partitions: dict[TopicPartition, Partition] = {}
+        self._topic_names: dict[uuid.UUID, str] = {}
         self._clock = clock
         self._purgatory = purgatory
         self._batch_helpers = batch_helpers
@@ -92,8 +103,10 @@ class ReplicaManager:
         self._events = events
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
-        self.role_changed: Callable[[Partition], None] = lambda partition: None
-        """Told of every replica whose role or leader epoch is another one now."""
+        self.isr_updates = IsrUpdates(clock, purgatory.check, events)
+        self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
+        self.role_listeners: list[Callable[[Partition], None]] = []
+        """Told, in this order, of every replica whose role or leader epoch is another one now."""
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -105,6 +118,15 @@ class ReplicaManager:
             is_elsewhere = self._metadata.partition(*tp) is not None
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
+
+    def topic_name(self, topic_id: uuid.UUID) -> str | None:
+        """The topic with that id, if a LeaderAndIsr has named it; the topic may be gone."""
+        return self._topic_names.get(topic_id)
+
+    def hosts(self, topic: str | bytes, partition: int) -> bool:
+        """Whether there is such a replica here; ``topic`` is a name, or an id of 16 bytes."""
+        name = self.topic_name(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
+        return name is not None and TopicPartition(name, partition) in self.partitions
 
     async def append_records(
         self, batches: Sequence[tuple[TopicPartition, memoryview]], required_acks: int, timeout_ms: int
@@ -171,8 +193,8 @@ class ReplicaManager:
         """
         partition = self.partitions.get(tp) or self.partition(tp)
         log = partition.leader_log()
-        if required_acks == -1:
-            partition.check_enough_replicas(log)
+        if required_acks == -1 and partition.remotes is not None:
+            partition.check_enough_replicas()
         header = validate_batch(records)
         if header.attributes & 0x10:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not built yet.")
@@ -187,8 +209,13 @@ class ReplicaManager:
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush_and_commit(partition, log, info, required_acks, timeout_ms))
-        self._purgatory.check(tp)
-        if required_acks == -1 and not log.commits_appends:
+        if log.commits_appends:
+            self._purgatory.check(tp)
+            return info
+        if partition.advance_high_watermark(self.isr_updates.now_ms()):
+            self._purgatory.check(tp)
+        self._purgatory.check(LogEnd(tp))
+        if required_acks == -1:
             return ensureDeferred(self._commit(partition, info, timeout_ms))
         return info
 
@@ -206,8 +233,8 @@ class ReplicaManager:
             self.logs.fail_directory(log, error)
             return error
         finally:
-            partition.flush_ended()
-            self._purgatory.check(partition.tp)
+            partition.flush_ended(self.isr_updates.now_ms())
+            self._wake(partition.tp)
         return await self._commit(partition, info, timeout_ms) if required_acks == -1 else info
 
     async def _commit(self, partition: Partition, info: LogAppendInfo, timeout_ms: int) -> AppendResult:
@@ -320,8 +347,8 @@ class ReplicaManager:
             partition = self.partitions[tp]
             partition.change_role(Role.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR)
             partition.log = None
-            self.role_changed(partition)
-            self._purgatory.check(tp)
+            self._tell_listeners(partition)
+            self._wake(tp)
 
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
@@ -345,32 +372,60 @@ class ReplicaManager:
 
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         tp = wanted.tp
-        partition = self.partitions.get(tp) or Partition(self.broker_id, tp)
+        partition = self.partitions.get(tp) or Partition(self.broker_id, tp, self.in_sync_rule)
         if partition.role is Role.OFFLINE:  # its log is not to be begun anew
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not _same_topic(partition.log.topic_id, wanted.topic_id):
             before = _standing(partition)
             partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # whoever writes now means the other topic
             self._tell_if_changed(partition, before, "LeaderAndIsr")
-            self._purgatory.check(tp)
+            self._wake(tp)
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if wanted.state.leader_epoch < partition.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
+        if wanted.state.leader_epoch == partition.leader_epoch and partition.role in _SERVED:
+            return self._take_again(partition, wanted)
         if self.broker_id not in wanted.state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         before = _standing(partition)
         partition.take_state(wanted.state)
         partition.topic_id = wanted.topic_id
+        self._topic_names[wanted.topic_id] = tp.topic
         self.partitions[tp] = partition
-        partition.become(self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new))
+        refusal = self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new)
+        partition.become(refusal, self.isr_updates.now_ms())
         self._tell_if_changed(partition, before, "LeaderAndIsr")
-        self._purgatory.check(tp)
+        self._wake(tp)
         return partition.refusal or ErrorCode.NONE
+
+    def _take_again(self, partition: Partition, wanted: LeaderState) -> ErrorCode:
+        """The leader epoch is known: what is told may be older than what AlterPartition brought since. News are the
+        topic's configuration, and the id of a topic that had none."""
+        has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
+        partition.topic_id = partition.topic_id if has_id else wanted.topic_id
+        self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
+        return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
+
+    def _reopen(self, partition: Partition, topic_properties: Mapping[str, str], cause: str) -> None:
+        """Apply the topic's configuration; the decisions of the controller stay as they are."""
+        before = _standing(partition)
+        partition.become(self._open_log(partition, topic_properties), self.isr_updates.now_ms())
+        self._tell_if_changed(partition, before, cause)
+        self._wake(partition.tp)
 
     def _tell_if_changed(self, partition: Partition, before: _Standing, cause: str) -> None:
         if _standing(partition) != before:
             self._events.emit(RoleChanged, partition.tp, *_standing(partition), cause=cause)
-            self.role_changed(partition)
+            self._tell_listeners(partition)
+
+    def _wake(self, tp: TopicPartition) -> None:
+        """Whoever waits for anything of a partition looks again."""
+        self._purgatory.check(tp)
+        self._purgatory.check(LogEnd(tp))
+
+    def _tell_listeners(self, partition: Partition) -> None:
+        for role_changed in self.role_listeners:
+            role_changed(partition)
 
     def _open_log(
         self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False
@@ -392,10 +447,12 @@ class ReplicaManager:
         return refusal
 
     def _find_log(self, partition: Partition, config: LogConfig, is_new: bool) -> ErrorCode | None:
+        tp = partition.tp
         if partition.log is not None:
+            if partition.log.topic_id is None and partition.topic_id != uuids.ZERO:
+                partition.log.set_topic_id(uuids.to_text(partition.topic_id))
             partition.log.update_config(config)
             return None
-        tp = partition.tp
         if not is_new and self.logs.get(tp) is None and self.logs.has_failed_directory:
             _log.error("the log of {tp} may lie in a log directory that failed", tp=tp)
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -418,13 +475,6 @@ class ReplicaManager:
     ) -> tuple[ErrorCode | None, LogConfig]:
         """Values that are not allowed leave an open log at the configuration before, as in Kafka."""
         topic = partition.tp.topic
-        if len(partition.replicas) > 1:
-            _log.error(
-                "{topic} asks for {count} replicas; replication is not built yet",
-                topic=topic,
-                count=len(partition.replicas),
-            )
-            return ErrorCode.INVALID_REPLICATION_FACTOR, self.logs.default_config
         try:
             config = LogConfig.from_properties(properties, self.logs.default_config)
         except InvalidConfig as error:
@@ -450,9 +500,11 @@ class ReplicaManager:
         if partition is not None:
             partition.change_role(Role.STOPPED)
             del self.partitions[tp]
+            if delete:
+                self._topic_names.pop(partition.topic_id, None)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
-            self.role_changed(partition)
-        self._purgatory.check(tp)
+            self._tell_listeners(partition)
+        self._wake(tp)
         return ErrorCode.NONE
 
     def standing_of(self, tp: TopicPartition) -> object:
@@ -465,17 +517,13 @@ class ReplicaManager:
         self.logs.default_config = defaults
 
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:
-        """Topics' configurations changed: apply them to their logs, one at a step, or refuse a topic if its own asks
-        for what is not built. Hold ``state_changes``."""
+        """Topics' configurations changed: apply them to their logs, one at a step. Hold ``state_changes``."""
         for tp, partition in list(self.partitions.items()):
             is_beyond_help = (
                 partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID
             )
             if tp.topic in changed and not is_beyond_help:
-                before = _standing(partition)
-                partition.become(self._open_log(partition, changed[tp.topic]))
-                self._tell_if_changed(partition, before, "the topic's configuration")
-                self._purgatory.check(tp)
+                self._reopen(partition, changed[tp.topic], "the topic's configuration")
                 yield tp
 
 

@@ -1,6 +1,8 @@
 """One partition on this broker: who leads it, and what that means for its log.
 
-Pure state over a log, which knows how far it can be read: a partition tells it when its appends are committed.
+Pure state over a log, which knows how far it can be read: a partition tells it when its appends are committed. With one
+replica that is at once. With more the followers decide (``remote_replicas``), and their fetches are how the leader
+knows. Times are ms on a clock that is never set.
 
 Source: Partition.scala@3.9.
 """
@@ -11,6 +13,8 @@ from typing import NamedTuple
 
 from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.replica.isr_state import Committed, WrittenIsr, is_current
+from kafka_zk.replica.remote_replicas import InSyncRule, RemoteReplicas
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
 
@@ -21,7 +25,7 @@ class Role(enum.Enum):
     NEW = "new"  # nothing was decided yet
     LEADER = "leader"
     FOLLOWER = "follower"
-    REFUSED = "refused"  # not served as things are: its topic asks for what is not built, or is another one
+    REFUSED = "refused"  # not served as things are: its topic's configuration is not allowed, or it is another topic
     OFFLINE = "offline"  # its log directory failed; until a restart
     STOPPED = "stopped"  # the controller took it away; nobody hosts it any more
 
@@ -39,6 +43,7 @@ TRANSITIONS: Mapping[Role, frozenset[Role]] = {
 """New role -> those it may be taken from."""
 
 _LEADER = Role.LEADER
+_ANYBODY = InSyncRule(30_000, lambda broker_id: True)
 
 
 class IllegalRoleChange(Exception):
@@ -60,12 +65,14 @@ class LeaderAndIsrPartitionState(NamedTuple):
 class Partition:
     """What the controller last said of a topic partition, what this broker made of it (``role``), and the local log.
 
-    ``refusal`` is the error with which every request is answered while the role is REFUSED or OFFLINE. A LEADER has a
-    log.
+    ``isr`` is the ISR that the controller committed last. ``refusal`` is the error with which every request is answered
+    while the role is REFUSED or OFFLINE. A LEADER has a log, and ``remotes`` if it is not the only replica.
     """
 
     __slots__ = (
         "_flush_count",
+        "_led_epoch",
+        "_rule",
         "broker_id",
         "controller_epoch",
         "isr",
@@ -74,13 +81,14 @@ class Partition:
         "log",
         "partition_epoch",
         "refusal",
+        "remotes",
         "replicas",
         "role",
         "topic_id",
         "tp",
     )
 
-    def __init__(self, broker_id: int, tp: TopicPartition) -> None:
+    def __init__(self, broker_id: int, tp: TopicPartition, rule: InSyncRule = _ANYBODY) -> None:
         self.broker_id = broker_id
         self.tp = tp
         self.topic_id = uuids.ZERO
@@ -93,6 +101,9 @@ class Partition:
         self.replicas: list[int] = []
         self.role = Role.NEW
         self.refusal: ErrorCode | None = None
+        self.remotes: RemoteReplicas | None = None
+        self._rule = rule
+        self._led_epoch = -1  # the leader epoch in which ``remotes`` begin
         self._flush_count = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
@@ -102,6 +113,9 @@ class Partition:
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))
         self.role = role
         self.refusal = refusal
+        if role is not _LEADER:
+            self.remotes = None
+            self._led_epoch = -1
 
     def take_state(self, state: LeaderAndIsrPartitionState) -> None:
         """Take over what the controller says; ``become`` follows, when the log is open or is known not to be."""
@@ -112,13 +126,28 @@ class Partition:
         self.isr = list(state.isr)
         self.replicas = list(state.replicas)
 
-    def become(self, refusal: ErrorCode | None) -> None:
+    def become(self, refusal: ErrorCode | None, now_ms: int = 0) -> None:
         """Leader or follower as the controller said, unless ``refusal`` says why this broker cannot."""
         if refusal is None:
             self.change_role(Role.LEADER if self.is_leader else Role.FOLLOWER)
         else:
             self.change_role(Role.OFFLINE if refusal is ErrorCode.KAFKA_STORAGE_ERROR else Role.REFUSED, refusal)
-        self._settle_high_watermark()
+        if self.role is _LEADER and self.log is not None:
+            self._lead(self.log, now_ms)
+        elif self.log is not None:
+            self.log.update_high_watermark(self.log.high_watermark)
+
+    def _lead(self, log: Log, now_ms: int) -> None:
+        if len(self.replicas) <= 1:
+            self.remotes = None
+            self._led_epoch = self.leader_epoch
+        elif self.leader_epoch != self._led_epoch:
+            if self.remotes is None:
+                self.remotes = RemoteReplicas(self.broker_id, self._rule)
+            self.remotes.begin_epoch(self.replicas, self.isr, log.log_end_offset, now_ms)
+            self._led_epoch = self.leader_epoch
+            log.update_high_watermark(log.high_watermark)
+        self.advance_high_watermark(now_ms)
 
     @property
     def is_leader(self) -> bool:
@@ -143,9 +172,15 @@ class Partition:
         if self.role is not _LEADER:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def check_enough_replicas(self, log: Log) -> None:
+    @property
+    def min_insync_replicas(self) -> int:
+        """``min.insync.replicas``, or as many replicas as there are."""
+        wanted = 1 if self.log is None else self.log.config.min_insync_replicas
+        return min(wanted, max(1, len(self.replicas)))
+
+    def check_enough_replicas(self) -> None:
         """Raises ApiError(NOT_ENOUGH_REPLICAS) when an acks=all append would not be safe."""
-        if len(self.isr) < log.config.min_insync_replicas:
+        if len(self.isr) < self.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def has_committed(self, last_offset: int) -> bool:
@@ -156,9 +191,49 @@ class Partition:
         log = self.leader_log()
         if last_offset >= log.high_watermark:
             return False
-        if len(self.isr) < log.config.min_insync_replicas:
+        members = self.isr if self.remotes is None else self.remotes.state.maximal_isr
+        if len(members) < self.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         return True
+
+    # -- as the leader of followers -----------------------------------------------------------------------------------
+
+    def advance_high_watermark(self, now_ms: int) -> bool:
+        """Let the high watermark follow what the replicas have, forward only; returns whether it moved.
+
+        Below ``min.insync.replicas`` it stands still: what was acknowledged by too few is not shown (KIP-966).
+        """
+        log = self.log
+        if log is None or self.role is not _LEADER:
+            return False
+        before = log.high_watermark
+        if self.remotes is None:
+            if not self._flush_count:
+                log.follow_log_end()
+                return log.high_watermark > before
+            mark = log.recovery_point
+        elif len(self.isr) < self.min_insync_replicas:
+            return False
+        else:
+            local_end_offset = log.recovery_point if self._flush_count else log.log_end_offset
+            mark = self.remotes.high_watermark(local_end_offset, log.log_end_offset, now_ms)
+        return mark > before and log.update_high_watermark(mark) > before
+
+    def take_written_isr(self, written: WrittenIsr) -> bool:
+        """The controller has written an ISR; returns whether that is news of this leader epoch."""
+        if self.remotes is None or not is_current(written, self.leader_epoch, self.partition_epoch):
+            return False
+        self.isr = list(written.isr)
+        self.partition_epoch = written.partition_epoch
+        self.remotes.state = Committed(written.isr)
+        return True
+
+    # -- as a follower, and while records are made durable ------------------------------------------------------------
+
+    def take_leader_high_watermark(self, offset: int) -> None:
+        """A follower was told the leader's high watermark: its own is that, or where its log ends before it."""
+        if self.log is not None and self.role is Role.FOLLOWER:
+            self.log.update_high_watermark(offset)
 
     def flush_begins(self, offset: int) -> None:
         """An append asked for a flush: nothing from ``offset`` on is committed before it is durable."""
@@ -166,20 +241,7 @@ class Partition:
         if self.log is not None:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
-    def flush_ended(self) -> None:
+    def flush_ended(self, now_ms: int = 0) -> None:
         """The flush that ``flush_begins`` was about is over; what it made durable shows in the log."""
         self._flush_count -= 1
-        self._settle_high_watermark()
-
-    def _settle_high_watermark(self) -> None:
-        """With the leader alone in sync, what it appends is committed; but what ``flush.messages`` wants durable only
-        when it is."""
-        log = self.log
-        if log is None:
-            return
-        if self.role is not _LEADER or len(self.isr) > 1:
-            log.update_high_watermark(log.high_watermark)
-        elif self._flush_count:
-            log.update_high_watermark(max(log.high_watermark, log.recovery_point))
-        else:
-            log.follow_log_end()
+        self.advance_high_watermark(now_ms)

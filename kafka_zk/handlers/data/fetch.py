@@ -25,7 +25,10 @@ from kafka_zk.protocol.fetch_request import (
     read_fetch_request_in_steps,
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.replica import follower_fetch
 from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey
+from kafka_zk.replica.isr_updates import Follower
+from kafka_zk.replica.manager import LogEnd
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.segment import FileSlice
@@ -67,7 +70,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if version < _ZSTD_SINCE:
         wanted = [_without_zstd(services, entry) for entry in wanted]
     isolation = _isolation(request)
-    fetched, size_bytes, is_final = _read_all(services, version, request, wanted, isolation)
+    fetched, size_bytes, is_final = _read_all(services, version, request, wanted, isolation, is_first_read=True)
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
         await _wait(services, version, request, wanted, isolation, fetched)
         fetched, _, _ = _read_all(services, version, request, wanted, isolation)
@@ -134,6 +137,8 @@ def _resolve_topic(
     services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
 ) -> tuple[str, ErrorCode | None]:
     name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
+    if name is None and request.replica_id >= 0 and isinstance(key, bytes):
+        name = services.replicas.topic_name(_topic_id(key))  # LeaderAndIsr comes before UpdateMetadata
     if request.replica_id >= 0 and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # reads to the log end are for followers only
     if name is None:
@@ -144,16 +149,27 @@ def _resolve_topic(
 
 
 def _read_all(
-    services: Services, version: int, request: FetchRequest, wanted: list[_Wanted], isolation: FetchIsolation
+    services: Services,
+    version: int,
+    request: FetchRequest,
+    wanted: list[_Wanted],
+    isolation: FetchIsolation,
+    *,
+    is_first_read: bool = False,
 ) -> tuple[Fetched, int, bool]:
     """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for)."""
+    follower = Follower(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
     left_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
     slices_left = services.replicas.logs.pool.max_open_files // _FILES_SHARE
     size_bytes = 0
     is_final = not wanted
     fetched = []
     for entry in wanted:
-        if version >= conversion.MAGIC_2_SINCE_FETCH or entry.error is not None:
+        if entry.error is not None:
+            result = FetchedPartition(entry.fetch.partition, entry.error)
+        elif follower is not None:
+            result = _read_for(follower, services, entry, left_bytes, size_bytes == 0, is_first_read)
+        elif version >= conversion.MAGIC_2_SINCE_FETCH:
             result = _read(services, entry, isolation, left_bytes, size_bytes == 0)
         else:
             result = conversion.read(
@@ -169,6 +185,8 @@ def _read_all(
             if slices_left <= 0:
                 left_bytes = 0
                 is_final = True
+        elif result.diverging_epoch is not None:
+            is_final = True
         fetched.append((entry.topic, result))
     return fetched, size_bytes, is_final
 
@@ -177,8 +195,6 @@ def _read(
     services: Services, wanted: _Wanted, isolation: FetchIsolation, left_bytes: int, min_one_batch: bool
 ) -> FetchedPartition:
     fetch = wanted.fetch
-    if wanted.error is not None:
-        return FetchedPartition(fetch.partition, wanted.error)
     try:
         log, found = services.replicas.read(
             wanted.tp,
@@ -189,8 +205,7 @@ def _read(
             min_one_batch=min_one_batch,
         )
     except OffsetOutOfRange:
-        log_start_offset = services.replicas.partition(wanted.tp).leader_log().log_start_offset
-        return FetchedPartition(fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start_offset)
+        return _out_of_range(services, wanted)
     except EXPECTED as error:
         return FetchedPartition(fetch.partition, error_code(error))
     return FetchedPartition(
@@ -202,6 +217,45 @@ def _read(
         found.slice if found.slice is not None else b"",
         [] if isolation is FetchIsolation.TXN_COMMITTED else None,
     )
+
+
+def _read_for(
+    follower: Follower,
+    services: Services,
+    wanted: _Wanted,
+    left_bytes: int,
+    min_one_batch: bool,
+    is_first_read: bool,
+) -> FetchedPartition:
+    fetch = wanted.fetch
+    try:
+        log, records, diverging_epoch = follower_fetch.read(
+            services.replicas,
+            wanted.tp,
+            follower,
+            fetch,
+            min(fetch.partition_max_bytes, left_bytes),
+            min_one_batch=min_one_batch,
+            is_first_read=is_first_read,
+        )
+    except OffsetOutOfRange:
+        return _out_of_range(services, wanted)
+    except EXPECTED as error:
+        return FetchedPartition(fetch.partition, error_code(error))
+    return FetchedPartition(
+        fetch.partition,
+        0,
+        log.high_watermark,
+        log.last_stable_offset,
+        log.log_start_offset,
+        b"" if records is None else records,
+        diverging_epoch=diverging_epoch,
+    )
+
+
+def _out_of_range(services: Services, wanted: _Wanted) -> FetchedPartition:
+    log_start_offset = services.replicas.partition(wanted.tp).leader_log().log_start_offset
+    return FetchedPartition(wanted.fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start_offset)
 
 
 async def _converted(
@@ -243,32 +297,32 @@ class _Awaited:
         self._version = version
         self._request = request
         self._isolation = isolation
-        self._wanted: dict[TopicPartition, _Wanted] = {}
-        self._sizes_bytes: dict[TopicPartition, int] = {}  # of partitions that have something
+        self._wanted: dict[TopicPartition | LogEnd, _Wanted] = {}
+        self._sizes_bytes: dict[TopicPartition | LogEnd, int] = {}  # of partitions that have something
         self._size_bytes = 0  # their sum
         self._most_slices = services.replicas.logs.pool.max_open_files // _FILES_SHARE
         self.is_over = False
 
-    def add(self, entry: _Wanted, result: FetchedPartition) -> None:
+    def add(self, key: TopicPartition | LogEnd, entry: _Wanted, result: FetchedPartition) -> None:
         """A partition, and what it gave last."""
-        self._wanted[entry.tp] = entry
-        self._count(entry.tp, 0 if result.records is None else len(result.records))
+        self._wanted[key] = entry
+        self._count(key, 0 if result.records is None else len(result.records))
 
-    def changed(self, tp: TopicPartition) -> None:
+    def changed(self, key: TopicPartition | LogEnd) -> None:
         """Find out whether the wait is over: there is enough, or waiting would not bring more."""
-        entry = self._wanted[tp]
+        entry = self._wanted[key]
         if self._request.min_bytes <= 1:
             self.is_over = _has_something(self._services, entry, self._isolation)
             return
         _, size_bytes, is_final = _read_all(self._services, self._version, self._request, [entry], self._isolation)
-        self._count(tp, size_bytes)
+        self._count(key, size_bytes)
         has_enough = self._size_bytes >= self._request.min_bytes
         self.is_over = is_final or has_enough or len(self._sizes_bytes) >= self._most_slices
 
-    def _count(self, tp: TopicPartition, size_bytes: int) -> None:
-        self._size_bytes += size_bytes - self._sizes_bytes.pop(tp, 0)
+    def _count(self, key: TopicPartition | LogEnd, size_bytes: int) -> None:
+        self._size_bytes += size_bytes - self._sizes_bytes.pop(key, 0)
         if size_bytes:
-            self._sizes_bytes[tp] = size_bytes
+            self._sizes_bytes[key] = size_bytes
 
 
 async def _wait(
@@ -284,9 +338,9 @@ async def _wait(
     ``fetched``: what there is now, which is less.
     """
     awaited = _Awaited(services, version, request, isolation)
-    for entry, (_, result) in zip(wanted, fetched, strict=True):
-        awaited.add(entry, result)
-    keys = [entry.tp for entry in wanted]
+    keys = [entry.tp if request.replica_id < 0 else LogEnd(entry.tp) for entry in wanted]
+    for key, entry, (_, result) in zip(keys, wanted, fetched, strict=True):
+        awaited.add(key, entry, result)
     await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
 
 

@@ -4,6 +4,7 @@ Requests pass through the real codec in both directions, so that what arrives is
 """
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -11,11 +12,13 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from kafka_zk.controller.control_requests import VERSIONS
 from kafka_zk.controller.events import ControllerEvent
 from kafka_zk.controller.loop import Controller, ControllerConfig
+from kafka_zk.handlers.table import MESSAGE_HANDLERS
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.primitives import Buffer
+from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import SessionState
 from kafka_zk.registry.errors import RegistryError
@@ -24,10 +27,13 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
+from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.types import TopicPartition
 from tests.sim.scheduler import Scheduler
 from tests.sim.zookeeper import SimZooKeeper
 from tests.sim.zookeeper_client import SimClient
+
+REQUEST_CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 
 OUR_VERSIONS = {int(key): (0, highest) for key, (_, highest) in VERSIONS.items()}
 
@@ -220,6 +226,17 @@ class Cluster:
         """The one active controller."""
         (broker,) = self.active
         return broker.controller
+
+    def ask(self, api_key: ApiKey, version: int, request: Any, broker_id: int | None = None) -> Any:
+        """What a broker (None: the active controller) answers, over the codec in both directions."""
+        broker = self.active[0] if broker_id is None else self.brokers[broker_id]
+        services: Any = SimpleNamespace(controller=broker.controller, authorizer=AllowAll(), metadata=broker.metadata)
+        header = RequestHeader(api_key, version, 7, "client")
+        body = bytes(codec.encode_body(request, api_key, version))
+        decoded = codec.decode_request(api_key, version, memoryview(body))
+        handling: Any = MESSAGE_HANDLERS[api_key](services, REQUEST_CONTEXT, header, decoded)
+        response = self.scheduler.run(handling)
+        return codec.decode_response(api_key, version, memoryview(codec.encode_body(response, api_key, version)))
 
     def create(self, topic: str, assignment: dict[int, list[int]], topic_id: str | None = "A" * 21 + "Q") -> None:
         """Write a topic as CreateTopics does; nothing waits for the controller."""

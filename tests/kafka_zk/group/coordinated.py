@@ -61,7 +61,7 @@ class World:
         self.coordinator = GroupCoordinator(
             self.config, self.clock, self.replicas, self.metadata, tell=GroupReporter(source).tell
         )
-        self.replicas.role_changed = self.coordinator.role_changed
+        self.replicas.role_listeners.append(self.coordinator.role_changed)
 
     def stop(self) -> None:
         """A clean end of the process."""

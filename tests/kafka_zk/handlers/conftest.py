@@ -24,6 +24,7 @@ from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_body_position
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.offsets import StoredOffset
@@ -48,6 +49,12 @@ class FakeController:
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
         return []
+
+    async def alter_partitions(self, broker_id: int, broker_epoch: int, proposals: Any) -> Any:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+    async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
+        return range(1000, 2000)
 
 
 class FakeConfigs:
@@ -238,7 +245,7 @@ def build_harness(folder: Path, **properties: str) -> Harness:
     configs, topics = FakeConfigs(), FakeTopics()
 
     coordinator = GroupCoordinator(CoordinatorConfig.of(config), clock, replicas, metadata)
-    replicas.role_changed = coordinator.role_changed
+    replicas.role_listeners.append(coordinator.role_changed)
 
     async def block() -> range:
         return range(5000, 6000)

@@ -27,7 +27,7 @@ class Without:
 @pytest.fixture
 def broker(harness: Callable[..., Harness]) -> Harness:
     made = harness()
-    made.lead("t")
+    made.lead("t", replicas=[0, 1])
     assert produced(made, produce(batch(b"a"))).error_code == 0
     return made
 

@@ -125,11 +125,12 @@ def test_requests_of_an_old_controller_do_not_count(broker: Harness) -> None:
 
 
 def test_an_old_leader_epoch_does_not_count(harness: Make) -> None:
-    """LeaderAndIsr with an epoch that is over is refused and changes nothing; the same epoch again is fine."""
+    """LeaderAndIsr with an epoch that is over changes nothing; nor does the same epoch again."""
     broker = harness()
     topic_id = broker.lead("t", leader_epoch=5)
     assert broker.lead_again("t", topic_id, leader_epoch=4) == ErrorCode.STALE_CONTROLLER_EPOCH
-    assert broker.lead_again("t", topic_id, leader_epoch=5) == ErrorCode.NONE
+    assert broker.lead_again("t", topic_id, leader_epoch=5) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert broker.lead_again("t", topic_id, leader_epoch=6) == ErrorCode.NONE
     assert next(iter(broker.services.replicas.partitions.values())).leader_epoch == 5
 
 

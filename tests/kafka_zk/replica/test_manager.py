@@ -214,11 +214,20 @@ def test_observers_hear_what_becomes_of_a_replica(world: World) -> None:
     ]
 
 
-def test_more_than_one_replica_is_refused_for_now(world: World) -> None:
-    assert world.tell(replicas=[0, 1]) == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert world.replicas.partition(T).role is Role.REFUSED
-    assert world.tell(leader_epoch=1) == ErrorCode.NONE
-    assert world.replicas.partition(T).role is Role.LEADER
+def test_a_follower_opens_its_log_and_takes_the_leaders_high_watermark(world: World) -> None:
+    """It refers clients to the leader, as it has the log for the leader's records."""
+    followed: list[tuple[TopicPartition, Role]] = []
+    world.replicas.role_listeners.append(lambda partition: followed.append((partition.tp, partition.role)))
+    assert world.tell(replicas=[0, 1], isr=[0, 1], leader=1, leader_epoch=4) == ErrorCode.NONE
+    partition = world.replicas.partition(T)
+    assert followed == [(T, Role.FOLLOWER)]
+    assert (partition.role, partition.leader, partition.leader_epoch) == (Role.FOLLOWER, 1, 4)
+    assert codes(world.append(T)[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert partition.log is not None
+    partition.log.append_as_follower(record(), now_ms=NOW_MS)
+    assert partition.log.high_watermark == 0
+    partition.take_leader_high_watermark(3)
+    assert partition.log.high_watermark == 1
 
 
 def test_a_stopped_replica_is_hosted_no_more(world: World) -> None:

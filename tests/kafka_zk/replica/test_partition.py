@@ -135,7 +135,8 @@ def test_a_replica_that_is_not_alone_commits_nothing_by_itself(log: Log, state: 
 
 def test_an_append_is_not_acknowledged_by_too_few_replicas_or_by_a_former_leader(log: Log) -> None:
     """Source: Partition.checkEnoughReplicasReachOffset@3.9."""
-    partition = partition_with_log(log, told())
+    partition = partition_with_log(log, told()._replace(replicas=(US, OTHER)))
+    assert log.high_watermark == 5
     log.update_config(LogConfig(min_insync_replicas=2))
     with pytest.raises(ApiError) as raised:
         partition.has_committed(4)

@@ -1,0 +1,77 @@
+"""Whether a leader may change the ISR of its partition as it proposes (KIP-497). Pure.
+
+A proposal rests on the leader epoch and the partition epoch (the version of the state znode) that the leader knows.
+What the leader does with a refusal depends on the code, so the order of the checks is Kafka's:
+
+    an epoch above the controller's own     NOT_CONTROLLER             the leader looks for the controller that gave it
+    an older leader epoch                   FENCED_LEADER_EPOCH        it waits for LeaderAndIsr
+    what stands already                     granted once more          the answer before was lost
+    an older partition epoch                INVALID_UPDATE_VERSION     it waits for LeaderAndIsr
+    not from the leader, or impossible      INVALID_REQUEST            it waits for LeaderAndIsr
+    members that cannot be in the ISR       INELIGIBLE_REPLICA         it goes back to the ISR before
+
+Source: KafkaController.processAlterPartition@3.9; KIP-704 (recovery), KIP-841 (who is eligible).
+"""
+
+from typing import NamedTuple
+
+from kafka_zk.controller.context import Context, LeadershipInfo
+from kafka_zk.controller.effects import WriteState
+from kafka_zk.controller.partition_state import RECOVERED, RECOVERING
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+
+
+class Proposal(NamedTuple):
+    """What a leader wants the state of its partition to be. ``partition_epoch``: the version it was told last."""
+
+    leader_epoch: int
+    isr: tuple[int, ...]
+    leader_recovery_state: int
+    partition_epoch: int
+
+
+Verdict = WriteState | LeadershipInfo | ErrorCode
+"""What to write; what stands already; or why not."""
+
+
+def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Proposal) -> Verdict:
+    """What becomes of a proposal of this broker, which is registered."""
+    info = context.leadership.get(tp)
+    if info is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if proposal.partition_epoch > info.zk_version or proposal.leader_epoch > info.leader_epoch:
+        return ErrorCode.NOT_CONTROLLER
+    if proposal.leader_epoch < info.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if _stands(info, broker_id, proposal):
+        return info
+    if proposal.partition_epoch < info.zk_version:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if broker_id != info.leader or not _is_possible(info, proposal):
+        return ErrorCode.INVALID_REQUEST
+    if not all(context.is_live(member) and member in context.replicas(tp) for member in proposal.isr):
+        return ErrorCode.INELIGIBLE_REPLICA
+    wanted = LeadershipInfo(
+        info.leader,
+        list(proposal.isr),
+        info.leader_epoch,
+        context.epoch,
+        proposal.leader_recovery_state,
+        info.zk_version,
+    )
+    return WriteState(tp, wanted, ())
+
+
+def _stands(info: LeadershipInfo, broker_id: int, proposal: Proposal) -> bool:
+    """Whatever partition epoch the leader knows."""
+    known = (info.leader, tuple(info.isr), info.leader_recovery_state)
+    return known == (broker_id, proposal.isr, proposal.leader_recovery_state)
+
+
+def _is_possible(info: LeadershipInfo, proposal: Proposal) -> bool:
+    if info.leader not in proposal.isr or len(set(proposal.isr)) != len(proposal.isr):
+        return False
+    if proposal.leader_recovery_state == RECOVERING:
+        return info.leader_recovery_state == RECOVERING and len(proposal.isr) == 1
+    return proposal.leader_recovery_state == RECOVERED

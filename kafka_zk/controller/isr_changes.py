@@ -1,0 +1,100 @@
+"""Changes of ISRs that leaders ask for (AlterPartition), or made by themselves and tell of in ZooKeeper (before 2.7).
+
+Neither moves a leader nor its epoch, so only UpdateMetadata follows, to all brokers.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from kafka_zk.controller import alter_partition
+from kafka_zk.controller.alter_partition import Proposal
+from kafka_zk.controller.context import Context, LeadershipInfo
+from kafka_zk.controller.control_requests import portions
+from kafka_zk.controller.effects import SendUpdateMetadata, WriteState
+from kafka_zk.controller.reporter import ControllerReporter
+from kafka_zk.controller.state_changes import StateChanges
+from kafka_zk.controller.store import ControllerStore
+from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.znodes import isr
+from kafka_zk.storage.types import TopicPartition
+
+Granted = LeadershipInfo
+Outcome = Granted | ErrorCode
+"""The state as it stands now, or why it was not changed."""
+
+
+class IsrChanges:
+    """Keeps the ISRs in the context and in ZooKeeper equal, whoever changes them."""
+
+    def __init__(
+        self,
+        context: Context,
+        store: ControllerStore,
+        changes: StateChanges,
+        reporter: ControllerReporter,
+        turns: Turns,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._changes = changes
+        self._reporter = reporter
+        self._turns = turns
+
+    async def alter(
+        self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
+    ) -> dict[TopicPartition, Outcome]:
+        """Every proposal by itself. Raises ApiError(STALE_BROKER_EPOCH) for a broker that is not registered so."""
+        broker = self._context.brokers.get(broker_id)
+        if broker is None or broker.epoch != broker_epoch:
+            known = "none" if broker is None else broker.epoch
+            raise ApiError(
+                ErrorCode.STALE_BROKER_EPOCH, f"Broker {broker_id} has broker epoch {known}, not {broker_epoch}."
+            )
+        outcomes: dict[TopicPartition, Outcome] = {}
+        for portion in portions(proposals.items(), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            writes: list[WriteState] = []
+            for tp, proposal in portion:
+                verdict = alter_partition.judge(self._context, broker_id, tp, proposal)
+                if isinstance(verdict, WriteState):
+                    writes.append(verdict)
+                else:
+                    outcomes[tp] = verdict
+            outcomes.update(await self._write(writes))
+        granted = {tp: outcome for tp, outcome in outcomes.items() if isinstance(outcome, Granted)}
+        refused = {tp: outcome for tp, outcome in outcomes.items() if not isinstance(outcome, Granted)}
+        self._reporter.isrs_changed(granted)
+        self._reporter.proposals_refused(broker_id, refused)
+        await self._changes.send([SendUpdateMetadata(None, [tp for tp in proposals if tp in self._context.leadership])])
+        return outcomes
+
+    async def notified(self) -> list[TopicPartition]:
+        """``/isr_change_notification`` has children: leaders changed these partitions' states themselves."""
+        names = await self._store.children(isr.ISR_CHANGES)
+        paths = [f"{isr.ISR_CHANGES}/{name}" for name in names]
+        told = await self._store.isr_changes(paths)
+        changed = sorted(tp for tp in told if tp in self._context.leadership)
+        await self._read(changed)
+        if changed:
+            self._reporter.isrs_changed({tp: self._context.leadership[tp] for tp in changed})
+            await self._changes.send([SendUpdateMetadata(None, changed)])
+        await self._store.delete_all(paths)
+        return changed
+
+    async def _write(self, writes: Sequence[WriteState]) -> dict[TopicPartition, Outcome]:
+        written, changed, failed = await self._changes.write_states(writes)
+        for write in written:
+            self._context.leadership[write.partition] = write.info
+        await self._read(changed)
+        return {
+            **{write.partition: write.info for write in written},
+            **dict.fromkeys(changed, ErrorCode.INVALID_UPDATE_VERSION),
+            **{refused.partition: ErrorCode.UNKNOWN_SERVER_ERROR for refused in failed},
+        }
+
+    async def _read(self, partitions: Sequence[TopicPartition]) -> None:
+        """Somebody else wrote these states."""
+        for tp, info in (await self._store.states(partitions)).items():
+            if info is not None:
+                self._context.leadership[tp] = info

@@ -1,0 +1,33 @@
+"""AllocateProducerIds: a broker asks the controller for a block of producer ids (KIP-730).
+
+Brokers of ours take their blocks from ZooKeeper themselves, by the same compare-and-set on the same znode.
+
+Source: KafkaApis.handleAllocateProducerIdsRequest@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import CLUSTER, Operation
+
+Response = codec.response(ApiKey.ALLOCATE_PRODUCER_IDS)
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """The first id of the block and how many there are."""
+    if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+        return _answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    try:
+        block = await services.controller.allocate_producer_ids(request.broker_id, request.broker_epoch)
+    except EXPECTED as error:
+        return _answer(error_code(error))
+    return _answer(ErrorCode.NONE, block)
+
+
+def _answer(code: ErrorCode, block: range = range(0)) -> Any:
+    return Response(throttle_time_ms=0, error_code=code, producer_id_start=block.start, producer_id_len=len(block))

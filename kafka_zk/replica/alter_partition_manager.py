@@ -1,0 +1,215 @@
+"""AlterPartition: a leader asks the controller to write another ISR (KIP-497).
+
+One request is under way at a time, with all changes that wait. A change waits until the controller has answered for its
+partition, whatever happens to connections and controllers meanwhile; there is at most one for each partition. After a
+failure, and after any refusal, the next request leaves RETRY_BACKOFF_S later.
+
+Source: AlterPartitionManager.scala@3.9. Tests: tests/kafka_zk/replica/test_alter_partition_manager.py.
+"""
+
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger
+
+from kafka_zk.network.slices import after
+from kafka_zk.protocol import codec, uuids
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.isr_state import WrittenIsr
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Timers
+
+RETRY_BACKOFF_S = 0.05
+LOWEST_VERSION, HIGHEST_VERSION = 0, 3
+
+_TOPIC_IDS_SINCE = 2
+_BROKER_EPOCHS_SINCE = 3
+_UNKNOWN_BROKER_EPOCH = -1
+"""Of the members of an ISR: with ZooKeeper no leader knows them."""
+
+_log = Logger()
+_Request = codec.request(ApiKey.ALTER_PARTITION)
+_Topic = _Request.TopicData
+_Partition = _Topic.PartitionData
+
+
+class IsrChange(NamedTuple):
+    """The ISR that the leader of a partition wants, and the epochs in which it wants it."""
+
+    tp: TopicPartition
+    topic_id: uuid.UUID
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
+Answer: TypeAlias = WrittenIsr | ErrorCode
+Answered = Callable[[Answer], None]
+
+
+class AlterPartitions(Protocol):
+    """What takes changes of ISRs to the controller, or to ZooKeeper."""
+
+    def submit(self, change: IsrChange, answered: Answered) -> None:
+        """``answered`` is called once: with what was written, or with why it was not. OPERATION_NOT_ATTEMPTED, at once,
+        while another change of the partition is under way."""
+
+
+class Connection(Protocol):
+    """What is needed of a connection to the controller (``network.client.KafkaConnection``)."""
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """The controller's lowest and highest version of each API."""
+
+    def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]:
+        """The controller's answer. Fails with any exception when the connection is lost or time is up."""
+
+
+class _Item(NamedTuple):
+    change: IsrChange
+    answered: Answered
+
+
+class UnsupportedController(Exception):
+    """The controller does not speak a version of AlterPartition that this broker speaks."""
+
+
+class AlterPartitionManager:
+    """See the module's text.
+
+    Args:
+        broker_epoch: of the registration that holds now.
+        connected: a connection to the controller of now, versions negotiated; fails with any exception.
+        uses_topic_ids: whether ``inter.broker.protocol.version`` knows them (2.8).
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        clock: Timers,
+        connected: Callable[[], Awaitable[Connection]],
+        uses_topic_ids: bool = True,
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._clock = clock
+        self._connected = connected
+        self._uses_topic_ids = uses_topic_ids
+        self._waiting: dict[TopicPartition, _Item] = {}
+        self._is_running = False
+        self._is_closed = False
+        self._last_failure = ""
+
+    @property
+    def waiting_count(self) -> int:
+        """How many changes are not answered yet."""
+        return len(self._waiting)
+
+    def submit(self, change: IsrChange, answered: Answered) -> None:
+        """See ``AlterPartitions``."""
+        if self._is_closed or change.tp in self._waiting:
+            answered(ErrorCode.OPERATION_NOT_ATTEMPTED)
+            return
+        self._waiting[change.tp] = _Item(change, answered)
+        if not self._is_running:
+            self._is_running = True
+            ensureDeferred(self._run())
+
+    def close(self) -> None:
+        """Ask for nothing any more; what waits is never answered."""
+        self._is_closed = True
+        self._waiting.clear()
+
+    async def _run(self) -> None:
+        while self._waiting:
+            try:
+                is_done = await self._exchange(list(self._waiting.values()))
+            except Exception as error:  # whatever it was, the controller may not have got it
+                self._failed(f"{type(error).__name__}: {error}")
+                is_done = False
+            if not is_done:
+                await after(self._clock, RETRY_BACKOFF_S)
+        self._is_running = False
+
+    def _failed(self, why: str) -> None:
+        """Told once, not twenty times a second."""
+        if why != self._last_failure and not self._is_closed:
+            _log.warn("AlterPartition is sent again until it is answered: {why}", why=why)
+        self._last_failure = why
+
+    async def _exchange(self, items: Sequence[_Item]) -> bool:
+        """Send one request and tell what became of each change; returns whether all were written."""
+        connection = await self._connected()
+        version = self._version(connection, items)
+        message = _request(self._broker_id, self._broker_epoch(), version, [item.change for item in items])
+        response = await connection.request(ApiKey.ALTER_PARTITION, message, version=version)
+        if response.error_code:
+            self._failed(ErrorCode.of(response.error_code).name)
+            return False
+        self._last_failure = ""
+        answers = _answers(response, version, [item.change for item in items])
+        for item in items:
+            answer = answers.get(item.change.tp)
+            if answer is not None and self._waiting.pop(item.change.tp, None) is not None:
+                item.answered(answer)
+        return all(isinstance(answers.get(item.change.tp), WrittenIsr) for item in items)
+
+    def _version(self, connection: Connection, items: Sequence[_Item]) -> int:
+        """The highest one that both sides know, and that can name all topics."""
+        lowest, highest = connection.versions.get(ApiKey.ALTER_PARTITION, (0, -1))
+        by_id = self._uses_topic_ids and all(item.change.topic_id != uuids.ZERO for item in items)
+        version = min(highest, HIGHEST_VERSION if by_id else _TOPIC_IDS_SINCE - 1)
+        if version < max(lowest, LOWEST_VERSION):
+            raise UnsupportedController(f"it speaks {lowest} to {highest} of AlterPartition")
+        return version
+
+
+def _request(broker_id: int, broker_epoch: int, version: int, changes: Iterable[IsrChange]) -> Any:
+    topics: dict[tuple[str, uuid.UUID], list[Any]] = {}
+    for change in changes:
+        topics.setdefault((change.tp.topic, change.topic_id), []).append(_partition(version, change))
+    by_id = version >= _TOPIC_IDS_SINCE
+    return _Request(
+        broker_id=broker_id,
+        broker_epoch=broker_epoch,
+        topics=[
+            _Topic(partitions=partitions, **({"topic_id": topic_id} if by_id else {"topic_name": name}))
+            for (name, topic_id), partitions in topics.items()
+        ],
+    )
+
+
+def _partition(version: int, change: IsrChange) -> Any:
+    isr: dict[str, Any] = {"new_isr": list(change.isr)}
+    if version >= _BROKER_EPOCHS_SINCE:
+        members = [_Partition.BrokerState(broker_id=each, broker_epoch=_UNKNOWN_BROKER_EPOCH) for each in change.isr]
+        isr = {"new_isr_with_epochs": members}
+    return _Partition(
+        partition_index=change.tp.partition,
+        leader_epoch=change.leader_epoch,
+        partition_epoch=change.partition_epoch,
+        leader_recovery_state=0,
+        **isr,
+    )
+
+
+def _answers(response: Any, version: int, changes: Iterable[IsrChange]) -> dict[TopicPartition, Answer]:
+    """By partition; of topics that were not asked for nothing."""
+    names = {change.topic_id: change.tp.topic for change in changes}
+    answers: dict[TopicPartition, Answer] = {}
+    for topic in response.topics:
+        name = names.get(topic.topic_id) if version >= _TOPIC_IDS_SINCE else topic.topic_name
+        if name is None:
+            continue
+        for told in topic.partitions:
+            tp = TopicPartition(name, told.partition_index)
+            if told.error_code:
+                answers[tp] = ErrorCode.of(told.error_code)
+            else:
+                answers[tp] = WrittenIsr(told.leader_epoch, tuple(told.isr), told.partition_epoch)
+    return answers

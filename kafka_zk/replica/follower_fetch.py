@@ -1,0 +1,80 @@
+"""A follower's fetch of one partition: who may, whether its log has parted from the leader's, what it is given.
+
+Source: Partition.fetchRecords, followerReplicaOrThrow and readRecords@3.9. Tests:
+tests/kafka_zk/handlers/test_follower_fetch.py.
+"""
+
+from typing import NamedTuple
+
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import EpochEndOffset
+from kafka_zk.protocol.fetch_request import FetchPartition
+from kafka_zk.replica.isr_updates import Follower
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.storage.errors import OffsetOutOfRange
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.segment import FileSlice
+from kafka_zk.storage.types import FetchIsolation, TopicPartition
+
+_NOTHING_FETCHED = -1
+
+
+class FollowerRead(NamedTuple):
+    """``diverging_epoch`` says from where on the follower's log is another one; then there are no records."""
+
+    log: Log
+    records: FileSlice | None
+    diverging_epoch: EpochEndOffset | None
+
+
+def read(
+    replicas: ReplicaManager,
+    tp: TopicPartition,
+    follower: Follower,
+    fetch: FetchPartition,
+    max_bytes: int,
+    *,
+    min_one_batch: bool,
+    is_first_read: bool,
+) -> FollowerRead:
+    """A slice of the log up to its end. The first read for a request says what the follower has; not the one after a
+    wait, which is no news of it.
+
+    Raises: ApiError (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER of a request without epochs, for a broker that is
+        no follower as far as this one knows), OffsetOutOfRange; OSError after the log directory was taken offline.
+    """
+    partition = replicas.partition(tp)
+    log = partition.leader_log(fetch.current_leader_epoch)
+    remotes = partition.remotes
+    if remotes is None or follower.broker_id not in remotes.followers:
+        has_epoch = fetch.current_leader_epoch >= 0
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    diverging = diverging_epoch(log, fetch)
+    if diverging is not None:
+        return FollowerRead(log, None, diverging)
+    log_end_offset = log.log_end_offset
+    _, found = replicas.read(
+        tp, fetch.fetch_offset, max_bytes, FetchIsolation.LOG_END, min_one_batch=min_one_batch
+    )
+    if is_first_read:
+        replicas.isr_updates.record_fetch(
+            partition, log, follower, fetch.fetch_offset, fetch.log_start_offset, log_end_offset
+        )
+    return FollowerRead(log, found.slice, None)
+
+
+def diverging_epoch(log: Log, fetch: FetchPartition) -> EpochEndOffset | None:
+    """Where the log of whoever fetches parts from this one, None if it does not (KIP-595).
+
+    Raises: OffsetOutOfRange if that cannot be told, or the offset lies before the log.
+    """
+    if fetch.last_fetched_epoch <= _NOTHING_FETCHED:
+        return None
+    epoch, end_offset = log.end_offset_for_epoch(fetch.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise OffsetOutOfRange(f"{log.tp}: where epoch {fetch.last_fetched_epoch} ends is not known")
+    if fetch.fetch_offset < log.log_start_offset:
+        raise OffsetOutOfRange(f"{log.tp}: offset {fetch.fetch_offset} lies before {log.log_start_offset}")
+    if epoch < fetch.last_fetched_epoch or end_offset < fetch.fetch_offset:
+        return EpochEndOffset(epoch, end_offset)
+    return None

@@ -1,0 +1,156 @@
+"""What followers' fetches and the passing of time do to the partitions that this broker leads.
+
+A fetch may let a follower join the ISR and the high watermark advance; ``shrink`` removes those that lag. Changes of
+the ISR go to the controller, and the partition takes its answer. The driver of ``isr_state`` and ``remote_replicas``.
+
+Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlterPartition in Partition.scala@3.9. Tests:
+tests/kafka_zk/replica/test_isr_updates.py.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from twisted.logger import Logger
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.events import EventSource
+from kafka_zk.replica.alter_partition_manager import AlterPartitions, Answer, Answered, IsrChange
+from kafka_zk.replica.events import IsrChanged
+from kafka_zk.replica.isr_state import Committed, Ending, Pending, WrittenIsr, ending_of
+from kafka_zk.replica.partition import Partition, Role
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Timers
+
+_log = Logger()
+
+EXPANDS, SHRINKS, FAILED_UPDATES = "IsrExpandsPerSec", "IsrShrinksPerSec", "FailedIsrUpdatesPerSec"
+
+
+class Follower(NamedTuple):
+    """Who fetches; ``broker_epoch`` is -1 if the request does not tell."""
+
+    broker_id: int
+    broker_epoch: int
+
+
+class _Nobody:
+    """There is no controller to ask (yet)."""
+
+    def submit(self, change: IsrChange, answered: Answered) -> None:
+        answered(ErrorCode.OPERATION_NOT_ATTEMPTED)
+
+
+class IsrUpdates:
+    """See the module's text.
+
+    Args:
+        wake: told of each partition whose high watermark has advanced.
+
+    Attributes:
+        alter_partitions: where changes of the ISR go; set when the broker starts.
+        counts: how often the ISR was expanded and shrunk and a change failed, by the name of Kafka's meter.
+    """
+
+    def __init__(self, clock: Timers, wake: Callable[[TopicPartition], None], events: EventSource) -> None:
+        self.alter_partitions: AlterPartitions = _Nobody()
+        self.counts: Counter[str] = Counter({EXPANDS: 0, SHRINKS: 0, FAILED_UPDATES: 0})
+        self._clock = clock
+        self._wake = wake
+        self._events = events
+
+    def now_ms(self) -> int:
+        """The time by which followers lag."""
+        return int(self._clock.seconds() * 1000)
+
+    def record_fetch(
+        self,
+        partition: Partition,
+        log: Log,
+        follower: Follower,
+        offset: int,
+        log_start_offset: int,
+        log_end_offset: int,
+    ) -> None:
+        """A follower of a partition that this broker leads has fetched from ``offset``; ``log_end_offset`` is where the
+        log ended when it was read for it."""
+        remotes = partition.remotes
+        assert remotes is not None
+        broker_id, broker_epoch = follower
+        now_ms = self.now_ms()
+        known = remotes.followers[broker_id]
+        has_moved = known.log_end_offset != offset
+        known.record_fetch(offset, log_start_offset, now_ms, log_end_offset, broker_epoch)
+        state = remotes.state
+        if isinstance(state, Committed) and remotes.may_join(broker_id, log.high_watermark):
+            self._propose(partition, state.expand(broker_id))
+        if has_moved and partition.advance_high_watermark(now_ms):
+            self._wake(partition.tp)
+
+    def shrink(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
+        """Ask for the removal of followers that lag, one partition at a step. What waited for them to join goes on."""
+        for partition in partitions:
+            log, remotes = partition.log, partition.remotes
+            if log is None or remotes is None:
+                continue
+            now_ms = self.now_ms()
+            state = remotes.state
+            lagging = remotes.out_of_sync(log.log_end_offset, now_ms)
+            if lagging and isinstance(state, Committed):
+                _log.info(
+                    "{tp}: brokers {lagging} lag behind {end}, high watermark {mark}",
+                    tp=partition.tp,
+                    lagging=lagging,
+                    end=log.log_end_offset,
+                    mark=log.high_watermark,
+                )
+                self._propose(partition, state.shrink(lagging))
+            if partition.advance_high_watermark(now_ms):
+                self._wake(partition.tp)
+            yield partition.tp
+
+    def _propose(self, partition: Partition, pending: Pending) -> None:
+        assert partition.remotes is not None
+        partition.remotes.state = pending
+        self._submit(partition, pending)
+
+    def _submit(self, partition: Partition, pending: Pending) -> None:
+        change = IsrChange(
+            partition.tp, partition.topic_id, partition.leader_epoch, partition.partition_epoch, pending.proposed
+        )
+        self.alter_partitions.submit(change, partial(self._answered, partition, pending))
+
+    def _answered(self, partition: Partition, pending: Pending, answer: Answer) -> None:
+        remotes = partition.remotes
+        if partition.role is not Role.LEADER or remotes is None or remotes.state is not pending:
+            return  # the controller has decided something else meanwhile
+        if isinstance(answer, WrittenIsr):
+            self._written(partition, pending, answer)
+            return
+        self.counts[FAILED_UPDATES] += 1
+        ending = ending_of(answer)
+        _log.info(
+            "{tp}: the ISR {isr} was not written: {answer}, {ending}",
+            tp=partition.tp,
+            isr=pending.proposed,
+            answer=answer.name,
+            ending=ending.value,
+        )
+        if ending is Ending.REVERTED:
+            remotes.state = pending.committed
+        elif ending is Ending.RETRIED:
+            self._submit(partition, pending)
+
+    def _written(self, partition: Partition, pending: Pending, written: WrittenIsr) -> None:
+        if not partition.take_written_isr(written):
+            self.counts[FAILED_UPDATES] += 1
+            return
+        is_expanded = len(pending.proposed) > len(pending.committed.isr)
+        self.counts[EXPANDS if is_expanded else SHRINKS] += 1
+        self._events.emit(
+            IsrChanged, partition.tp, written.isr, written.partition_epoch, cause="expand" if is_expanded else "shrink"
+        )
+        if partition.advance_high_watermark(self.now_ms()):
+            self._wake(partition.tp)

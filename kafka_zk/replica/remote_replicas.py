@@ -1,0 +1,92 @@
+"""What a leader decides from its followers' states: the high watermark, who lags, who may join the ISR.
+
+The high watermark is what every member of the maximal ISR (``isr_state``) has. Followers that are caught up but not yet
+in the ISR count as well: if the leader is alone in it, its watermark would else run ahead of them for ever. Brokers in
+the ISR that are not assigned, as exist for a moment in a reassignment, do not fetch and do not count.
+
+Pure: offsets and times come from the caller. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas
+in Partition.scala@3.9. Tests: tests/kafka_zk/replica/test_remote_replicas.py.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from kafka_zk.replica.isr_state import Committed, IsrState
+from kafka_zk.replica.remote_replica import RemoteReplica
+
+
+class InSyncRule(NamedTuple):
+    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: whether a broker may join at all."""
+
+    max_lag_ms: int
+    is_alive: Callable[[int], bool]
+
+
+class RemoteReplicas:
+    """The followers of a partition in one leader's reign; ``state`` is its ISR.
+
+    ``epoch_start_offset`` is where the leader's log ended when its leader epoch began.
+    """
+
+    __slots__ = ("_local_id", "_rule", "epoch_start_offset", "followers", "state")
+
+    def __init__(self, local_id: int, rule: InSyncRule) -> None:
+        self._local_id = local_id
+        self._rule = rule
+        self.followers: dict[int, RemoteReplica] = {}
+        self.state: IsrState = Committed(())
+        self.epoch_start_offset = 0
+
+    def begin_epoch(self, replicas: Iterable[int], isr: Iterable[int], log_end_offset: int, now_ms: int) -> None:
+        """This broker leads ``replicas`` in a new leader epoch."""
+        known = self.followers
+        self.state = Committed(tuple(isr))
+        self.epoch_start_offset = log_end_offset
+        self.followers = {
+            broker_id: known.get(broker_id) or RemoteReplica(broker_id)
+            for broker_id in replicas
+            if broker_id != self._local_id
+        }
+        for follower in self.followers.values():
+            follower.begin_epoch(now_ms, log_end_offset, follower.broker_id in self.state.isr)
+
+    def high_watermark(self, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
+        """What all have that count, at most ``local_end_offset``; it may be less than it was before."""
+        mark = local_end_offset
+        maximal_isr = self.state.maximal_isr
+        for follower in self.followers.values():
+            if follower.log_end_offset < mark and (
+                follower.broker_id in maximal_isr or self._is_about_to_join(follower, log_end_offset, now_ms)
+            ):
+                mark = follower.log_end_offset
+        return mark
+
+    def _is_about_to_join(self, follower: RemoteReplica, log_end_offset: int, now_ms: int) -> bool:
+        max_lag_ms, is_alive = self._rule
+        return follower.is_caught_up(log_end_offset, now_ms, max_lag_ms) and is_alive(follower.broker_id)
+
+    def may_join(self, broker_id: int, high_watermark: int) -> bool:
+        """Whether a follower outside the ISR has all that is committed, of this leader epoch, too: what was before it
+        the leader may have committed without knowing yet."""
+        state = self.state
+        follower = self.followers[broker_id]
+        return (
+            isinstance(state, Committed)
+            and broker_id not in state.isr
+            and follower.log_end_offset >= max(high_watermark, self.epoch_start_offset)
+            and self._rule.is_alive(broker_id)
+        )
+
+    def out_of_sync(self, log_end_offset: int, now_ms: int) -> list[int]:
+        """Members of the ISR that have not been caught up for too long; none while a change is pending."""
+        if not isinstance(self.state, Committed):
+            return []
+        return [
+            broker_id
+            for broker_id in self.state.isr
+            if broker_id != self._local_id and self._lags(broker_id, log_end_offset, now_ms)
+        ]
+
+    def _lags(self, broker_id: int, log_end_offset: int, now_ms: int) -> bool:
+        follower = self.followers.get(broker_id)
+        return follower is None or not follower.is_caught_up(log_end_offset, now_ms, self._rule.max_lag_ms)
