@@ -61,6 +61,7 @@ class BrokerFaults:
             "data": str(cluster.data_dir),
             "zookeeper": cluster.zookeeper_connect,
             "bootstrap": cluster.bootstrap,
+            "trace": None if cluster.trace is None else str(cluster.trace.resolve()),
             "session_timeout_ms": cluster.session_timeout_ms,
             "brokers": [self._state(broker) for broker in cluster.brokers],
         }

@@ -43,6 +43,12 @@ class RunningCluster:
         return zookeeper
 
     @property
+    def trace(self) -> Path | None:
+        """The directory that the brokers write their events into."""
+        trace: str | None = self._description["trace"]
+        return None if trace is None else Path(trace)
+
+    @property
     def session_s(self) -> float:
         """How long the session of a silent broker lasts."""
         milliseconds: int = self._description["session_timeout_ms"]

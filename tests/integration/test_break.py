@@ -1,5 +1,6 @@
 """``kafka-zk break``: each action on a cluster of ``up``, from another process, and what it refuses."""
 
+import itertools
 import json
 import signal
 from collections.abc import Iterator
@@ -70,8 +71,9 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two brokers behind proxies."""
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), 2, "--proxies")
+    """Two brokers behind proxies, which write traces."""
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster = Cluster(folder / "data", 2, "--proxies", "--trace", str(folder / "trace"))
     try:
         yield cluster
         assert cluster.end() == 0
@@ -153,6 +155,33 @@ def _controller(cluster: Cluster) -> int | None:
     nodes = kafka_zk_json("znodes", "/controller", "--zookeeper", cluster.zookeeper)
     claims = [json.loads(node["data"]) for node in nodes if node["path"] == "/controller"]
     return claims[0]["brokerid"] if claims else None
+
+
+def test_watching_the_cluster_shows_who_did_what_after_a_death(cluster: Cluster) -> None:
+    """From the session's end to the new controller, and what it told whom; traces are found through ``up``."""
+    wait_for(lambda: _controller(cluster) is not None, "a controller")
+    old = _controller(cluster)
+    watch = start("watch", "--cluster", "--zookeeper", cluster.zookeeper)
+    try:
+        assert watch.stdout
+        lines = (line[14:].strip() for line in watch.stdout)
+        first = [next(lines) for _ in range(2)]
+        assert first == ["znodes        /brokers/ids: 0, 1 registered", f"znodes        /controller names broker {old}"]
+        cluster.broken("kill", str(old))
+        cluster.broken("expire", str(old))
+        new = 1 - (old or 0)
+        seen = list(itertools.takewhile(lambda line: "UpdateMetadata" not in line, lines))
+        assert f"znodes        /brokers/ids: {old} gone, with its session" in seen
+        fired = seen.index(f"controller {new}  watch fired, deleted: /controller")
+        written = f"controller {new}  wrote /controller and /controller_epoch: it is the controller, epoch "
+        assert [line for line in seen[fired:] if line.startswith(written)], seen
+        cluster.broken("restart", str(old))
+        back = list(itertools.takewhile(lambda line: line != f"controller {new}  finds broker {old} started", lines))
+        assert f"controller {new}  watch fired, child: /brokers/ids" in back
+    finally:
+        watch.terminate()
+        watch.communicate(timeout=60)
+    assert [cluster.next_event()["event"] for _ in range(2)] == ["kill", "restart"]
 
 
 def test_brokers_and_clusters_that_are_not_there(cluster: Cluster, tmp_path: Path) -> None:
