@@ -17,7 +17,6 @@ from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
 
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
-from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
@@ -29,7 +28,7 @@ from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.group.reporter import GroupReporter
 from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
-from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.metadata.cache import BrokerEndPoint, MetadataCache
 from kafka_zk.metrics.request_stats import RequestStats
 from kafka_zk.network.client import Connect, KafkaConnection, connect
 from kafka_zk.network.connection import ConnectionSettings, Dispatch
@@ -53,13 +52,12 @@ from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
-from kafka_zk.replica.alter_partition_manager import AlterPartitionManager
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
-from kafka_zk.replica.remote_replicas import InSyncRule
+from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.errors import InconsistentLogDir
 from kafka_zk.storage.log_manager import LogManager
@@ -228,12 +226,21 @@ class Broker:
             known_epoch=lambda: replicas.controller_epoch,
             random=self._random,
         )
-        self._lead_followers(replicas, metadata)
         topics = TopicRegistry(self._client)
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
-        replicas.role_listeners.append(coordinator.role_changed)
+        self.replica_fetchers = ReplicaFetcherManager(
+            self.broker_id,
+            lambda: self.broker_epoch,
+            self._clock,
+            ReplicaFetcherSettings.of(config),
+            self._connect_to_leader,
+            fetch_purgatory.check,
+            self._logs.fail_directory,
+            replicas.state_changes,
+        )
+        replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
         self.log_cleaner = LogCleaner(
             self._clock, self._run_in_thread, self._logs, LogCleanerSettings.of(config), replicas.standing_of
         )
@@ -250,7 +257,7 @@ class Broker:
                 config.max_incremental_fetch_session_cache_slots,
                 lambda: self._random.randrange(1, 2**31),
                 self._memory,
-                lambda topic, partition: metadata.knows(topic, partition) or replicas.hosts(topic, partition),
+                metadata.knows,
             ),
             metadata_purgatory=Purgatory(self._clock),
             controller=self._controller,
@@ -265,22 +272,6 @@ class Broker:
             offsets_topic=OffsetsTopic(config, metadata, topics, self._random),
             random=self._random,
         )
-
-    def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
-        """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
-        config = self._config
-        replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
-        self._controller_channel = ControllerChannel(
-            lambda: self._controller.controller_id, metadata, config.inter_broker_listener, self._connect_to_broker
-        )
-        self._alter_partitions = AlterPartitionManager(
-            self.broker_id,
-            lambda: self.broker_epoch,
-            self._clock,
-            self._controller_channel.connected,
-            config.inter_broker_protocol.knows_topic_ids,
-        )
-        replicas.isr_updates.alter_partitions = self._alter_partitions
 
     async def _allocate_producer_ids(self) -> range:
         """A block may be lost with a connection; there are enough."""
@@ -379,6 +370,26 @@ class Broker:
             request_timeout_s=timeout_s,
         )
 
+    async def _connect_to_leader(self, broker_id: int) -> KafkaConnection:
+        host, port = self._address_of(broker_id)
+        timeout_s = self._config.replica_socket_timeout_ms / 1000
+        return await self._connect_to(
+            self._reactor,
+            host,
+            port,
+            client_id=f"broker-{self.broker_id}-fetcher-0",
+            request_timeout_s=timeout_s,
+            negotiate=False,
+        )
+
+    def _address_of(self, broker_id: int) -> BrokerEndPoint:
+        """Where another broker listens for brokers. Raises ApiError(BROKER_NOT_AVAILABLE) if that is not known."""
+        known = self.services.metadata.brokers.get(broker_id)
+        endpoint = None if known is None else known.endpoints.get(self._config.inter_broker_listener)
+        if endpoint is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the address of broker {broker_id} is not known")
+        return endpoint
+
     # -- while it runs ------------------------------------------------------------------------------------------------
 
     def _config_changed(self, entity_type: str, entity_name: str) -> None:
@@ -398,15 +409,10 @@ class Broker:
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
-            (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
         self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
-
-    async def _shrink_isrs(self) -> None:
-        replicas = self.services.replicas
-        await in_slices(self._clock, replicas.isr_updates.shrink(list(replicas.partitions.values())))
 
     async def _purge_changes(self) -> None:
         """Notes of configuration changes that every broker has seen by now."""
@@ -482,11 +488,7 @@ class Broker:
     async def _ask_for_shutdown(self, controller_id: int) -> Collection[TopicPartition]:
         if controller_id == self.broker_id:
             return await self._controller.handle_controlled_shutdown(self.broker_id, self.broker_epoch)
-        known = self.services.metadata.brokers.get(controller_id)
-        endpoint = None if known is None else known.endpoints.get(self._config.inter_broker_listener)
-        if endpoint is None:
-            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"the address of broker {controller_id} is not known")
-        connection = await self._connect_to_broker(endpoint.host, endpoint.port)
+        connection = await self._connect_to_broker(*self._address_of(controller_id))
         try:
             answer = await connection.request(
                 ApiKey.CONTROLLED_SHUTDOWN, broker_id=self.broker_id, broker_epoch=self.broker_epoch
@@ -509,9 +511,8 @@ class Broker:
     async def _stop_serving(self) -> None:
         if self._config_watcher is not None:
             self._config_watcher.close()
-        self._alter_partitions.close()
-        self._controller_channel.close()
         await self._controller.shutdown()
+        await self.replica_fetchers.stop()
         self.log_cleaner.stop()
         self.services.fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()

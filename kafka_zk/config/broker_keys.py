@@ -141,7 +141,7 @@ class BrokerKeys:
     initial_broker_registration_timeout_ms = INT("60000")
     inter_broker_listener_name = STRING(None, "Listener that brokers use among themselves.", use=READ)
     inter_broker_protocol_version = STRING(
-        "3.9-IV0", "The Kafka whose requests brokers use among themselves; the oldest in the cluster.", use=READ,
+        "3.9-IV0", "Protocol of the oldest brokers in the cluster: followers fetch with its versions.", use=READ
     )
     kafka_metrics_polling_interval_secs = INT("10")
     kafka_metrics_reporters = LIST("")
@@ -339,18 +339,23 @@ class BrokerKeys:
     remote_log_storage_manager_class_path = STRING()
     remote_log_storage_manager_impl_prefix = STRING("rsm.config.")
     remote_log_storage_system_enable = BOOLEAN("false")
-    replica_fetch_backoff_ms = INT("1000")
-    replica_fetch_max_bytes = INT("1048576")
-    replica_fetch_min_bytes = INT("1")
-    replica_fetch_response_max_bytes = INT("10485760")
-    replica_fetch_wait_max_ms = INT("500")
-    replica_high_watermark_checkpoint_interval_ms = LONG("5000")
-    replica_lag_time_max_ms = LONG(
-        "30000", "A follower that has not caught up for so long leaves the in-sync replicas.", low=1, use=READ,
+    replica_fetch_backoff_ms = INT(
+        "1000", "How long a follower leaves a partition alone that its leader did not answer for.", low=0, use=READ
     )
+    replica_fetch_max_bytes = INT(
+        "1048576", "Largest share of one partition in an answer to a follower; a single batch may be larger.",
+        low=0, use=READ,
+    )
+    replica_fetch_min_bytes = INT("1", "So much is waited for when a follower fetches.", use=READ)
+    replica_fetch_response_max_bytes = INT(
+        "10485760", "Largest answer to a follower; a single batch may be larger.", low=0, use=READ
+    )
+    replica_fetch_wait_max_ms = INT("500", "How long a leader waits for something to send to a follower.", use=READ)
+    replica_high_watermark_checkpoint_interval_ms = LONG("5000")
+    replica_lag_time_max_ms = LONG("30000")
     replica_selector_class = STRING()
     replica_socket_receive_buffer_bytes = INT("65536")
-    replica_socket_timeout_ms = INT("30000")
+    replica_socket_timeout_ms = INT("30000", "How long a follower waits for its leader.", low=1, use=READ)
     replication_quota_window_num = INT("11")
     replication_quota_window_size_seconds = INT("1")
     request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)

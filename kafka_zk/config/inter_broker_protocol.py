@@ -1,45 +1,82 @@
-"""``inter.broker.protocol.version``: by which requests brokers of different ages talk to each other.
+"""Which request versions brokers use among themselves, by ``inter.broker.protocol.version``.
 
-``2.7-IV2`` is the third step on the way to 2.7, ``2.7`` the last of them. Source: MetadataVersion.java@3.9.
+Followers do not ask what their leader offers: every broker of a cluster has the same protocol version set, which is
+raised when all of them know it. Source: MetadataVersion.java@3.9. Tests: tests/kafka_zk/config/test_inter_broker_protocol.py.
 """
 
 import re
 from typing import NamedTuple
 
-_VERSION = re.compile(r"(0\.\d+\.\d+|[1-9]\d*\.\d+)(?:\.\d+)*(?:-IV(\d+))?")
-_LAST_STEP = 1_000
+_PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
+_LAST = 99  # without a step ("3.9"), the last one of the release
+_Level = tuple[int, int, int, int]
+
+_FETCH: tuple[tuple[_Level, int], ...] = (
+    ((3, 9, 0, 0), 17),
+    ((3, 7, 0, 4), 16),
+    ((3, 5, 0, 1), 15),
+    ((3, 5, 0, 0), 14),
+    ((3, 1, 0, 0), 13),
+    ((2, 7, 0, 1), 12),
+    ((2, 3, 0, 1), 11),
+    ((2, 1, 0, 2), 10),
+    ((2, 0, 0, 1), 8),
+    ((1, 1, 0, 0), 7),
+    ((0, 11, 0, 1), 5),
+    ((0, 11, 0, 0), 4),
+)
+_OFFSET_FOR_LEADER_EPOCH: tuple[tuple[_Level, int], ...] = (
+    ((2, 8, 0, 0), 4),
+    ((2, 3, 0, 1), 3),
+    ((2, 1, 0, 1), 2),
+    ((2, 0, 0, 0), 1),
+    ((0, 11, 0, 2), 0),
+)
+_LIST_OFFSETS: tuple[tuple[_Level, int], ...] = (
+    ((3, 9, 0, 0), 9),
+    ((3, 5, 0, 0), 8),
+    ((3, 0, 0, 1), 7),
+    ((2, 8, 0, 0), 6),
+    ((2, 2, 0, 1), 5),
+    ((2, 1, 0, 1), 4),
+    ((2, 0, 0, 1), 3),
+    ((0, 11, 0, 0), 2),
+)
+_OLDEST = "0.11.0"
 
 
-class BadProtocolVersion(ValueError):
-    """Not a version of Kafka that has ZooKeeper."""
+class FollowerVersions(NamedTuple):
+    """What a follower sends to its leader; ``offset_for_leader_epoch`` is None where Fetch does what it is for."""
+
+    fetch: int
+    list_offsets: int
+    offset_for_leader_epoch: int | None
 
 
-class InterBrokerProtocol(NamedTuple):
-    """Ordered by age."""
+def follower_versions(protocol: str) -> FollowerVersions:
+    """The versions for a protocol such as ``3.9-IV0``, ``3.9`` or ``0.11.0.1``.
 
-    release: tuple[int, ...]
-    step: int
-
-    @property
-    def alters_partitions(self) -> bool:
-        """Whether a leader asks the controller for another ISR (KIP-497); before, it wrote it to ZooKeeper itself."""
-        return self >= ALTER_PARTITION
-
-    @property
-    def knows_topic_ids(self) -> bool:
-        """Whether requests between brokers may name topics by their ids (KIP-516)."""
-        return self >= TOPIC_IDS
+    Raises ValueError for what is no such version, or older than this broker's record format (0.11).
+    """
+    level = _level(protocol)
+    fetch = _version(_FETCH, level)
+    epochs = _version(_OFFSET_FOR_LEADER_EPOCH, level)
+    offsets = _version(_LIST_OFFSETS, level)
+    if fetch is None or offsets is None:
+        raise ValueError(f"allowed is {_OLDEST} or later, not {protocol!r}")
+    return FollowerVersions(fetch, offsets, None if fetch >= 12 else epochs)
 
 
-ALTER_PARTITION = InterBrokerProtocol((2, 7), 2)
-TOPIC_IDS = InterBrokerProtocol((2, 8), 0)
-_FIRST, _LAST = (0, 8, 0), (3, 9)
+def _level(protocol: str) -> _Level:
+    matched = _PATTERN.fullmatch(protocol)
+    if matched is None:
+        raise ValueError(f"allowed is a version such as 3.9-IV0, not {protocol!r}")
+    major, minor, patch, step = (None if group is None else int(group) for group in matched.groups())
+    assert major is not None
+    assert minor is not None
+    # From 1.0 on the third number is that of a bug fix, which changes no protocol.
+    return major, minor, (patch or 0) if major == 0 else 0, _LAST if step is None else step
 
 
-def parse(text: str) -> InterBrokerProtocol:
-    """Raises: BadProtocolVersion."""
-    found = _VERSION.fullmatch(text.strip())
-    release = () if found is None else tuple(int(part) for part in found[1].split("."))
-    if found is None or not _FIRST <= release <= _LAST:
-        raise BadProtocolVersion(f"{text}: allowed is a version of Kafka from 0.8.0 to 3.9, for example 3.9-IV0")
-    return InterBrokerProtocol(release, _LAST_STEP if found[2] is None else int(found[2]))
+def _version(table: tuple[tuple[_Level, int], ...], level: _Level) -> int | None:
+    return next((version for since, version in table if level >= since), None)

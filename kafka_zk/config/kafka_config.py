@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from kafka_zk.config import inter_broker_protocol
 from kafka_zk.config.broker_key import BrokerKey, Use, items
 from kafka_zk.config.broker_keys import ALL_KEYS, TOPIC_DEFAULTS, UNITS_MS, BrokerKeys, synonyms
-from kafka_zk.config.inter_broker_protocol import BadProtocolVersion, InterBrokerProtocol
+from kafka_zk.config.inter_broker_protocol import follower_versions
 from kafka_zk.config.values import BadValue
 from kafka_zk.registry import connect_string
 from kafka_zk.registry.errors import InvalidConnectString, InvalidSecurity
@@ -113,10 +112,6 @@ class KafkaConfig(BrokerKeys):
     @property
     def inter_broker_listener(self) -> str:
         return self.inter_broker_listener_name or self.listener_list[0].name
-
-    @property
-    def inter_broker_protocol(self) -> InterBrokerProtocol:
-        return inter_broker_protocol.parse(self.inter_broker_protocol_version or "")
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
@@ -236,13 +231,13 @@ def _check_whole(config: KafkaConfig) -> None:
         )
     for entry in config.max_connections_per_ip_overrides:
         parse_connections_override(entry)
-    try:
-        inter_broker_protocol.parse(config.inter_broker_protocol_version or "")
-    except BadProtocolVersion as error:
-        raise InvalidBrokerConfig(f"inter.broker.protocol.version={error}") from None
     if not config.log_directories:
         raise InvalidBrokerConfig("log.dirs: missing; allowed is a comma-separated list of folders")
     _check_listeners(config)
+    try:
+        follower_versions(config.inter_broker_protocol_version)
+    except ValueError as error:
+        raise InvalidBrokerConfig(f"inter.broker.protocol.version: {error}") from None
     dedupe_bytes = config.log_cleaner_dedupe_buffer_size
     if config.log_cleaner_enable and dedupe_bytes // max(1, config.log_cleaner_threads) <= 1024 * 1024:
         raise InvalidBrokerConfig(

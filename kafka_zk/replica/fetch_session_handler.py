@@ -1,0 +1,144 @@
+"""Incremental fetch sessions (KIP-227) on the side of the one who fetches; ``fetch_session`` is the other side.
+
+The first request lists every partition (a full request). If the answer names a session, later requests list only what
+has changed since, at the cost of what has changed. After any surprise the next request is a full one again.
+
+Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9.
+Tests: tests/kafka_zk/replica/test_fetch_session_handler.py.
+"""
+
+from typing import NamedTuple
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import FetchResponse
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchTopic, ForgottenTopic
+from kafka_zk.replica.fetch_session import INITIAL_EPOCH, NO_SESSION, PartitionKey, TopicKey, Wanted
+
+_MAX_EPOCH = 0x7FFFFFFF
+
+
+class SessionRequest(NamedTuple):
+    """The part of a Fetch request that a session decides."""
+
+    session_id: int
+    session_epoch: int
+    topics: list[FetchTopic]
+    forgotten_topics: list[ForgottenTopic]
+
+
+class FetchSessionHandler:
+    """What this side wants from one broker, and what that broker remembers of it.
+
+    ``want`` and ``forget`` say what changes, ``next_request`` what to send, then ``take_response`` or ``failed`` what
+    came of it. One request is under way at a time.
+    """
+
+    def __init__(self) -> None:
+        self.wanted: Wanted = {}
+        self._asked: Wanted = {}  # what the broker knows when it answers the last request
+        self._changed: dict[PartitionKey, None] = {}
+        self._session_id = NO_SESSION
+        self._epoch = INITIAL_EPOCH
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether the next request lists changes only."""
+        return self._epoch != INITIAL_EPOCH
+
+    def want(self, topic: TopicKey, partition: FetchPartition) -> None:
+        """Fetch this from now on, in place of what was wanted of the partition before; it goes to the end."""
+        key = (topic, partition.partition)
+        self.wanted.pop(key, None)
+        self.wanted[key] = partition
+        self._changed[key] = None
+
+    def forget(self, topic: TopicKey, partition: int) -> None:
+        """Fetch this partition no more."""
+        key = (topic, partition)
+        if self.wanted.pop(key, None) is not None:
+            self._changed[key] = None
+
+    def asked(self, topic: TopicKey, partition: int) -> FetchPartition | None:
+        """What the last request asked of a partition, itself or by saying nothing new; None if it did not."""
+        return self._asked.get((topic, partition))
+
+    def next_request(self) -> SessionRequest:
+        """What to ask for now."""
+        if not self.is_incremental:
+            self._changed.clear()
+            self._asked = dict(self.wanted)
+            return SessionRequest(self._session_id, INITIAL_EPOCH, _by_topic(self.wanted), [])
+        to_send: Wanted = {}
+        to_forget: list[PartitionKey] = []
+        for key in self._changed:
+            partition = self.wanted.get(key)
+            if partition is None:
+                if self._asked.pop(key, None) is not None:
+                    to_forget.append(key)
+            elif self._asked.get(key) != partition:
+                to_send[key] = self._asked[key] = partition
+        self._changed.clear()
+        return SessionRequest(self._session_id, self._epoch, _by_topic(to_send), _forgotten(to_forget))
+
+    def take_response(self, response: FetchResponse) -> bool:
+        """Whether the answer's partitions count; if not, ask again at once or after a pause."""
+        if response.error_code:
+            self._begin_anew(closes=response.error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            return False
+        if not self._fits(response):
+            self._begin_anew(closes=True)
+            return False
+        if response.session_id == NO_SESSION:
+            self._begin_anew(closes=False)
+        else:
+            self._session_id = response.session_id
+            self._epoch = 1 if self._epoch == _MAX_EPOCH else self._epoch + 1
+        return True
+
+    def failed(self) -> None:
+        """There will be no answer: the broker may have counted the request or not."""
+        self._begin_anew(closes=True)
+
+    def restart(self) -> None:
+        """Forget everything that is wanted, and close the session with the next request."""
+        self.wanted.clear()
+        self._begin_anew(closes=True)
+
+    def _begin_anew(self, *, closes: bool) -> None:
+        self._epoch = INITIAL_EPOCH
+        if not closes:
+            self._session_id = NO_SESSION
+
+    def _fits(self, response: FetchResponse) -> bool:
+        """A full answer has every partition that was asked for; an incremental one is of this session, and has none
+        that is not in it."""
+        answered = {
+            (_key(topic.topic, topic.topic_id), fetched.partition)
+            for topic in response.topics
+            for fetched in topic.partitions
+        }
+        if not self.is_incremental:
+            return answered == self._asked.keys()
+        return response.session_id in (NO_SESSION, self._session_id) and answered <= self._asked.keys()
+
+
+def _key(topic: str | None, topic_id: bytes | None) -> TopicKey:
+    return topic_id if topic_id is not None else topic or ""
+
+
+def _by_topic(wanted: Wanted) -> list[FetchTopic]:
+    topics: dict[TopicKey, list[FetchPartition]] = {}
+    for (topic, _), partition in wanted.items():
+        topics.setdefault(topic, []).append(partition)
+    return [FetchTopic(*_name_and_id(topic), partitions) for topic, partitions in topics.items()]
+
+
+def _forgotten(keys: list[PartitionKey]) -> list[ForgottenTopic]:
+    topics: dict[TopicKey, list[int]] = {}
+    for topic, partition in keys:
+        topics.setdefault(topic, []).append(partition)
+    return [ForgottenTopic(*_name_and_id(topic), partitions) for topic, partitions in topics.items()]
+
+
+def _name_and_id(topic: TopicKey) -> tuple[str | None, bytes | None]:
+    return (None, topic) if isinstance(topic, bytes) else (topic, None)

@@ -1,0 +1,400 @@
+"""What the fetcher of one leader knows of each partition, and what an answer of the leader means for the log.
+
+A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on the leader
+finds the divergence itself and names it in its answer (KIP-595); before, it is asked with OffsetForLeaderEpoch
+(KIP-101, KIP-279). A log without leader epochs is truncated to its high watermark. After an error a partition is left
+alone for a while; one whose leader epoch the leader calls old is dropped until the controller says more.
+
+Pure: values in, effects out; of a log it reads offsets and epochs only. The driver (``replica_fetcher``) carries the
+effects out and tells what became of them. Source: AbstractFetcherThread.scala@3.9.
+Tests: tests/kafka_zk/replica/test_fetcher_state.py.
+"""
+
+import enum
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition
+from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition
+from kafka_zk.replica.fetch_session import PartitionKey, TopicKey
+from kafka_zk.replica.fetch_session_handler import FetchSessionHandler
+from kafka_zk.storage.types import TopicPartition
+
+DIVERGING_EPOCH_SINCE = 12
+"""The version of Fetch from which the leader tells a follower where to truncate."""
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+ZERO_ID = bytes(16)
+
+_BASE_OFFSET = Struct(">q")
+
+
+class EpochTable(Protocol):
+    @property
+    def latest_epoch(self) -> int:
+        """-1 if there is none."""
+
+
+class FollowerLog(Protocol):
+    """What is read of a log (``storage.log.Log``)."""
+
+    @property
+    def log_start_offset(self) -> int: ...
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    @property
+    def high_watermark(self) -> int: ...
+
+    @property
+    def leader_epochs(self) -> EpochTable: ...
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(the largest known epoch up to it, its end); (-1, -1) if unknown."""
+
+
+class ReplicaState(enum.Enum):
+    TRUNCATING = "truncating"
+    FETCHING = "fetching"
+
+
+class PartitionFetchState(NamedTuple):
+    """``lag`` in records behind the leader's high watermark, -1 before the first answer. ``delayed_until_s``: when the
+    partition is fetched again after an error, on the timers' clock."""
+
+    topic_id: bytes
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    state: ReplicaState
+    lag: int = -1
+    delayed_until_s: float | None = None
+
+
+class Append(NamedTuple):
+    """Append ``records``, maybe none; then take over the leader's high watermark and log start offset.
+
+    ``restart_at``: the log is empty and must begin there, at the first batch, which begins before the log's end.
+    """
+
+    tp: TopicPartition
+    records: memoryview
+    high_watermark: int
+    log_start_offset: int
+    restart_at: int | None
+
+
+class Truncate(NamedTuple):
+    """Drop everything from ``offset`` on. Unless it ``is_complete``, the leader is asked again afterwards."""
+
+    tp: TopicPartition
+    offset: int
+    is_complete: bool = True
+
+
+class StartAnew(NamedTuple):
+    """The leader deleted everything that the follower has: drop all and begin at ``offset``."""
+
+    tp: TopicPartition
+    offset: int
+
+
+class AskOffsets(NamedTuple):
+    """The log ends outside of what the leader has: ask for its end and its start, see ``out_of_range``."""
+
+    tp: TopicPartition
+    leader_epoch: int
+
+
+class Refused(NamedTuple):
+    """The leader answered with an error. ``is_dropped``: not fetched before the next LeaderAndIsr."""
+
+    tp: TopicPartition
+    code: int
+    is_dropped: bool
+
+
+Effect = Append | Truncate | StartAnew | AskOffsets | Refused
+
+
+class EpochQuestion(NamedTuple):
+    """Where does the leader's ``epoch`` end? (OffsetForLeaderEpoch)"""
+
+    tp: TopicPartition
+    leader_epoch: int
+    epoch: int
+
+
+class FetcherState:
+    """The partitions that are fetched from one leader.
+
+    Args:
+        fetch_version: of Fetch requests, by the inter-broker protocol.
+        asks_for_epochs: whether the leader may be asked with OffsetForLeaderEpoch.
+        max_bytes: of one partition in an answer.
+        backoff_s: how long a partition is left alone after an error.
+    """
+
+    def __init__(self, fetch_version: int, *, asks_for_epochs: bool, max_bytes: int, backoff_s: float) -> None:
+        self.partitions: dict[TopicPartition, PartitionFetchState] = {}
+        self.session = FetchSessionHandler()
+        self._fetch_version = fetch_version
+        self._asks_for_epochs = asks_for_epochs
+        self._max_bytes = max_bytes
+        self._backoff_s = backoff_s
+        self._delayed: set[TopicPartition] = set()
+        self._truncating: set[TopicPartition] = set()
+        self._by_key: dict[PartitionKey, TopicPartition] = {}  # as the session has them
+        self._without_id = 0
+        self._uses_ids = fetch_version >= TOPIC_IDS_SINCE
+
+    # -- which partitions ---------------------------------------------------------------------------------------------
+
+    def add(self, tp: TopicPartition, topic_id: bytes, leader_epoch: int, log: FollowerLog) -> None:
+        """Fetch a partition in this leader epoch; one that is fetched in it already goes on."""
+        known = self.partitions.get(tp)
+        if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
+            return
+        self.remove(tp)
+        epoch = log.leader_epochs.latest_epoch
+        is_ready = self._truncates_on_fetch and epoch >= 0
+        offset = log.log_end_offset if is_ready else log.high_watermark
+        state = ReplicaState.FETCHING if is_ready else ReplicaState.TRUNCATING
+        self.partitions[tp] = PartitionFetchState(topic_id, leader_epoch, offset, epoch, log.log_start_offset, state)
+        self._without_id += topic_id == ZERO_ID
+        self._choose_keys()
+        self._want(tp)
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Fetch a partition no more, if it was fetched."""
+        known = self.partitions.pop(tp, None)
+        if known is not None:
+            key = self._key(tp, known)
+            self.session.forget(key, tp.partition)
+            self._by_key.pop((key, tp.partition), None)
+            self._delayed.discard(tp)
+            self._truncating.discard(tp)
+            self._without_id -= known.topic_id == ZERO_ID
+            self._choose_keys()
+
+    @property
+    def version(self) -> int:
+        """The version of the next Fetch request: without the ids of all topics those before ids."""
+        return self._fetch_version if self._uses_ids else min(self._fetch_version, TOPIC_IDS_SINCE - 1)
+
+    @property
+    def max_lag(self) -> int:
+        """Records that the partition which is furthest behind lacks, 0 without any."""
+        return max((known.lag for known in self.partitions.values()), default=0)
+
+    def tp(self, topic: str | None, topic_id: bytes | None, partition: int) -> TopicPartition | None:
+        """Which partition an answer is about, if it is one of these."""
+        return self._by_key.get((topic or "" if topic_id is None else topic_id, partition))
+
+    # -- delays -------------------------------------------------------------------------------------------------------
+
+    def delay(self, tp: TopicPartition, now_s: float) -> None:
+        """Leave a partition alone for the backoff."""
+        known = self.partitions.get(tp)
+        if known is not None:
+            self.partitions[tp] = known._replace(delayed_until_s=now_s + self._backoff_s)
+            self._delayed.add(tp)
+            self.session.forget(self._key(tp, known), tp.partition)
+
+    def wake(self, now_s: float) -> float | None:
+        """End the delays that are over; returns when the next one is, None if there is none."""
+        next_s: float | None = None
+        for tp in list(self._delayed):
+            known = self.partitions[tp]
+            until_s = known.delayed_until_s
+            if until_s is None or until_s <= now_s:
+                self._delayed.discard(tp)
+                self.partitions[tp] = known._replace(delayed_until_s=None)
+                self._want(tp)
+            elif next_s is None or until_s < next_s:
+                next_s = until_s
+        return next_s
+
+    # -- truncation before the first fetch ----------------------------------------------------------------------------
+
+    def truncations(self) -> tuple[list[EpochQuestion], list[Truncate]]:
+        """What to ask the leader, and what to truncate without it, before the TRUNCATING are fetched."""
+        questions, here = [], []
+        for tp in self._truncating - self._delayed:
+            known = self.partitions[tp]
+            if known.last_fetched_epoch >= 0 and self._asks_for_epochs:
+                questions.append(EpochQuestion(tp, known.leader_epoch, known.last_fetched_epoch))
+            else:
+                here.append(Truncate(tp, known.fetch_offset))
+        return questions, here
+
+    def epoch_answered(
+        self, question: EpochQuestion, code: int, end: EpochEndOffset, log: FollowerLog, now_s: float
+    ) -> Truncate | Refused | None:
+        """What the leader's answer to one of the ``truncations`` means."""
+        known = self.partitions.get(question.tp)
+        if known is None or known.leader_epoch != question.leader_epoch or known.state is ReplicaState.FETCHING:
+            return None
+        if code:
+            return self._refused(question.tp, code, now_s)
+        return self._truncation(question.tp, known, end, log)
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def answered(self, tp: TopicPartition, fetched: FetchedPartition, log: FollowerLog, now_s: float) -> Effect | None:
+        """What to do with a partition of an answer; nothing if it was asked for in another epoch, or elsewhere."""
+        known = self.partitions.get(tp)
+        if known is None or known.state is ReplicaState.TRUNCATING or tp in self._delayed:
+            return None
+        asked = self.session.asked(self._key(tp, known), tp.partition)
+        if (
+            asked is None
+            or asked.current_leader_epoch != known.leader_epoch
+            or asked.fetch_offset != known.fetch_offset
+        ):
+            return None
+        if fetched.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return AskOffsets(tp, known.leader_epoch)
+        if fetched.error_code:
+            return self._refused(tp, fetched.error_code, now_s)
+        if log.log_end_offset != known.fetch_offset:  # truncated or begun anew meanwhile: ask for what follows now
+            self._continue_at_end(tp, known, log)
+            return None
+        diverging = fetched.diverging_epoch
+        if diverging is not None and diverging.end_offset != UNDEFINED_OFFSET:
+            return self._truncation(tp, known, diverging, log)
+        records = fetched.records if isinstance(fetched.records, memoryview) else memoryview(b"")
+        return Append(tp, records, fetched.high_watermark, fetched.log_start_offset, _restart_at(records, log))
+
+    def out_of_range(
+        self, asked: AskOffsets, leader_start: int, leader_end: int, log: FollowerLog, now_s: float
+    ) -> Truncate | StartAnew | Refused | None:
+        """The leader has the offsets from ``leader_start`` to ``leader_end``; None if the answer comes too late.
+
+        Ahead of the leader, what it does not have goes (it was elected without all that was written). Behind its start,
+        all goes. In between, the leader has moved on, or does not know the epoch: it is asked again later.
+        """
+        known = self.partitions.get(asked.tp)
+        if known is None or known.leader_epoch != asked.leader_epoch:
+            return None
+        if leader_end < log.log_end_offset:
+            return Truncate(asked.tp, leader_end)
+        if leader_start > log.log_end_offset:
+            return StartAnew(asked.tp, leader_start)
+        return self._refused(asked.tp, ErrorCode.OFFSET_OUT_OF_RANGE, now_s)
+
+    def offsets_refused(self, asked: AskOffsets, code: int, now_s: float) -> Refused | None:
+        """The leader did not tell its offsets."""
+        known = self.partitions.get(asked.tp)
+        if known is None or known.leader_epoch != asked.leader_epoch:
+            return None
+        return self._refused(asked.tp, code, now_s)
+
+    def _refused(self, tp: TopicPartition, code: int, now_s: float) -> Refused:
+        if code == ErrorCode.FENCED_LEADER_EPOCH:
+            self.remove(tp)
+            return Refused(tp, code, True)
+        self.delay(tp, now_s)
+        return Refused(tp, code, False)
+
+    def _truncation(
+        self, tp: TopicPartition, known: PartitionFetchState, end: EpochEndOffset, log: FollowerLog
+    ) -> Truncate:
+        """The leader's largest epoch up to ours ends at ``end``: where do both logs part?"""
+        if end.end_offset == UNDEFINED_OFFSET:
+            return Truncate(tp, known.fetch_offset)  # the leader knows none of our epochs: our high watermark
+        log_end = log.log_end_offset
+        if end.epoch == UNDEFINED_EPOCH:
+            return Truncate(tp, min(end.end_offset, log_end))
+        our_epoch, our_end = log.end_offset_for_epoch(end.epoch)
+        if our_end == UNDEFINED_OFFSET:
+            return Truncate(tp, min(end.end_offset, log_end))
+        if our_epoch != end.epoch:  # we do not know that epoch: what follows our epoch before it is not the leader's
+            return Truncate(tp, min(our_end, log_end), is_complete=False)
+        return Truncate(tp, min(our_end, end.end_offset, log_end))
+
+    # -- what became of the effects -----------------------------------------------------------------------------------
+
+    def appended(self, effect: Append, log: FollowerLog) -> None:
+        """The records are in the log, and its bounds follow the leader's."""
+        known = self.partitions.get(effect.tp)
+        if known is not None:
+            lag = max(0, effect.high_watermark - log.log_end_offset)
+            self._continue_at_end(effect.tp, known._replace(lag=lag), log)
+
+    def truncated(self, effect: Truncate | StartAnew, log: FollowerLog) -> None:
+        """The log ends where it should."""
+        known = self.partitions.get(effect.tp)
+        if known is None:
+            return
+        is_complete = isinstance(effect, StartAnew) or effect.is_complete
+        if is_complete or self._truncates_on_fetch:
+            known = known._replace(state=ReplicaState.FETCHING)
+        self._continue_at_end(effect.tp, known, log)
+
+    def _continue_at_end(self, tp: TopicPartition, known: PartitionFetchState, log: FollowerLog) -> None:
+        before = self.partitions[tp]
+        after = self.partitions[tp] = known._replace(
+            fetch_offset=log.log_end_offset,
+            last_fetched_epoch=log.leader_epochs.latest_epoch,
+            log_start_offset=log.log_start_offset,
+        )
+        if after._replace(lag=before.lag) != before:
+            self._want(tp)
+
+    # -- what is asked for --------------------------------------------------------------------------------------------
+
+    @property
+    def _truncates_on_fetch(self) -> bool:
+        return self._fetch_version >= DIVERGING_EPOCH_SINCE
+
+    def _want(self, tp: TopicPartition) -> None:
+        """Have the next request ask for a partition, if it may."""
+        known = self.partitions[tp]
+        if known.state is ReplicaState.TRUNCATING:
+            self._truncating.add(tp)
+            self.session.forget(self._key(tp, known), tp.partition)
+            return
+        self._truncating.discard(tp)
+        if tp not in self._delayed:
+            key = self._key(tp, known)
+            self._by_key[key, tp.partition] = tp
+            self.session.want(
+                key,
+                FetchPartition(
+                    tp.partition,
+                    known.fetch_offset,
+                    self._max_bytes,
+                    known.leader_epoch,
+                    known.last_fetched_epoch,
+                    known.log_start_offset,
+                ),
+            )
+
+    def _key(self, tp: TopicPartition, known: PartitionFetchState) -> TopicKey:
+        return known.topic_id if self._uses_ids else tp.topic
+
+    def _choose_keys(self) -> None:
+        """Ids if every topic has one: a request has names or ids, and so has its session."""
+        if self._fetch_version < TOPIC_IDS_SINCE:
+            return
+        uses_ids = not self._without_id
+        if uses_ids is not self._uses_ids:
+            self._uses_ids = uses_ids
+            self._by_key.clear()
+            self.session.restart()
+            for tp in self.partitions:
+                self._want(tp)
+
+
+def _restart_at(records: memoryview, log: FollowerLog) -> int | None:
+    """Where a log without records must begin so that it can take the leader's first batch, which may begin before the
+    leader's log start offset."""
+    if len(records) < _BASE_OFFSET.size or log.log_start_offset != log.log_end_offset:
+        return None
+    (base_offset,) = _BASE_OFFSET.unpack_from(records)
+    return base_offset if base_offset < log.log_end_offset else None

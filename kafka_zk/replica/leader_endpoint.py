@@ -1,0 +1,157 @@
+"""The leader as its follower sees it: one connection, and the requests that a replica fetcher sends over it.
+
+The versions follow from the inter-broker protocol; the leader is not asked what it offers. After any failure the next
+request goes over a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from kafka_zk.config.inter_broker_protocol import FollowerVersions
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode, ProtocolError
+from kafka_zk.protocol.fetch import EpochEndOffset, FetchResponse, read_fetch_response
+from kafka_zk.protocol.fetch_request import FetchRequest, write_fetch_request
+from kafka_zk.replica.fetch_session_handler import SessionRequest
+from kafka_zk.replica.fetcher_state import UNDEFINED_EPOCH, EpochQuestion
+from kafka_zk.storage.types import TopicPartition
+
+LATEST = -1
+EARLIEST = -2
+
+_ListOffsets: Any = codec.request(ApiKey.LIST_OFFSETS)
+_LeaderEpochs: Any = codec.request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+_EPOCH_SINCE = 1  # the version of OffsetForLeaderEpoch whose answer names the epoch
+
+
+class Connection(Protocol):
+    """What is needed of a connection (``network.client.KafkaConnection``)."""
+
+    @property
+    def connected_to_broker(self) -> bool: ...
+
+    def send_raw(self, api_key: int, version: int, body_parts: Sequence[bytes]) -> Awaitable[memoryview]: ...
+
+    def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]: ...
+
+    def disconnect(self) -> object: ...
+
+
+class FetchLimits(NamedTuple):
+    """How a follower fetches: replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+
+
+class EpochAnswer(NamedTuple):
+    """What the leader said to one question."""
+
+    question: EpochQuestion
+    error_code: int
+    end: EpochEndOffset
+
+
+class LeaderEndPoint:
+    """One leader; every method fails with whatever the connection fails with."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        connect: Callable[[], Awaitable[Connection]],
+        versions: FollowerVersions,
+        limits: FetchLimits,
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._connect = connect
+        self._versions = versions
+        self._limits = limits
+        self._connection: Connection | None = None
+        self._closes = 0
+
+    async def fetch(self, version: int, wanted: SessionRequest) -> FetchResponse:
+        """One answer; records are views of it. Raises ProtocolError if it is malformed."""
+        request = FetchRequest(
+            max_wait_ms=self._limits.max_wait_ms,
+            min_bytes=self._limits.min_bytes,
+            topics=wanted.topics,
+            max_bytes=self._limits.max_bytes,
+            session_id=wanted.session_id,
+            session_epoch=wanted.session_epoch,
+            forgotten_topics=wanted.forgotten_topics,
+            replica_id=self._broker_id,
+            replica_epoch=self._broker_epoch(),
+        )
+        connection = await self._connected()
+        frame = await connection.send_raw(ApiKey.FETCH, version, [write_fetch_request(version, request)])
+        return read_fetch_response(version, frame)
+
+    async def offset(self, tp: TopicPartition, leader_epoch: int, timestamp: int) -> int:
+        """The leader's LATEST (its log end offset) or EARLIEST offset. Raises ApiError when it does not tell."""
+        partition = _ListOffsets.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=tp.partition, current_leader_epoch=leader_epoch, timestamp=timestamp, max_num_offsets=1
+        )
+        topic = _ListOffsets.ListOffsetsTopic(name=tp.topic, partitions=[partition])
+        message = _ListOffsets(replica_id=self._broker_id, isolation_level=0, topics=[topic])
+        connection = await self._connected()
+        answer = await connection.request(ApiKey.LIST_OFFSETS, message, version=self._versions.list_offsets)
+        for named in answer.topics:
+            for found in named.partitions:
+                if (named.name, found.partition_index) == tp:
+                    if found.error_code:
+                        raise ApiError(ErrorCode.of(found.error_code))
+                    return int(found.offset)
+        raise ProtocolError(f"an answer to ListOffsets without {tp}")
+
+    async def epoch_ends(self, questions: Sequence[EpochQuestion]) -> list[EpochAnswer]:
+        """Where the leader's epochs end (OffsetForLeaderEpoch)."""
+        version = self._versions.offset_for_leader_epoch
+        assert version is not None, "this protocol has no use for OffsetForLeaderEpoch"
+        topics: dict[str, list[Any]] = {}
+        for tp, leader_epoch, epoch in questions:
+            topics.setdefault(tp.topic, []).append(
+                _LeaderEpochs.OffsetForLeaderTopic.OffsetForLeaderPartition(
+                    partition=tp.partition, current_leader_epoch=leader_epoch, leader_epoch=epoch
+                )
+            )
+        message = _LeaderEpochs(
+            replica_id=self._broker_id,
+            topics=[
+                _LeaderEpochs.OffsetForLeaderTopic(topic=name, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
+        )
+        connection = await self._connected()
+        answer = await connection.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, message, version=version)
+        by_tp = {question.tp: question for question in questions}
+        answers = []
+        for topic in answer.topics:
+            for found in topic.partitions:
+                question = by_tp.get(TopicPartition(topic.topic, found.partition))
+                if question is not None:
+                    epoch = found.leader_epoch if version >= _EPOCH_SINCE else UNDEFINED_EPOCH
+                    answers.append(EpochAnswer(question, found.error_code, EpochEndOffset(epoch, found.end_offset)))
+        return answers
+
+    def close(self) -> None:
+        """End the connection, if there is one: whoever waits for an answer gets a failure."""
+        self._closes += 1
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()
+
+    async def _connected(self) -> Connection:
+        known = self._connection
+        if known is not None and known.connected_to_broker:
+            return known
+        closes = self._closes
+        connection = await self._connect()
+        if closes != self._closes:
+            connection.disconnect()
+            raise ConnectionError("the leader is not followed any more")
+        self._connection = connection
+        return connection

@@ -1,0 +1,302 @@
+"""Follows one leader: asks it for what its partitions lack, and brings their logs to the same state.
+
+The driver of ``FetcherState``, on the reactor thread. One request is under way at a time; an answer is appended in turns
+with everything else that the reactor has to do, one partition's records after the other, as views of the answer.
+
+Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
+Tests: tests/kafka_zk/replica/test_replica_fetcher.py.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
+from twisted.logger import Logger
+
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.fetch import FetchResponse
+from kafka_zk.replica.fetcher_state import Append, AskOffsets, Effect, FetcherState, Refused, StartAnew, Truncate
+from kafka_zk.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
+from kafka_zk.replica.partition import Partition
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+
+_log = Logger()
+
+DirectoryFailed = Callable[[Log, OSError], None]
+_EXPECTED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+"""What a leader answers for a moment after elections and creations."""
+
+
+class ReplicaFetcher:
+    """One leader's partitions. Nothing is connected, and nothing runs, while there are none.
+
+    Args:
+        changed: told of a partition after its log or its high watermark changed.
+        directory_failed: told of a log whose disk refused; its partitions become OFFLINE with it.
+        state_changes: held while many partitions change their roles: what is added meanwhile is asked for together.
+        backoff_s: the pause after a leader could not be reached.
+    """
+
+    def __init__(
+        self,
+        leader: int,
+        clock: Clock,
+        endpoint: LeaderEndPoint,
+        state: FetcherState,
+        changed: Callable[[TopicPartition], None],
+        directory_failed: DirectoryFailed,
+        state_changes: DeferredLock,
+        backoff_s: float,
+    ) -> None:
+        self.leader = leader
+        self._clock = clock
+        self._endpoint = endpoint
+        self._state = state
+        self._changed = changed
+        self._directory_failed = directory_failed
+        self._state_changes = state_changes
+        self._backoff_s = backoff_s
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._running: Deferred[None] | None = None
+        self._sleep: Deferred[None] | None = None
+        self._is_reachable = True
+
+    @property
+    def partition_count(self) -> int:
+        return len(self._partitions)
+
+    @property
+    def max_lag(self) -> int:
+        """Records that the partition furthest behind lacks."""
+        return self._state.max_lag
+
+    def add(self, partition: Partition) -> None:
+        """Fetch a partition, which this broker follows, in its leader epoch from now on."""
+        assert partition.log is not None
+        self._partitions[partition.tp] = partition
+        self._state.add(partition.tp, partition.topic_id.bytes, partition.leader_epoch, partition.log)
+        if self._running is None:
+            self._running = Deferred()
+            ensureDeferred(self._run())
+        else:
+            self._wake()
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Fetch a partition no more; an answer that is on its way is not applied to it."""
+        if self._partitions.pop(tp, None) is not None:
+            self._state.remove(tp)
+            if not self._partitions:
+                self._endpoint.close()
+                self._wake()
+
+    def stop(self) -> Awaitable[None] | None:
+        """Remove all partitions; fires when nothing is under way any more (None: nothing is)."""
+        for tp in list(self._partitions):
+            self.remove(tp)
+        return self._running
+
+    # -- the loop -----------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while self._partitions:
+            try:
+                if self._state_changes.locked:
+                    await self._until_roles_are_changed()
+                await self._round()
+            except Exception as error:  # whatever it was, nothing is known of the session any more
+                if self._partitions:
+                    await self._failed(error)
+        self._state.session.restart()
+        running, self._running = self._running, None
+        if running is not None:
+            running.callback(None)
+
+    async def _until_roles_are_changed(self) -> None:
+        await self._state_changes.acquire()
+        self._state_changes.release()
+
+    async def _round(self) -> None:
+        """One request, its answer, and what must be done before."""
+        state = self._state
+        next_wake_s = state.wake(self._clock.seconds())
+        await self._truncate()
+        if not state.session.wanted:
+            await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
+            return
+        request = state.session.next_request()
+        response = await self._endpoint.fetch(state.version, request)
+        self._is_reachable = True
+        if state.session.take_response(response):
+            await self._take(response)
+        elif request.session_epoch == 0 and self._partitions:  # not only a session that has ended
+            _log.warn(
+                "broker {leader} refused a fetch: {error}",
+                leader=self.leader,
+                error=ErrorCode.of(response.error_code).name,
+            )
+            await self._pause(self._backoff_s)
+
+    async def _failed(self, error: Exception) -> None:
+        self._endpoint.close()
+        self._state.session.failed()
+        if self._is_reachable:
+            self._is_reachable = False
+            _log.warn("cannot fetch from broker {leader}: {error!r}", leader=self.leader, error=error)
+        until_s = self._clock.seconds() + self._backoff_s
+        while self._partitions and self._clock.seconds() < until_s:
+            await self._pause(until_s - self._clock.seconds())
+
+    async def _pause(self, seconds: float | None) -> None:
+        """Wait so long, or until partitions come or all are gone."""
+        if not self._partitions:
+            return
+        sleep = self._sleep = Deferred()
+        call: Any = None if seconds is None else self._clock.callLater(seconds, self._wake)
+        try:
+            await sleep
+        finally:
+            if call is not None and call.active():
+                call.cancel()
+
+    def _wake(self) -> None:
+        sleep, self._sleep = self._sleep, None
+        if sleep is not None:
+            sleep.callback(None)
+
+    # -- before the first fetch ---------------------------------------------------------------------------------------
+
+    async def _truncate(self) -> None:
+        questions, here = self._state.truncations()
+        for truncation in here:
+            self._carry_out(truncation)
+        if not questions:
+            return
+        for question, code, end in await self._endpoint.epoch_ends(questions):
+            log = self._log_of(question.tp)
+            if log is not None:
+                self._carry_out(self._state.epoch_answered(question, code, end, log, self._clock.seconds()))
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    async def _take(self, response: FetchResponse) -> None:
+        turns = Turns(self._clock, goes_on=True)
+        out_of_range = []
+        for topic, topic_id, partitions in response.topics:
+            for fetched in partitions:
+                await turns.spend(len(fetched.records or b""))
+                tp = self._state.tp(topic, topic_id, fetched.partition)
+                log = None if tp is None else self._log_of(tp)
+                if tp is None or log is None:
+                    continue
+                effect = self._state.answered(tp, fetched, log, self._clock.seconds())
+                if isinstance(effect, AskOffsets):
+                    out_of_range.append(effect)
+                else:
+                    self._carry_out(effect)
+        for question in out_of_range:
+            await self._find_offset(question)
+
+    async def _find_offset(self, question: AskOffsets) -> None:
+        try:
+            end = await self._endpoint.offset(question.tp, question.leader_epoch, LATEST)
+            start = await self._endpoint.offset(question.tp, question.leader_epoch, EARLIEST)
+        except ApiError as error:
+            self._carry_out(self._state.offsets_refused(question, error.code, self._clock.seconds()))
+            return
+        log = self._log_of(question.tp)
+        if log is not None:
+            self._carry_out(self._state.out_of_range(question, start, end, log, self._clock.seconds()))
+
+    def _log_of(self, tp: TopicPartition) -> Log | None:
+        partition = self._partitions.get(tp)
+        return None if partition is None else partition.log
+
+    # -- effects ------------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, effect: Effect | None) -> None:
+        """Change the log, and tell the state what became of it."""
+        if effect is None or isinstance(effect, AskOffsets):
+            return
+        if isinstance(effect, Refused):
+            self._note_refusal(effect)
+            return
+        partition = self._partitions.get(effect.tp)
+        log = None if partition is None else partition.log
+        if partition is None or log is None:
+            return
+        try:
+            if isinstance(effect, Append):
+                self._append(partition, log, effect)
+            else:
+                self._cut(log, effect)
+        except (CorruptRecord, InvalidRecord) as error:
+            _log.error("broker {leader} sent {tp}: {error}", leader=self.leader, tp=effect.tp, error=error)
+            self._state.delay(effect.tp, self._clock.seconds())
+        except OSError as error:
+            self.remove(effect.tp)
+            self._directory_failed(log, error)
+        except Exception:
+            _log.failure("{tp} is not fetched any more in this leader epoch", tp=effect.tp)
+            self.remove(effect.tp)
+
+    def _append(self, partition: Partition, log: Log, effect: Append) -> None:
+        before = log.log_end_offset, log.high_watermark
+        now_ms = self._clock.wall_ms()
+        if effect.restart_at is not None:
+            _log.info("the empty log of {tp} begins at {offset}", tp=effect.tp, offset=effect.restart_at)
+            log.truncate_fully_and_start_at(effect.restart_at, now_ms)
+        if effect.records:
+            log.append_as_follower(effect.records, now_ms=now_ms)
+        partition.take_leader_high_watermark(effect.high_watermark)
+        start_offset = min(effect.log_start_offset, log.high_watermark)
+        if start_offset > log.log_start_offset:
+            log.increment_log_start_offset(start_offset)
+        self._state.appended(effect, log)
+        if (log.log_end_offset, log.high_watermark) != before:
+            self._changed(effect.tp)
+
+    def _cut(self, log: Log, effect: Truncate | StartAnew) -> None:
+        now_ms = self._clock.wall_ms()
+        before, high_watermark = log.log_end_offset, log.high_watermark
+        if isinstance(effect, StartAnew):
+            _log.warn(
+                "{tp} begins anew at {offset}, where its leader's log does; it had ended at {end}",
+                tp=effect.tp,
+                offset=effect.offset,
+                end=before,
+            )
+            log.truncate_fully_and_start_at(effect.offset, now_ms)
+        elif log.truncate_to(effect.offset, now_ms):
+            tell = _log.warn if effect.offset < high_watermark else _log.info
+            tell(
+                "{tp} was truncated from {before} to {offset}, high watermark {high_watermark}",
+                tp=effect.tp,
+                before=before,
+                offset=effect.offset,
+                high_watermark=high_watermark,
+            )
+        self._state.truncated(effect, log)
+        self._changed(effect.tp)
+
+    def _note_refusal(self, refused: Refused) -> None:
+        tell = _log.info if refused.code in _EXPECTED or refused.is_dropped else _log.warn
+        tell(
+            "broker {leader} answered {tp}: {error}; {then}",
+            leader=self.leader,
+            tp=refused.tp,
+            error=ErrorCode.of(refused.code).name,
+            then="fetched again in another leader epoch" if refused.is_dropped else "fetched again later",
+        )
+        if refused.is_dropped:
+            self.remove(refused.tp)

@@ -1,0 +1,126 @@
+"""Which leaders this broker follows: a fetcher for each, with the partitions that it leads.
+
+``num.replica.fetchers`` may allow more of them; one reactor thread is as fast with one.
+Source: ReplicaFetcherManager.scala@3.9. Tests: tests/kafka_zk/replica/test_replica_fetcher.py.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from kafka_zk.config.inter_broker_protocol import FollowerVersions, follower_versions
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.replica.fetcher_state import FetcherState
+from kafka_zk.replica.leader_endpoint import Connection, FetchLimits, LeaderEndPoint
+from kafka_zk.replica.partition import Partition, Role
+from kafka_zk.replica.replica_fetcher import DirectoryFailed, ReplicaFetcher
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+
+_log = Logger()
+
+ConnectToLeader = Callable[[int], Awaitable[Connection]]
+"""A connection to the broker of that id, by the inter-broker listener; fails if it is not known or not there."""
+
+
+class ReplicaFetcherSettings(NamedTuple):
+    """The keys replica.fetch.* and inter.broker.protocol.version; ``max_bytes`` of one partition in an answer."""
+
+    versions: FollowerVersions
+    limits: FetchLimits
+    max_bytes: int
+    backoff_s: float
+
+    @classmethod
+    def of(cls, config: KafkaConfig) -> "ReplicaFetcherSettings":
+        return cls(
+            follower_versions(config.inter_broker_protocol_version),
+            FetchLimits(
+                config.replica_fetch_wait_max_ms,
+                config.replica_fetch_min_bytes,
+                config.replica_fetch_response_max_bytes,
+            ),
+            config.replica_fetch_max_bytes,
+            config.replica_fetch_backoff_ms / 1000,
+        )
+
+
+class ReplicaFetcherManager:
+    """See the module's docstring. ``changed`` and ``directory_failed`` are as in ``ReplicaFetcher``."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        clock: Clock,
+        settings: ReplicaFetcherSettings,
+        connect: ConnectToLeader,
+        changed: Callable[[TopicPartition], None],
+        directory_failed: DirectoryFailed,
+        state_changes: DeferredLock,
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._clock = clock
+        self._settings = settings
+        self._connect = connect
+        self._changed = changed
+        self._directory_failed = directory_failed
+        self._state_changes = state_changes
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
+        self._is_stopped = False
+
+    @property
+    def max_lag(self) -> int:
+        """Records that the replica furthest behind its leader lacks."""
+        return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
+
+    def role_changed(self, partition: Partition) -> None:
+        """Follow the leader that a partition has now, and nobody else."""
+        follows = partition.role is Role.FOLLOWER and partition.leader >= 0 and not self._is_stopped
+        fetcher = self._fetcher(partition.leader) if follows else None
+        before = self._fetcher_of.pop(partition.tp, None)
+        if before is not None and before is not fetcher:
+            before.remove(partition.tp)
+        if fetcher is not None:
+            self._fetcher_of[partition.tp] = fetcher
+            fetcher.add(partition)
+
+    async def stop(self) -> None:
+        """Fetch nothing any more; returns when nothing is under way."""
+        self._is_stopped = True
+        self._fetcher_of.clear()
+        for under_way in [fetcher.stop() for fetcher in self._fetchers.values()]:
+            if under_way is not None:
+                await under_way
+
+    def _fetcher(self, leader: int) -> ReplicaFetcher:
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None:
+            fetcher = self._fetchers[leader] = self._new_fetcher(leader)
+        return fetcher
+
+    def _new_fetcher(self, leader: int) -> ReplicaFetcher:
+        settings = self._settings
+        endpoint = LeaderEndPoint(
+            self._broker_id, self._broker_epoch, lambda: self._connect(leader), settings.versions, settings.limits
+        )
+        state = FetcherState(
+            settings.versions.fetch,
+            asks_for_epochs=settings.versions.offset_for_leader_epoch is not None,
+            max_bytes=settings.max_bytes,
+            backoff_s=settings.backoff_s,
+        )
+        return ReplicaFetcher(
+            leader,
+            self._clock,
+            endpoint,
+            state,
+            self._changed,
+            self._directory_failed,
+            self._state_changes,
+            settings.backoff_s,
+        )

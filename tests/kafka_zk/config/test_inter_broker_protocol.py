@@ -1,0 +1,33 @@
+"""Versions by ``inter.broker.protocol.version``, as Kafka 3.9.1 was seen to use them."""
+
+import pytest
+
+from kafka_zk.config.inter_broker_protocol import follower_versions
+
+
+@pytest.mark.parametrize(
+    ("protocol", "versions"),
+    [
+        ("1.0", (5, 2, 0)),
+        ("1.0-IV0", (5, 2, 0)),
+        ("2.3", (11, 5, 3)),
+        ("2.3-IV0", (10, 5, 2)),
+        ("2.6", (11, 5, 3)),
+        ("2.7", (12, 5, None)),
+        ("2.8", (12, 6, None)),
+        ("3.2", (13, 7, None)),
+        ("3.5", (15, 8, None)),
+        ("3.9", (17, 9, None)),
+        ("3.9-IV0", (17, 9, None)),
+        ("3.9.1", (17, 9, None)),
+        ("0.11.0.1", (5, 2, 0)),
+    ],
+)
+def test_each_protocol_has_its_versions(protocol: str, versions: tuple[int, int, int | None]) -> None:
+    assert follower_versions(protocol) == versions
+
+
+@pytest.mark.parametrize("protocol", ["", "3", "3.9-IVx", "3.9 ", "0.10.2", "x.y"])
+def test_other_protocols_are_refused(protocol: str) -> None:
+    with pytest.raises(ValueError, match="allowed is"):
+        follower_versions(protocol)
