@@ -17,9 +17,11 @@ from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
 
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
+from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
+from kafka_zk.config.inter_broker_protocol import alter_partition_version
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.loop import Controller, ControllerConfig
 from kafka_zk.group.config import CoordinatorConfig
@@ -52,11 +54,13 @@ from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
+from kafka_zk.replica.alter_partition_manager import HIGHEST_VERSION, AlterPartitionManager
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.errors import InconsistentLogDir
@@ -220,6 +224,9 @@ class Broker:
                 config.inter_broker_listener,
                 config.delete_topic_enable,
                 config.topic_defaults.unclean_leader_election_enable,
+                config.auto_leader_rebalance_enable,
+                config.leader_imbalance_check_interval_seconds,
+                config.leader_imbalance_per_broker_percentage,
             ),
             self._connect,
             self._observe,
@@ -272,6 +279,22 @@ class Broker:
             offsets_topic=OffsetsTopic(config, metadata, topics, self._random),
             random=self._random,
         )
+
+    def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
+        """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
+        config = self._config
+        replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
+        self._controller_channel = ControllerChannel(
+            lambda: self._controller.controller_id, metadata, config.inter_broker_listener, self._connect_to_broker
+        )
+        self._alter_partitions = AlterPartitionManager(
+            self.broker_id,
+            lambda: self.broker_epoch,
+            self._clock,
+            self._controller_channel.connected,
+            alter_partition_version(config.inter_broker_protocol_version) or HIGHEST_VERSION,
+        )
+        replicas.isr_updates.alter_partitions = self._alter_partitions
 
     async def _allocate_producer_ids(self) -> range:
         """A block may be lost with a connection; there are enough."""

@@ -19,6 +19,8 @@ from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 
 _log = Logger()
 
+_UNCLEAN = "unclean.leader.election.enable"
+
 
 async def read_broker_config(configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int) -> KafkaConfig:
     """The broker's configuration in force, from ZooKeeper; what cannot be understood counts as empty.
@@ -58,7 +60,13 @@ class LiveConfig:
         async with replicas.state_changes:
             stored = await self._services.configs.entities_until_answered("topics", topics)
             await in_slices(self._services.clock, replicas.update_topic_configs(stored))
+        if any(_UNCLEAN in properties for properties in stored.values()):
+            self._allow_unclean_elections()
         self._clean_at_once(set(topics))
+
+    def _allow_unclean_elections(self) -> None:
+        by_default = self._services.config.topic_defaults.unclean_leader_election_enable
+        self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
         """A topic whose ratio is 0 does not wait for the end of the cleaner's rest: ``kafka-zk compact`` asks so."""
@@ -77,6 +85,7 @@ class LiveConfig:
         services.replicas.logs.producer_id_expiration_ms = config.producer_id_expiration_ms
         self._log_cleaner.reconfigure(LogCleanerSettings.of(config))
         if new_defaults:
+            self._allow_unclean_elections()
             services.replicas.set_topic_defaults(config.topic_defaults)
             await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))
         _log.info("the broker's configuration changed")

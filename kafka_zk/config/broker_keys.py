@@ -46,7 +46,9 @@ class BrokerKeys:
         "true", "Whether asking for the metadata of an unknown topic creates it.", use=READ,
     )
     auto_include_jmx_reporter = BOOLEAN("true")
-    auto_leader_rebalance_enable = BOOLEAN("true")
+    auto_leader_rebalance_enable = BOOLEAN(
+        "true", "Whether leaderships go back to preferred leaders by themselves.", use=READ,
+    )
     background_threads = INT("10", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
     broker_heartbeat_interval_ms = INT("2000")
     broker_id = INT(
@@ -145,8 +147,12 @@ class BrokerKeys:
     )
     kafka_metrics_polling_interval_secs = INT("10")
     kafka_metrics_reporters = LIST("")
-    leader_imbalance_check_interval_seconds = LONG("300")
-    leader_imbalance_per_broker_percentage = INT("10")
+    leader_imbalance_check_interval_seconds = LONG(
+        "300", "How often it is looked whether leaderships have to go back.", low=1, use=READ,
+    )
+    leader_imbalance_per_broker_percentage = INT(
+        "10", "So many of the partitions that a broker is to lead may be led by others.", low=0, use=READ,
+    )
     listener_security_protocol_map = ITEMS(
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "Security protocol of each listener name.", here="PLAINTEXT:PLAINTEXT", use=READ, update=PER_BROKER,

@@ -1,7 +1,8 @@
 """Which request versions brokers use among themselves, by ``inter.broker.protocol.version``.
 
 Followers do not ask what their leader offers: every broker of a cluster has the same protocol version set, which is
-raised when all of them know it. Source: MetadataVersion.java@3.9. Tests: tests/kafka_zk/config/test_inter_broker_protocol.py.
+raised when all of them know it. Source: MetadataVersion.java@3.9.
+Tests: tests/kafka_zk/config/test_inter_broker_protocol.py.
 """
 
 import re
@@ -42,6 +43,7 @@ _LIST_OFFSETS: tuple[tuple[_Level, int], ...] = (
     ((2, 0, 0, 1), 3),
     ((0, 11, 0, 0), 2),
 )
+_ALTER_PARTITION: tuple[tuple[_Level, int], ...] = (((2, 8, 0, 0), 3), ((2, 7, 0, 2), 1))
 _OLDEST = "0.11.0"
 
 
@@ -65,6 +67,14 @@ def follower_versions(protocol: str) -> FollowerVersions:
     if fetch is None or offsets is None:
         raise ValueError(f"allowed is {_OLDEST} or later, not {protocol!r}")
     return FollowerVersions(fetch, offsets, None if fetch >= 12 else epochs)
+
+
+def alter_partition_version(protocol: str) -> int | None:
+    """The highest version of AlterPartition that a leader may send, None where it writes the ISR itself.
+
+    Raises ValueError for what is no version.
+    """
+    return _version(_ALTER_PARTITION, _level(protocol))
 
 
 def _level(protocol: str) -> _Level:

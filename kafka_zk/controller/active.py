@@ -7,7 +7,7 @@ Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
 import uuid
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -19,7 +19,7 @@ from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.broker_changes import BrokerChanges
 from kafka_zk.controller.channels import Channels, Connect
 from kafka_zk.controller.config import ControllerConfig
-from kafka_zk.controller.context import Context, Replica
+from kafka_zk.controller.context import Context, Replica, ReplicaAssignment
 from kafka_zk.controller.control_requests import (
     Answer,
     ControlRequest,
@@ -30,6 +30,8 @@ from kafka_zk.controller.control_requests import (
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import Send, SendUpdateMetadata
 from kafka_zk.controller.isr_changes import IsrChanges, Outcome
+from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
+from kafka_zk.controller.reassignments import Reassignments
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.request_batch import RequestBatch
 from kafka_zk.controller.state_changes import StateChanges
@@ -48,14 +50,17 @@ from kafka_zk.registry.controller import ControllerRegistry, Elected
 from kafka_zk.registry.errors import InvalidZnode, RegistryError, TooManyProducerIds
 from kafka_zk.registry.features import read_features, write_operation
 from kafka_zk.registry.topics import TopicRegistry
-from kafka_zk.registry.watches import ChildrenWatcher, Watcher
-from kafka_zk.registry.znodes import isr
+from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher, Watcher
+from kafka_zk.registry.znodes import admin, isr
 from kafka_zk.registry.znodes.feature import ENABLED, FinalizedFeatures
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Timers
 
 _log = Logger()
+
+BALANCE_AFTER_S = 5
+"""After a failover; Kafka's."""
 
 RETRY_INTERVAL_S = 10
 """How often partitions without a leader, which could have one, are tried again."""
@@ -101,6 +106,7 @@ class ActiveController:
         self.store = ControllerStore(client, clock, registry, elected.epoch_zk_version)
         self.channels = Channels(clock, connect, self._answered, reporter.not_sent)
         self._client = client
+        self._clock = clock
         self._retry = Periodic(clock, RETRY_INTERVAL_S * 1000, self._retry_due)
         self._put = put
         self._reporter = reporter
@@ -114,8 +120,25 @@ class ActiveController:
             self.context, self.store, self._changes, reporter, config.delete_topic_enable, self._turns
         )
         self._isr_changes = IsrChanges(self.context, self.store, self._changes, reporter, self._turns)
+        self._elections = LeaderElections(
+            self.context,
+            self.store,
+            self._changes,
+            reporter,
+            self._turns,
+            config.leader_imbalance_per_broker_percentage,
+        )
+        self._balance_interval_s = config.leader_imbalance_check_interval_seconds
+        self._balance_due: Any = None
+        if config.auto_leader_rebalance_enable:
+            self._balance_due = clock.callLater(BALANCE_AFTER_S, self._balance)
         self._topics = TopicChanges(self.context, self.store, self._changes, reporter, random, self._turns)
-        self._brokers = BrokerChanges(self.context, self.store, self._changes, self._deletions, self.channels, reporter)
+        self._reassignments = Reassignments(
+            self.context, self.store, self._changes, self._deletions, reporter, self._turns
+        )
+        self._brokers = BrokerChanges(
+            self.context, self.store, self._changes, self._deletions, self._reassignments, self.channels, reporter
+        )
         self._topic_registry = TopicRegistry(client, source)
         self._watchers: list[Watcher] = []
         self._assignment_watchers: dict[str, Watcher] = {}
@@ -139,12 +162,17 @@ class ActiveController:
             await self._turns.spend(len(portion) * PARTITION_COST)
             partition_state.initialize(self.context, portion)
         await self._changes.elect_waiting()
+        await self._reassignments.resume_all()
         await self._deletions.run()
+        await self._elections.ordered()
 
     def end(self) -> None:
         """Nothing is watched, written or sent any more; whatever still runs fails with ControllerMoved."""
         self._ended = True
         self._retry.stop()
+        if self._balance_due is not None:
+            self._balance_due.cancel()
+            self._balance_due = None
         self.store.close()
         self.channels.close()
         for watcher in (*self._watchers, *self._assignment_watchers.values()):
@@ -169,6 +197,9 @@ class ActiveController:
         outcomes = await self._isr_changes.alter(
             broker_id, broker_epoch, {tp: proposals[key] for key, tp in tps.items()}
         )
+        moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
+        if moving:  # the leader need not wait for what follows
+            self._put("reassignment", lambda: self._reassignments.go_on(moving))
         return {key: outcomes[tps[key]] if key in tps else ErrorCode.UNKNOWN_TOPIC_ID for key in proposals}
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
@@ -182,6 +213,29 @@ class ActiveController:
             return await self.store.repeated(lambda: producer_ids.allocate_block(self._client, broker_id))
         except (InvalidZnode, TooManyProducerIds) as error:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+    async def elect_leaders(
+        self, tps: Collection[TopicPartition], *, unclean: bool
+    ) -> dict[TopicPartition, ElectionOutcome]:
+        """See LeaderElections."""
+        return await self._elections.elect(tps, unclean=unclean)
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ApiError | None]:
+        """See Reassignments."""
+        return await self._reassignments.alter(targets)
+
+    async def list_reassignments(
+        self, tps: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        """See Reassignments."""
+        return self._reassignments.listed(tps)
+
+    def allow_unclean_elections(self, *, by_default: bool) -> None:
+        """The configuration changed, the default or a topic's: what has no leader may have one now."""
+        self._changes.unclean_by_default = by_default
+        self._put("election of what has no leader", self._changes.elect_waiting, once=True)
 
     # -- the beginning --
 
@@ -224,6 +278,8 @@ class ActiveController:
             brokers.watch(lambda _: self._put("broker change", self._brokers.changed, once=True)),
             topics.watch_names(lambda _: self._put("topic change", self._names_changed, once=True)),
             topics.watch_deletions(lambda _: self._put("topic deletion", self._deletions.ordered, once=True)),
+            self._watch_order(admin.REASSIGN_PARTITIONS, "reassignment ordered", self._reassignments.ordered),
+            self._watch_order(admin.PREFERRED_REPLICA_ELECTION, "preferred election", self._elections.ordered),
             ChildrenWatcher(
                 client,
                 isr.ISR_CHANGES,
@@ -237,6 +293,12 @@ class ActiveController:
                 self._source,
             ),
         ]
+
+    def _watch_order(self, path: str, name: str, work: Work) -> Watcher:
+        """One that an administrator gives by making this znode."""
+        return DataWatcher(
+            self._client, path, lambda _, stat: self._put(name, work, once=True) if stat else None, self._source
+        )
 
     async def _watch_assignments(self, topics: Iterable[str]) -> None:
         for topic in sorted(topics):
@@ -261,7 +323,11 @@ class ActiveController:
         await self._watch_assignments(topics)
 
     async def _isrs_notified(self) -> None:
-        await self._isr_changes.notified()
+        await self._reassignments.go_on(await self._isr_changes.notified())
+
+    def _balance(self) -> None:
+        self._balance_due = self._clock.callLater(self._balance_interval_s, self._balance)
+        self._put("balance of leaders", self._elections.balance, once=True)
 
     def _retry_due(self) -> None:
         """Nobody watches a partition's state: what was wrong with it may have been mended without an event."""

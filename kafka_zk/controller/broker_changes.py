@@ -9,6 +9,7 @@ from kafka_zk.controller.control_requests import Answer
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import SendStopReplica, SendUpdateMetadata
 from kafka_zk.controller.partition_state import ElectionStrategy
+from kafka_zk.controller.reassignments import Reassignments
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.state_changes import StateChanges
 from kafka_zk.controller.states import PartitionState, ReplicaState
@@ -29,6 +30,7 @@ class BrokerChanges:
         store: ControllerStore,
         changes: StateChanges,
         deletions: Deletions,
+        reassignments: Reassignments,
         channels: Channels,
         reporter: ControllerReporter,
     ) -> None:
@@ -36,6 +38,7 @@ class BrokerChanges:
         self._store = store
         self._changes = changes
         self._deletions = deletions
+        self._reassignments = reassignments
         self._channels = channels
         self._reporter = reporter
 
@@ -86,6 +89,7 @@ class BrokerChanges:
         replicas = context.replicas_on(broker_ids)
         await self._changes.replicas(replicas, ReplicaState.ONLINE)
         await self._changes.elect_waiting()
+        await self._reassignments.resume_on(broker_ids)
         await self._deletions.resume({replica.partition.topic for replica in replicas})
 
     async def _fail(self, broker_ids: Sequence[int]) -> None:

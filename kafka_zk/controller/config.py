@@ -10,3 +10,6 @@ class ControllerConfig:
     listener_name: str = "PLAINTEXT"
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
+    leader_imbalance_per_broker_percentage: int = 10

@@ -17,7 +17,8 @@ Source: KafkaController.scala and ControllerEventManager.scala@3.9. Tests: tests
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,8 +30,9 @@ from kafka_zk.controller.active import ActiveController, PartitionKey, Work
 from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.channels import Connect
 from kafka_zk.controller.config import ControllerConfig
-from kafka_zk.controller.context import Context
+from kafka_zk.controller.context import Context, ReplicaAssignment
 from kafka_zk.controller.isr_changes import Outcome
+from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.controller.reporter import ControllerReporter
 from kafka_zk.controller.turns import EVENT_COST
 from kafka_zk.network.slices import Turns
@@ -198,6 +200,36 @@ class Controller:
         return await self._ask(
             f"AllocateProducerIds of {broker_id}", lambda reign: reign.allocate_producer_ids(broker_id, broker_epoch)
         )
+
+    async def elect_leaders(
+        self, tps: Collection[TopicPartition], *, unclean: bool
+    ) -> dict[TopicPartition, ElectionOutcome]:
+        """An administrator wants the preferred leaders, or (``unclean``) any live ones where the whole ISR is gone.
+
+        Raises: ApiError(NOT_CONTROLLER).
+        """
+        return await self._ask("ElectLeaders", lambda reign: reign.elect_leaders(tps, unclean=unclean))
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ApiError | None]:
+        """An administrator moves partitions to other replicas; None as target: the present move is taken back.
+
+        None as outcome: it is under way. Raises: ApiError(NOT_CONTROLLER).
+        """
+        return await self._ask("AlterPartitionReassignments", lambda reign: reign.alter_reassignments(targets))
+
+    async def list_reassignments(
+        self, tps: Collection[TopicPartition] | None
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        """Those of these partitions (None: of all) that are being moved. Raises: ApiError(NOT_CONTROLLER)."""
+        return await self._ask("ListPartitionReassignments", lambda reign: reign.list_reassignments(tps))
+
+    def allow_unclean_elections(self, *, by_default: bool) -> None:
+        """``unclean.leader.election.enable`` changed, of a topic or its default, which is given."""
+        self._config = replace(self._config, unclean_leader_election_enable=by_default)
+        if self._reign is not None:
+            self._reign.allow_unclean_elections(by_default=by_default)
 
     async def _ask(self, name: str, work: Callable[[ActiveController], Awaitable[T]]) -> T:
         """Have something done in its turn, and its result. Raises what ``work`` raises, if that is an ApiError;

@@ -102,6 +102,24 @@ def elect(
     return writes, refused
 
 
+def raise_leader_epochs(
+    context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]
+) -> tuple[list[WriteState], list[Refused]]:
+    """The states of ``current``, just read from ZooKeeper, with the next leader epoch: leaders take other replicas over
+    only with a new one."""
+    writes: list[WriteState] = []
+    refused: list[Refused] = []
+    for tp, info in current.items():
+        if info is None:
+            refused.append(Refused(tp, "it has no state znode that can be understood"))
+        elif (reason := why_final(context, info)) is not None:
+            refused.append(Refused(tp, reason))
+        else:
+            raised = replace(info, leader_epoch=info.leader_epoch + 1, controller_epoch=context.epoch)
+            writes.append(WriteState(tp, raised, ()))
+    return writes, refused
+
+
 def why_final(context: Context, info: LeadershipInfo) -> str | None:
     """Why this controller cannot write a state after this one; None: it can."""
     if info.controller_epoch > context.epoch:

@@ -48,7 +48,7 @@ class StateChanges:
         self._store = store
         self._send = send
         self._reporter = reporter
-        self._unclean_by_default = unclean_by_default
+        self.unclean_by_default = unclean_by_default
         self._turns = turns
 
     async def send(self, effects: Collection[Send]) -> None:
@@ -105,6 +105,20 @@ class StateChanges:
             moved = [r for r in legal if self._context.replica_state(r) is target]
             self._reporter.replicas_moved(moved, target)
         await self._send(sends)
+
+    async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Write the next leader epoch of each, nothing else; those that have it. Nobody is told."""
+        raised: list[TopicPartition] = []
+        remaining = list(partitions)
+        while remaining:
+            current = await self._store.states(remaining)
+            writes, refused = partition_state.raise_leader_epochs(self._context, current)
+            written, remaining, failed = await self.write_states(writes)
+            for write in written:
+                self._context.leadership[write.partition] = write.info
+                raised.append(write.partition)
+            self._reporter.refused([*refused, *failed], PartitionState.ONLINE.value)
+        return raised
 
     # -- partitions --
 
@@ -168,7 +182,7 @@ class StateChanges:
         needing = partition_state.topics_without_live_isr(self._context, current)
         if not needing:
             return []
-        default = "true" if self._unclean_by_default else "false"
+        default = "true" if self.unclean_by_default else "false"
         configs = await self._store.topic_configs(needing)
         return [topic for topic in needing if configs[topic].get(UNCLEAN_KEY, default).lower() == "true"]
 

@@ -181,6 +181,25 @@ class ControllerStore:
             self._faults.forget(path)
         return told
 
+    async def reassignment_orders(self) -> dict[TopicPartition, list[int]]:
+        """The targets by partition in the order to reassign; nothing if there is none that can be understood."""
+        path = admin.REASSIGN_PARTITIONS
+        (answer,) = await self.get_all([path])
+        if answer is None:
+            self._faults.forget(path)
+            return {}
+        return self._understood(path, partial(admin.decode_reassignment, answer[0])) or {}
+
+    async def preferred_elections(self) -> set[TopicPartition] | None:
+        """The partitions of the order to elect preferred leaders; none of one that cannot be understood. None: there is
+        no order."""
+        path = admin.PREFERRED_REPLICA_ELECTION
+        (answer,) = await self.get_all([path])
+        self._faults.forget(path)
+        if answer is None:
+            return None
+        return self._understood(path, partial(admin.decode_partitions, path, answer[0])) or set()
+
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
         """Data and stat of each path, None where nothing is."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []

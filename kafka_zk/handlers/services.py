@@ -1,6 +1,6 @@
 """What a handler may use; the broker builds one and passes it to every handler."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -9,10 +9,13 @@ from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.active import PartitionKey
 from kafka_zk.controller.alter_partition import Proposal
+from kafka_zk.controller.context import ReplicaAssignment
 from kafka_zk.controller.isr_changes import Outcome
+from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
@@ -44,6 +47,24 @@ class ControllerRole(Protocol):
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """A block of producer ids for a broker alone. Raises ApiError."""
+
+    async def elect_leaders(
+        self, tps: Collection[TopicPartition], *, unclean: bool
+    ) -> Mapping[TopicPartition, ElectionOutcome]:
+        """Leaders that an administrator wants. Raises ApiError."""
+
+    async def alter_reassignments(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> Mapping[TopicPartition, ApiError | None]:
+        """Begin moves of partitions, or take them back (None); None: it is under way. Raises ApiError."""
+
+    async def list_reassignments(
+        self, tps: Collection[TopicPartition] | None
+    ) -> Mapping[TopicPartition, ReplicaAssignment]:
+        """Those of these partitions (None: of all) that are being moved. Raises ApiError."""
+
+    def allow_unclean_elections(self, *, by_default: bool) -> None:
+        """``unclean.leader.election.enable`` changed, of a topic or its default, which is given."""
 
 
 @dataclass(slots=True)

@@ -40,7 +40,16 @@ from kafka_zk.handlers.inter_broker import (
 )
 from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
-from kafka_zk.handlers.topics import create_partitions, create_topics, delete_topics, describe_cluster, metadata
+from kafka_zk.handlers.topics import (
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    elect_leaders,
+    list_partition_reassignments,
+    metadata,
+)
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
@@ -84,6 +93,9 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.ALTER_CONFIGS: alter_configs.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
+    ApiKey.ELECT_LEADERS: elect_leaders.handle,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.DELETE_RECORDS: delete_records.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,

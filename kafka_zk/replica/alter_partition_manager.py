@@ -84,7 +84,7 @@ class AlterPartitionManager:
     Args:
         broker_epoch: of the registration that holds now.
         connected: a connection to the controller of now, versions negotiated; fails with any exception.
-        uses_topic_ids: whether ``inter.broker.protocol.version`` knows them (2.8).
+        highest_version: that ``inter.broker.protocol.version`` allows.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class AlterPartitionManager:
         broker_epoch: Callable[[], int],
         clock: Timers,
         connected: Callable[[], Awaitable[Connection]],
-        uses_topic_ids: bool = True,
+        highest_version: int = HIGHEST_VERSION,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._clock = clock
         self._connected = connected
-        self._uses_topic_ids = uses_topic_ids
+        self._highest_version = highest_version
         self._waiting: dict[TopicPartition, _Item] = {}
         self._is_running = False
         self._is_closed = False
@@ -162,8 +162,8 @@ class AlterPartitionManager:
     def _version(self, connection: Connection, items: Sequence[_Item]) -> int:
         """The highest one that both sides know, and that can name all topics."""
         lowest, highest = connection.versions.get(ApiKey.ALTER_PARTITION, (0, -1))
-        by_id = self._uses_topic_ids and all(item.change.topic_id != uuids.ZERO for item in items)
-        version = min(highest, HIGHEST_VERSION if by_id else _TOPIC_IDS_SINCE - 1)
+        have_ids = all(item.change.topic_id != uuids.ZERO for item in items)
+        version = min(highest, self._highest_version if have_ids else min(self._highest_version, _TOPIC_IDS_SINCE - 1))
         if version < max(lowest, LOWEST_VERSION):
             raise UnsupportedController(f"it speaks {lowest} to {highest} of AlterPartition")
         return version

@@ -1,7 +1,7 @@
 """Follows one leader: asks it for what its partitions lack, and brings their logs to the same state.
 
-The driver of ``FetcherState``, on the reactor thread. One request is under way at a time; an answer is appended in turns
-with everything else that the reactor has to do, one partition's records after the other, as views of the answer.
+The driver of ``FetcherState``, on the reactor thread. One request is under way at a time. An answer is appended in
+turns with everything else that the reactor has to do, a partition's records after another's, as views of the answer.
 
 Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
 Tests: tests/kafka_zk/replica/test_replica_fetcher.py.

@@ -12,7 +12,7 @@ it is not 0 (3.2). The state znode's own ZooKeeper version is the partition epoc
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NO_ID = bytes(16)
 
 Replicas = dict[int, list[int]]  # partition -> broker ids, the preferred leader first
+Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # a partition's replicas, those added, those removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,24 @@ def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
     document = json_codec.decode_object(topic_path(topic), data)
     added = {"version": 3, "topic_id": topic_id}
     return json_codec.encode({"adding_replicas": {}, "removing_replicas": {}, **document, **added})
+
+
+def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving]) -> bytes:
+    """The znode with other replicas for some partitions, as version 3; everything else in it stays as it is.
+
+    Raises InvalidZnode.
+    """
+    path = topic_path(topic)
+    document = json_codec.decode_object(path, data)
+    parts = {}
+    for position, key in enumerate(("partitions", "adding_replicas", "removing_replicas")):
+        present = document.get(key, {})
+        if not isinstance(present, dict):
+            raise InvalidZnode(f"{path}: {key!r} must be an object")
+        parts[key] = {**present, **{str(partition): list(moving[position]) for partition, moving in changed.items()}}
+    for key in ("adding_replicas", "removing_replicas"):
+        parts[key] = {partition: brokers for partition, brokers in parts[key].items() if brokers}
+    return json_codec.encode({**document, "version": 3, **parts})
 
 
 def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:

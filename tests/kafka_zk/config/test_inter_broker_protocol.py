@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.config.inter_broker_protocol import follower_versions
+from kafka_zk.config.inter_broker_protocol import alter_partition_version, follower_versions
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,13 @@ def test_each_protocol_has_its_versions(protocol: str, versions: tuple[int, int,
 def test_other_protocols_are_refused(protocol: str) -> None:
     with pytest.raises(ValueError, match="allowed is"):
         follower_versions(protocol)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "version"),
+    [("1.0", None), ("2.6", None), ("2.7-IV1", None), ("2.7-IV2", 1), ("2.7", 1), ("2.8-IV0", 3), ("3.9", 3)],
+)
+def test_leaders_ask_for_another_isr_since_2_7_and_name_topics_by_id_since_2_8(
+    protocol: str, version: int | None
+) -> None:
+    assert alter_partition_version(protocol) == version

@@ -27,6 +27,7 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import topics
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch
+from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.types import TopicPartition
 from tests.sim.scheduler import Scheduler
@@ -54,6 +55,7 @@ class Broker:
         self.controller_epoch = -1
         self.replicas: dict[TopicPartition, Any] = {}
         self.metadata = MetadataCache()
+        self.metadata_purgatory = Purgatory(cluster.scheduler.clock)
         self.refusals: dict[TopicPartition, ErrorCode] = {}  # what to answer for a partition
         self.versions = dict(OUR_VERSIONS)
         self.controller = Controller(
@@ -141,6 +143,7 @@ class Broker:
     def _update_metadata(self, request: Any, refusal: ErrorCode) -> Any:
         if not refusal:
             self.metadata.update(request)
+            self.metadata_purgatory.check("metadata")
         return codec.response(ApiKey.UPDATE_METADATA)(error_code=refusal)
 
     async def _register(self) -> None:
@@ -197,7 +200,7 @@ class Cluster:
         self.tool: SimClient = self.zookeeper.client("tool")  # an administrator, never at fault
         self.scheduler.run(ensure_persistent_paths(self.tool))
         self.topics = TopicRegistry(self.tool)
-        self._config = config or ControllerConfig()
+        self._config = config or ControllerConfig(auto_leader_rebalance_enable=False)
         self.brokers = [Broker(self, broker_id, self._config) for broker_id in range(broker_count)]
         if start:
             for broker in self.brokers:
@@ -230,7 +233,13 @@ class Cluster:
     def ask(self, api_key: ApiKey, version: int, request: Any, broker_id: int | None = None) -> Any:
         """What a broker (None: the active controller) answers, over the codec in both directions."""
         broker = self.active[0] if broker_id is None else self.brokers[broker_id]
-        services: Any = SimpleNamespace(controller=broker.controller, authorizer=AllowAll(), metadata=broker.metadata)
+        services: Any = SimpleNamespace(
+            controller=broker.controller,
+            authorizer=AllowAll(),
+            metadata=broker.metadata,
+            clock=self.scheduler.clock,
+            metadata_purgatory=broker.metadata_purgatory,
+        )
         header = RequestHeader(api_key, version, 7, "client")
         body = bytes(codec.encode_body(request, api_key, version))
         decoded = codec.decode_request(api_key, version, memoryview(body))

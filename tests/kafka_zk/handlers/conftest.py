@@ -56,6 +56,18 @@ class FakeController:
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         return range(1000, 2000)
 
+    async def elect_leaders(self, tps: Any, *, unclean: bool) -> Any:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+    async def alter_reassignments(self, targets: Any) -> Any:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+    async def list_reassignments(self, tps: Any) -> Any:
+        raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+    def allow_unclean_elections(self, *, by_default: bool) -> None:
+        return None
+
 
 class FakeConfigs:
     """The config registry without ZooKeeper; nobody is notified."""

@@ -1,0 +1,75 @@
+"""Elections that no failure causes: ordered by administrators, over the wire or in ZooKeeper, or to balance leaders."""
+
+from collections.abc import Collection
+
+from kafka_zk.controller import preferred_leaders
+from kafka_zk.controller.context import Context
+from kafka_zk.controller.control_requests import portions
+from kafka_zk.controller.partition_state import ElectionStrategy
+from kafka_zk.controller.reporter import ControllerReporter, few
+from kafka_zk.controller.state_changes import StateChanges
+from kafka_zk.controller.store import ControllerStore
+from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol.errors import ApiError
+from kafka_zk.registry.znodes import admin
+from kafka_zk.storage.types import TopicPartition
+
+ElectionOutcome = int | ApiError
+"""The broker that was elected, or why none was."""
+
+
+class LeaderElections:
+    """``imbalance_percentage``: so many of a broker's preferred partitions may be led by others."""
+
+    def __init__(
+        self,
+        context: Context,
+        store: ControllerStore,
+        changes: StateChanges,
+        reporter: ControllerReporter,
+        turns: Turns,
+        imbalance_percentage: int,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._changes = changes
+        self._reporter = reporter
+        self._turns = turns
+        self._imbalance_percentage = imbalance_percentage
+
+    async def elect(self, tps: Collection[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ElectionOutcome]:
+        """What an administrator asks for: preferred leaders, or any live ones where the ISR is gone."""
+        refusals: dict[TopicPartition, ApiError | None] = {}
+        for portion in portions(tps, PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            for tp in portion:
+                refusals[tp] = preferred_leaders.why_no_election(self._context, tp, unclean=unclean)
+        wanted = [tp for tp, refusal in refusals.items() if refusal is None]
+        strategy = ElectionStrategy.OFFLINE_UNCLEAN if unclean else ElectionStrategy.PREFERRED
+        elected = await self._changes.bring_online(wanted, strategy)
+        return {
+            tp: elected[tp].leader if tp in elected else refusal or preferred_leaders.failed(tp, unclean=unclean)
+            for tp, refusal in refusals.items()
+        }
+
+    async def ordered(self) -> None:
+        """``/admin/preferred_replica_election`` is there: it goes when it is carried out, whatever came of it."""
+        ordered = await self._store.preferred_elections()
+        if ordered is None:
+            return
+        outcomes = await self.elect(sorted(ordered), unclean=False)
+        refused = [f"{tp} {error.code.name}" for tp, error in outcomes.items() if isinstance(error, ApiError)]
+        self._reporter.info("preferred leaders of %d partitions, but not of: %s", len(ordered), few(refused))
+        await self._store.delete_all([admin.PREFERRED_REPLICA_ELECTION])
+
+    async def balance(self) -> None:
+        """Leaderships go back to brokers that came back."""
+        imbalance = preferred_leaders.Imbalance(self._context, self._imbalance_percentage)
+        for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            imbalance.add(portion)
+        to_elect = imbalance.to_elect()
+        if to_elect:
+            self._reporter.info("leaders are balanced: %s", few(to_elect))
+            await self._changes.bring_online(to_elect, ElectionStrategy.PREFERRED)

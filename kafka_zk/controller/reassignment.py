@@ -1,0 +1,92 @@
+"""Moving partitions to other replicas: what may be asked for, and when a move is done (KIP-455). Pure.
+
+A move has two phases. While it runs the assignment holds the target's replicas followed by those that will go:
+
+    A   the topic's znode and the leader learn of the replicas that are added; those fetch until they are in the ISR
+    B   all of the target are in the ISR: a leader among them, the others are stopped and deleted, the znode is final
+
+Everything that is needed to go on after a failover stands in the topic's znode and in the state. A move that is
+replaced or cancelled becomes one to another target: what is then in nobody's way any more is removed at once.
+
+Source: KafkaController.onPartitionReassignment, processApiPartitionReassignment@3.9.
+"""
+
+from collections.abc import Collection, Sequence
+
+from kafka_zk.controller.context import Context, LeadershipInfo, ReplicaAssignment
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.storage.types import TopicPartition
+
+
+def plan(
+    context: Context, tp: TopicPartition, target: Sequence[int] | None, *, needs_live: bool
+) -> ReplicaAssignment | ApiError:
+    """The assignment during a move to ``target`` (None: back to where the present one began), or why there is none.
+
+    Args:
+        needs_live: whether replicas may be added only on live brokers.
+    """
+    current = context.assignment(tp)
+    if target is None and not current.is_being_reassigned:
+        return ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    wanted = current.origin if target is None else target
+    problem = _problem(wanted)
+    if problem is not None:
+        return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    planned = current.reassign_to(wanted)
+    live = {broker_id for broker_id in context.brokers if context.is_live(broker_id)}
+    if target is not None and needs_live and not live.issuperset(planned.adding):
+        return ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Replica assignment has brokers that are not alive. Replica list: {_listed(planned.adding)}, "
+            f"live broker list: {_listed(sorted(live))}",
+        )
+    if not current.replicas or tp.topic in context.topics_to_delete:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
+    if unneeded(current, planned) and not _has_leader_without(context, tp, planned.replicas):
+        return ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"No in-sync replica would be left among {_listed(planned.replicas)}.",
+        )
+    return planned
+
+
+def unneeded(current: ReplicaAssignment, planned: ReplicaAssignment) -> list[int]:
+    """Replicas that the move before this one was adding, and that this one has no use for."""
+    return [broker_id for broker_id in current.replicas if broker_id not in planned.replicas]
+
+
+def is_complete(context: Context, tp: TopicPartition, info: LeadershipInfo | None) -> bool:
+    """Whether phase B may begin, by the state just read: all of the target are in sync, and one of them could lead."""
+    assignment = context.assignment(tp)
+    if info is None:
+        return False
+    in_sync = [broker_id for broker_id in assignment.target if broker_id in info.isr]
+    if assignment.is_being_reassigned and len(in_sync) < len(assignment.target):
+        return False
+    return any(context.is_replica_online(broker_id, tp) for broker_id in in_sync)
+
+
+def needs_leader(context: Context, tp: TopicPartition, replicas: Collection[int]) -> bool:
+    """Whether the present leader is not among these replicas, or dead."""
+    info = context.leadership.get(tp)
+    return info is None or info.leader not in replicas or not context.is_replica_online(info.leader, tp)
+
+
+def _has_leader_without(context: Context, tp: TopicPartition, replicas: Collection[int]) -> bool:
+    info = context.leadership.get(tp)
+    return info is None or any(member in replicas and context.is_replica_online(member, tp) for member in info.isr)
+
+
+def _problem(target: Sequence[int]) -> str | None:
+    if not target:
+        return "Empty replica list specified in partition reassignment."
+    if len(set(target)) != len(target):
+        return f"Duplicate replica ids in partition reassignment replica list: {_listed(target)}"
+    if any(broker_id < 0 for broker_id in target):
+        return f"Invalid broker id in replica list: {_listed(target)}"
+    return None
+
+
+def _listed(broker_ids: Collection[int]) -> str:
+    return f"[{', '.join(map(str, broker_ids))}]"

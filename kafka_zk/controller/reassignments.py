@@ -1,0 +1,252 @@
+"""Carries out reassignments, many partitions at once: the driver of ``reassignment``."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from kafka_zk.controller import reassignment, topic_deletion
+from kafka_zk.controller.context import Context, Replica, ReplicaAssignment
+from kafka_zk.controller.control_requests import by_topic, portions
+from kafka_zk.controller.deletions import Deletions
+from kafka_zk.controller.effects import Send, SendLeaderAndIsr, SendUpdateMetadata
+from kafka_zk.controller.partition_state import ElectionStrategy
+from kafka_zk.controller.reporter import ControllerReporter, few
+from kafka_zk.controller.state_changes import StateChanges
+from kafka_zk.controller.states import ReplicaState
+from kafka_zk.controller.store import ControllerStore
+from kafka_zk.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.client import Delete, Operation, SetData
+from kafka_zk.registry.errors import BadVersion, InvalidZnode, RegistryError
+from kafka_zk.registry.znodes import admin
+from kafka_zk.registry.znodes import topics as znodes
+from kafka_zk.storage.types import TopicPartition
+
+Assignments = Mapping[TopicPartition, ReplicaAssignment]
+
+
+class Reassignments:
+    """Call ``go_on`` with everything that may let a move go on; it does what can be done now."""
+
+    def __init__(
+        self,
+        context: Context,
+        store: ControllerStore,
+        changes: StateChanges,
+        deletions: Deletions,
+        reporter: ControllerReporter,
+        turns: Turns,
+    ) -> None:
+        self._context = context
+        self._store = store
+        self._changes = changes
+        self._deletions = deletions
+        self._reporter = reporter
+        self._turns = turns
+
+    # -- events --
+
+    async def resume_all(self) -> None:
+        """At failover: orders in ZooKeeper come before what the controller before this one had begun."""
+        moving = self._context.partitions_being_reassigned()
+        replaced = await self.ordered()
+        await self._run([tp for tp in moving if tp not in replaced])
+
+    async def resume_on(self, broker_ids: Collection[int]) -> None:
+        """These brokers started: moves to them may begin, or be completed."""
+        moving = self._context.partitions_being_reassigned()
+        await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
+
+    async def go_on(self, tps: Iterable[TopicPartition]) -> None:
+        """The ISRs of these partitions changed: complete those that wait for nothing else."""
+        moving = [tp for tp in tps if self._context.assignment(tp).is_being_reassigned]
+        await self._complete(await self._completable(moving))
+
+    async def ordered(self) -> set[TopicPartition]:
+        """``/admin/reassign_partitions`` changed. Returns the partitions whose moves begin by it."""
+        orders = await self._store.reassignment_orders()
+        planned: dict[TopicPartition, ReplicaAssignment] = {}
+        refused: dict[TopicPartition, ApiError] = {}
+        for portion in portions(orders.items(), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            for tp, target in portion:
+                outcome = reassignment.plan(self._context, tp, target, needs_live=False)
+                if isinstance(outcome, ApiError):
+                    refused[tp] = outcome
+                elif not (outcome.is_being_reassigned and outcome == self._context.assignment(tp)):
+                    planned[tp] = outcome
+        begun = await self._begin(planned)
+        refused.update({tp: ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned.keys() - begun})
+        if refused:
+            self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
+            await self._forget_orders(lambda tp, _: tp in refused)
+        return begun
+
+    async def alter(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None]
+    ) -> dict[TopicPartition, ApiError | None]:
+        """What an administrator asks for (None as target: cancel); None as outcome: it is under way, or done."""
+        outcomes: dict[TopicPartition, ApiError | None] = {}
+        planned: dict[TopicPartition, ReplicaAssignment] = {}
+        for portion in portions(targets.items(), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            for tp, target in portion:
+                outcome = reassignment.plan(self._context, tp, target, needs_live=True)
+                if isinstance(outcome, ApiError):
+                    outcomes[tp] = outcome
+                else:
+                    planned[tp] = outcome
+        await self._forget_orders(lambda tp, _: tp in planned)  # what comes last counts
+        begun = await self._begin(planned)
+        outcomes.update(
+            {tp: None if tp in begun else ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned}
+        )
+        return {tp: outcomes[tp] for tp in targets}
+
+    def listed(self, tps: Collection[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
+        """The moves under way, of these partitions or of all."""
+        asked = self._context.partitions_being_reassigned() if tps is None else tps
+        assignments = {tp: self._context.assignment(tp) for tp in asked}
+        return {tp: assignment for tp, assignment in assignments.items() if assignment.is_being_reassigned}
+
+    # -- phases --
+
+    async def _begin(self, planned: Assignments) -> set[TopicPartition]:
+        """Returns those that are begun: ZooKeeper has their assignments."""
+        if not planned:
+            return set()
+        written = await self._write_assignments(planned)
+        self._reporter.info("reassigned: %s", few([f"{tp} to {list(planned[tp].target)}" for tp in written]))
+        unneeded: list[Replica] = []
+        for tp in written:
+            left = reassignment.unneeded(self._context.assignment(tp), planned[tp])
+            unneeded += [Replica(tp, broker_id) for broker_id in left]
+            self._context.assign(tp, planned[tp])
+        await self._remove(unneeded)
+        await self._run(written)
+        return set(written)
+
+    async def _run(self, tps: Sequence[TopicPartition]) -> None:
+        """Phase B where it can begin, else phase A (again)."""
+        topic_deletion.halt(self._context, {tp.topic for tp in tps})
+        completable = await self._completable(tps)
+        done = set(completable)
+        await self._add_replicas([tp for tp in tps if tp not in done])
+        await self._complete(completable)
+
+    async def _completable(self, tps: Sequence[TopicPartition]) -> list[TopicPartition]:
+        states = await self._store.states(tps)
+        return [tp for tp in tps if reassignment.is_complete(self._context, tp, states[tp])]
+
+    async def _add_replicas(self, tps: Sequence[TopicPartition]) -> None:
+        """Phase A: every replica learns of those that are added, and these begin to fetch."""
+        context = self._context
+        sends: list[Send] = []
+        for tp in await self._changes.raise_leader_epochs(tps):
+            assignment = context.assignment(tp)
+            sends.append(SendLeaderAndIsr(assignment.origin, tp))
+            sends.append(SendLeaderAndIsr(assignment.adding, tp, is_new=True))
+        await self._changes.send(sends)
+        added = [Replica(tp, broker_id) for tp in tps for broker_id in context.assignment(tp).adding]
+        new = [r for r in added if context.replica_state(r) is ReplicaState.NON_EXISTENT]
+        await self._changes.replicas(new, ReplicaState.NEW)
+
+    async def _complete(self, tps: Sequence[TopicPartition]) -> None:
+        """Phase B."""
+        if not tps:
+            return
+        context = self._context
+        moving = {tp: context.assignment(tp) for tp in tps}
+        await self._changes.replicas(
+            [Replica(tp, broker_id) for tp in tps for broker_id in moving[tp].adding], ReplicaState.ONLINE
+        )
+        for tp in tps:
+            context.assign(tp, ReplicaAssignment(moving[tp].target))
+        led = await self._lead_by_target(tps)
+        for tp in set(tps) - led:
+            context.assign(tp, moving[tp])  # it has no leader of the target now: another event will try again
+        done = [tp for tp in tps if tp in led]
+        await self._remove([Replica(tp, broker_id) for tp in done for broker_id in moving[tp].removing])
+        await self._write_assignments({tp: context.assignment(tp) for tp in done})
+        if not done:
+            return
+        final = {tp: list(context.replicas(tp)) for tp in done}
+        await self._forget_orders(lambda tp, target: final.get(tp) == list(target))
+        await self._changes.send([SendUpdateMetadata(None, done)])
+        self._reporter.info("reassignment done: %s", few([f"{tp} {final[tp]}" for tp in done]))
+        still = {tp.topic for tp in context.partitions_being_reassigned()}
+        await self._deletions.resume({tp.topic for tp in done} - still)
+
+    async def _lead_by_target(self, tps: Sequence[TopicPartition]) -> set[TopicPartition]:
+        """A leader among the replicas that stay, under a new leader epoch in any case; those that have one."""
+        context = self._context
+        others = [tp for tp in tps if reassignment.needs_leader(context, tp, context.replicas(tp))]
+        elected = await self._changes.bring_online(others, ElectionStrategy.REASSIGN)
+        waiting = set(others)
+        raised = await self._changes.raise_leader_epochs([tp for tp in tps if tp not in waiting])
+        await self._changes.send([SendLeaderAndIsr(context.replicas(tp), tp) for tp in raised])
+        return {*elected, *raised}
+
+    async def _remove(self, replicas: Sequence[Replica]) -> None:
+        """Replicas in no assignment any more leave the ISR and are deleted; a leader among them is replaced first."""
+        if not replicas:
+            return
+        going = {(r.partition, r.broker_id) for r in replicas}
+        leading = [tp for tp, broker_id in sorted(going) if self._is_led_by(tp, broker_id)]
+        await self._changes.bring_online(leading, ElectionStrategy.OFFLINE)
+        known = [r for r in replicas if self._context.replica_state(r) is not ReplicaState.NON_EXISTENT]
+        for state in (
+            ReplicaState.OFFLINE,
+            ReplicaState.DELETION_STARTED,
+            ReplicaState.DELETION_SUCCESSFUL,
+            ReplicaState.NON_EXISTENT,
+        ):
+            await self._changes.replicas(known, state)
+
+    def _is_led_by(self, tp: TopicPartition, broker_id: int) -> bool:
+        info = self._context.leadership.get(tp)
+        return info is not None and info.leader == broker_id
+
+    # -- ZooKeeper --
+
+    async def _write_assignments(self, assignments: Assignments) -> list[TopicPartition]:
+        """Into the topics' znodes, keeping what else is in them. Returns those that are written."""
+        written: list[TopicPartition] = []
+        topics = {topic: list(tps) for topic, tps in by_topic(assignments)}
+        while topics:
+            await self._turns.spend(sum(map(len, topics.values())) * PARTITION_COST)
+            operations = await self._assignment_operations(topics, assignments)
+            again: dict[str, list[TopicPartition]] = {}
+            outcomes = await self._store.write(list(operations.values()))
+            for topic, outcome in zip(operations, outcomes, strict=True):
+                if isinstance(outcome, BadVersion):
+                    again[topic] = topics[topic]
+                elif isinstance(outcome, RegistryError):
+                    self._reporter.info("the assignment of %s is not written: %r", topic, outcome)
+                else:
+                    written += topics[topic]
+            topics = again
+        return written
+
+    async def _assignment_operations(
+        self, topics: Mapping[str, Sequence[TopicPartition]], assignments: Assignments
+    ) -> dict[str, Operation]:
+        operations: dict[str, Operation] = {}
+        for topic, stored in (await self._store.topics(list(topics))).items():
+            changed: dict[int, znodes.Moving] = {tp.partition: assignments[tp] for tp in topics[topic]}
+            try:
+                data = znodes.with_replicas(topic, stored.data, changed)
+            except InvalidZnode as error:
+                self._reporter.info("the assignment of %s is not written: %s", topic, error)
+            else:
+                operations[topic] = SetData(znodes.topic_path(topic), data, stored.zk_version)
+        return operations
+
+    async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
+        """Orders in ZooKeeper that are carried out, or replaced."""
+        orders = await self._store.reassignment_orders()
+        left = {tp: target for tp, target in orders.items() if not which(tp, target)}
+        if len(left) == len(orders):
+            return
+        path = admin.REASSIGN_PARTITIONS
+        operation: Operation = SetData(path, admin.encode_reassignment(left)) if left else Delete(path)
+        await self._store.write([operation])

@@ -1,0 +1,54 @@
+"""AlterPartitionReassignments: move partitions to other replicas, or take such a move back (KIP-455).
+
+Source: KafkaApis.handleAlterPartitionReassignmentsRequest@3.9.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import CLUSTER, Operation
+from kafka_zk.storage.types import TopicPartition
+
+Response = codec.response(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+Topic = Response.ReassignableTopicResponse
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """When the moves have begun; that they are done is to be seen in ListPartitionReassignments."""
+    if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
+        return _failure(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    targets = {
+        TopicPartition(topic.name, entry.partition_index): None if entry.replicas is None else tuple(entry.replicas)
+        for topic in request.topics
+        for entry in topic.partitions
+    }
+    try:
+        outcomes = await services.controller.alter_reassignments(targets)
+    except EXPECTED as error:
+        return _failure(error)
+    return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, responses=_topics(outcomes))
+
+
+def _topics(outcomes: Mapping[TopicPartition, ApiError | None]) -> list[Any]:
+    by_topic: dict[str, list[Any]] = {}
+    for tp, error in outcomes.items():
+        by_topic.setdefault(tp.topic, []).append(
+            Topic.ReassignablePartitionResponse(
+                partition_index=tp.partition,
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
+        )
+    return [Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
+
+
+def _failure(error: Exception) -> Any:
+    return Response(
+        throttle_time_ms=0, error_code=error_code(error), error_message=error_message(error), responses=[]
+    )

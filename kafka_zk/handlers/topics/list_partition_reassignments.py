@@ -1,0 +1,47 @@
+"""ListPartitionReassignments: the moves of partitions that are under way (KIP-455).
+
+Source: KafkaApis.handleListPartitionReassignmentsRequest@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import CLUSTER, Operation
+from kafka_zk.storage.types import TopicPartition
+
+Response = codec.response(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+Topic = Response.OngoingTopicReassignment
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """Of the partitions that are named, or of all."""
+    if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
+        return _failure(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    named = None
+    if request.topics is not None:
+        named = [TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
+    try:
+        moving = await services.controller.list_reassignments(named)
+    except EXPECTED as error:
+        return _failure(error)
+    by_topic: dict[str, list[Any]] = {}
+    for tp, assignment in moving.items():
+        by_topic.setdefault(tp.topic, []).append(
+            Topic.OngoingPartitionReassignment(
+                partition_index=tp.partition,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding),
+                removing_replicas=list(assignment.removing),
+            )
+        )
+    topics = [Topic(name=name, partitions=partitions) for name, partitions in by_topic.items()]
+    return Response(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, topics=topics)
+
+
+def _failure(error: Exception) -> Any:
+    return Response(throttle_time_ms=0, error_code=error_code(error), error_message=error_message(error), topics=[])

@@ -1,0 +1,363 @@
+"""Partitions move to other replicas: over the wire and by the order in ZooKeeper, replaced, cancelled, taken over.
+
+The znodes at each step are those of a real Kafka 3.9.1 (a move from [2, 1] to [0, 1]).
+"""
+
+import json
+from typing import Any
+
+import pytest
+
+from kafka_zk.controller import reassignment
+from kafka_zk.controller.context import ReplicaAssignment
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.znodes import admin
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.controller.test_alter_partition import propose
+from tests.kafka_zk.controller.test_faults import check
+from tests.kafka_zk.controller.test_machines import T0, context, info
+from tests.kafka_zk.controller.world import Cluster
+
+TP = TopicPartition("t", 0)
+
+
+def alter(cluster: Cluster, targets: dict[int, list[int] | None], topic: str = "t", **other: Any) -> dict[int, int]:
+    """Partition -> error code."""
+    cls = codec.request(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+    of = cls.ReassignableTopic
+    partitions = [of.ReassignablePartition(partition_index=p, replicas=r) for p, r in targets.items()]
+    request = cls(timeout_ms=1000, topics=[of(name=topic, partitions=partitions)])
+    answer = cluster.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, request, **other)
+    if answer.error_code:
+        return {-1: answer.error_code}
+    return {each.partition_index: each.error_code for topic in answer.responses for each in topic.partitions}
+
+
+def moving(cluster: Cluster, wanted: list[int] | None = None) -> dict[int, tuple[list[int], list[int], list[int]]]:
+    """Partition of t -> replicas, adding, removing."""
+    cls = codec.request(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+    named = None
+    if wanted is not None:
+        named = [cls.ListPartitionReassignmentsTopics(name="t", partition_indexes=wanted)]
+    answer = cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, cls(timeout_ms=1000, topics=named))
+    return {
+        each.partition_index: (each.replicas, each.adding_replicas, each.removing_replicas)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def state(cluster: Cluster, partition: int = 0) -> tuple[int, list[int], int]:
+    """Leader, ISR, leader epoch."""
+    found = cluster.state("t", partition)
+    assert found is not None
+    return found.leader, found.isr, found.leader_epoch
+
+
+def stored(cluster: Cluster) -> dict[str, Any]:
+    """The topic's znode."""
+    return dict(json.loads(cluster.zookeeper.tree.get("/brokers/topics/t")[0]))
+
+
+def replicas(cluster: Cluster) -> list[int]:
+    return [broker.broker_id for broker in cluster.brokers if TP in broker.replicas]
+
+
+def moved(brokers: int = 3, **assignment: Any) -> Cluster:
+    cluster = Cluster(brokers)
+    cluster.create("t", {0: [2, 1]})
+    cluster.settle()
+    return cluster
+
+
+# -- a move --
+
+
+def test_a_move_goes_through_kafkas_znodes() -> None:
+    cluster = moved()
+    topic_id = stored(cluster)["topic_id"]
+    assert alter(cluster, {0: [0, 1]}) == {0: 0}
+    cluster.settle()
+    during = stored(cluster)
+    assert during["partitions"] == {"0": [0, 1, 2]}
+    assert (during["adding_replicas"], during["removing_replicas"]) == ({"0": [0]}, {"0": [2]})
+    assert state(cluster) == (2, [2, 1], 1)
+    assert moving(cluster) == {0: ([0, 1, 2], [0], [2])} == moving(cluster, [0, 7])
+    assert moving(cluster, [7]) == {}
+    told = cluster.brokers[0].replicas[TP]
+    assert (told.is_new, told.replicas, told.adding_replicas, told.removing_replicas) == (True, [0, 1, 2], [0], [2])
+    assert not cluster.brokers[1].replicas[TP].is_new
+
+    answer = propose(cluster, [2, 1, 0], broker_id=2)
+    assert answer.topics[0].partitions[0].error_code == 0
+    cluster.settle()
+    assert state(cluster) == (0, [1, 0], 3)
+    after = stored(cluster)
+    assert (after["partitions"], after["adding_replicas"], after["removing_replicas"]) == ({"0": [0, 1]}, {}, {})
+    assert after["version"] == 3 and after["topic_id"] == topic_id
+    assert moving(cluster) == {} and replicas(cluster) == [0, 1]
+    for broker in cluster.brokers:
+        known = broker.metadata.topics["t"][0]
+        assert (known.leader, known.replicas, known.isr) == (0, [0, 1], [1, 0])
+    stops = [request for key, request in cluster.brokers[2].requests if key is ApiKey.STOP_REPLICA]
+    assert [each.topic_states[0].partition_states[0].delete_partition for each in stops] == [False, True]
+    check(cluster)
+
+
+def test_a_leader_that_stays_leads_on_under_a_new_epoch() -> None:
+    cluster = moved()
+    assert alter(cluster, {0: [2, 0]}) == {0: 0}
+    propose(cluster, [2, 1, 0], broker_id=2)
+    cluster.settle()
+    assert state(cluster) == (2, [2, 0], 3)
+    assert replicas(cluster) == [0, 2]
+    check(cluster)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"), [([1, 2], (2, [2, 1], 1)), ([2], (2, [2], 2)), ([1], (1, [1], 2))]
+)
+def test_what_adds_nothing_is_done_at_once(target: list[int], expected: tuple[int, list[int], int]) -> None:
+    """Another order, or fewer replicas."""
+    cluster = moved()
+    assert alter(cluster, {0: list(target)}) == {0: 0}
+    cluster.settle()
+    assert state(cluster) == expected
+    assert stored(cluster)["partitions"] == {"0": target}
+    assert replicas(cluster) == sorted(target)
+    check(cluster)
+
+
+def test_more_replicas_are_added() -> None:
+    cluster = moved()
+    alter(cluster, {0: [2, 1, 0]})
+    propose(cluster, [2, 1, 0], broker_id=2)
+    cluster.settle()
+    assert state(cluster) == (2, [2, 1, 0], 2)
+    assert moving(cluster) == {}
+    check(cluster)
+
+
+def test_nothing_is_completed_before_the_whole_target_is_in_sync() -> None:
+    cluster = moved(5)
+    alter(cluster, {0: [3, 4]})
+    propose(cluster, [2, 1, 3], broker_id=2)
+    cluster.settle()
+    assert moving(cluster) == {0: ([3, 4, 2, 1], [3, 4], [2, 1])}
+    assert state(cluster) == (2, [2, 1, 3], 1)
+    propose(cluster, [2, 1, 3, 4], broker_id=2)
+    cluster.settle()
+    assert state(cluster)[:2] == (3, [3, 4])
+    assert replicas(cluster) == [3, 4]
+    check(cluster)
+
+
+def test_many_partitions_move_at_once() -> None:
+    cluster = Cluster(4)
+    cluster.create("t", {number: [0, 1] for number in range(50)})
+    cluster.settle()
+    before = len(cluster.brokers[2].requests)
+    targets: dict[int, list[int] | None] = {number: [1, 0] if number % 2 else [2, 1] for number in range(50)}
+    assert alter(cluster, targets) == dict.fromkeys(range(50), 0)
+    cluster.settle()
+    assert len(moving(cluster)) == 25
+    assert len(cluster.brokers[2].requests) - before < 20
+    assert stored(cluster)["partitions"]["0"] == [2, 1, 0] and stored(cluster)["partitions"]["1"] == [1, 0]
+    check(cluster)
+
+
+def test_one_bad_partition_never_spoils_a_request() -> None:
+    cluster = Cluster()
+    cluster.create("t", {number: [0, 1] for number in range(9)})
+    cluster.settle()
+    wanted: dict[int, list[int] | None] = {
+        0: [2, 1], 1: [], 2: [1, 1], 3: [-1], 4: [7, 0], 5: None, 9: [1], 10: None, 6: [1],
+    }  # fmt: skip
+    bad = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert alter(cluster, wanted) == {
+        0: 0, 1: bad, 2: bad, 3: bad, 4: bad, 5: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+        9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 10: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, 6: 0,
+    }  # fmt: skip
+    assert alter(cluster, {0: [1]}, "unknown") == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert alter(cluster, {0: [1]}, broker_id=1) == {-1: ErrorCode.NOT_CONTROLLER}
+    cluster.settle()
+    assert list(moving(cluster)) == [0]
+
+
+# -- cancelled and replaced --
+
+
+def test_a_cancelled_move_takes_the_added_replicas_back() -> None:
+    cluster = moved()
+    alter(cluster, {0: [0, 1]})
+    cluster.settle()
+    assert alter(cluster, {0: None}) == {0: 0}
+    cluster.settle()
+    assert moving(cluster) == {} and replicas(cluster) == [1, 2]
+    assert stored(cluster)["partitions"] == {"0": [1, 2]}  # the order is lost, as in Kafka
+    assert state(cluster)[:2] == (2, [2, 1])
+    assert alter(cluster, {0: None}) == {0: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS}
+    check(cluster)
+
+
+def test_another_target_replaces_the_first() -> None:
+    cluster = moved(4)
+    alter(cluster, {0: [0, 1]})
+    cluster.settle()
+    assert alter(cluster, {0: [3, 1]}) == {0: 0}
+    cluster.settle()
+    assert moving(cluster) == {0: ([3, 1, 2], [3], [2])}
+    assert replicas(cluster) == [1, 2, 3]
+    propose(cluster, [2, 1, 3], broker_id=2)
+    cluster.settle()
+    assert state(cluster)[:2] == (3, [1, 3])
+    check(cluster)
+
+
+def test_a_cancelled_move_takes_the_leadership_back() -> None:
+    """The first of the target was elected already, as it is the preferred leader."""
+    cluster = moved(5)
+    alter(cluster, {0: [3, 4]})
+    propose(cluster, [2, 1, 3], broker_id=2)
+    cluster.scheduler.run(cluster.controller.elect_leaders([TP], unclean=False))
+    cluster.settle()
+    assert state(cluster)[0] == 3
+    assert alter(cluster, {0: None}) == {0: 0}
+    cluster.settle()
+    assert state(cluster)[:2] == (2, [2, 1])
+    assert replicas(cluster) == [1, 2]
+    check(cluster)
+
+
+def test_the_last_replica_in_sync_is_not_taken_away() -> None:
+    made = context((3, 4, 1, 2), live=(1, 2, 3, 4))
+    made.assign(T0, ReplicaAssignment((3, 4, 1, 2), (3, 4), (1, 2)))
+    made.leadership[T0] = info(3, [3])
+    outcome = reassignment.plan(made, T0, None, needs_live=True)
+    assert isinstance(outcome, ApiError) and outcome.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    made.leadership[T0] = info(3, [3, 2])
+    assert reassignment.plan(made, T0, None, needs_live=True) == ReplicaAssignment((1, 2))
+
+
+# -- failures --
+
+
+def test_a_move_waits_for_a_broker_that_died() -> None:
+    cluster = moved()
+    cluster.kill(1)
+    alter(cluster, {0: [0, 1]})
+    propose(cluster, [2, 1, 0], broker_id=2)  # nobody knows yet that 1 is dead
+    cluster.settle(10_000)
+    cluster.restart(1)
+    cluster.settle()
+    if moving(cluster):
+        propose(cluster, [2, 0, 1], broker_id=2)
+        cluster.settle()
+    assert state(cluster)[0] in (0, 1)
+    assert stored(cluster)["partitions"] == {"0": [0, 1]}
+    assert replicas(cluster) == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("completes", [False, True])
+def test_a_move_survives_a_failover_in_the_middle(seed: int, completes: bool) -> None:
+    """The controller's session ends anywhere in phase A, or in phase B."""
+    cluster = Cluster(4, seed=seed)
+    cluster.create("t", {number: [2, 1] for number in range(4)})
+    cluster.settle()
+    first = cluster.brokers[0]
+    targets: dict[TopicPartition, list[int]] = {TopicPartition("t", number): [3, 1] for number in range(4)}
+    if completes:
+        cluster.scheduler.run(cluster.controller.alter_reassignments(targets))
+        cluster.settle()
+        catch_up(cluster, settle=False)
+    else:
+        order = admin.encode_reassignment(targets)
+        cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, order))
+    cluster.settle(cluster.scheduler.random.uniform(0, 40))
+    cluster.zookeeper.expire(first.client)
+    cluster.settle(5000)
+    catch_up(cluster)
+    assert cluster.controller.controller_epoch == 2
+    assert {leader for leader, _, _ in (state(cluster, number) for number in range(4))} <= {1, 3}
+    assert stored(cluster)["partitions"] == {str(number): [3, 1] for number in range(4)}
+    assert stored(cluster)["adding_replicas"] == stored(cluster)["removing_replicas"] == {}
+    assert moving(cluster) == {}
+    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
+    check(cluster)
+
+
+def catch_up(cluster: Cluster, *, settle: bool = True) -> None:
+    """The leaders of t's partitions take every replica into the ISR."""
+    for number, assigned in cluster.assignment("t").partitions.items():
+        leader, isr, _ = state(cluster, number)
+        members = [*isr, *(broker_id for broker_id in assigned if broker_id not in isr)]
+        propose(cluster, members, broker_id=leader, partition_index=number)
+        if settle:
+            cluster.settle()
+
+
+# -- in ZooKeeper --
+
+
+def test_an_order_in_zookeeper_is_carried_out_and_goes() -> None:
+    cluster = moved()
+    order = admin.encode_reassignment({TP: [0, 1], TopicPartition("gone", 0): [1], TopicPartition("t", 9): []})
+    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, order))
+    cluster.settle()
+    left, _ = cluster.zookeeper.tree.get(admin.REASSIGN_PARTITIONS)
+    assert admin.decode_reassignment(left) == {TP: [0, 1]}
+    assert state(cluster) == (2, [2, 1], 1)  # that the order was rewritten changes nothing
+    propose(cluster, [2, 1, 0], broker_id=2)
+    cluster.settle()
+    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
+    assert stored(cluster)["partitions"] == {"0": [0, 1]}
+    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [1, 0]})))
+    cluster.settle()
+    assert stored(cluster)["partitions"] == {"0": [1, 0]}
+    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
+    check(cluster)
+
+
+def test_a_move_over_the_wire_replaces_the_order_in_zookeeper() -> None:
+    cluster = moved(4)
+    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [0, 1]})))
+    cluster.settle()
+    assert alter(cluster, {0: [3, 1]}) == {0: 0}
+    cluster.settle()
+    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
+    assert moving(cluster) == {0: ([3, 1, 2], [3], [2])}
+
+
+def test_an_order_that_cannot_be_understood_harms_nothing() -> None:
+    cluster = moved()
+    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, b'{"partitions":[{"topic":1}]}'))
+    cluster.settle()
+    assert alter(cluster, {0: [1, 2]}) == {0: 0}
+    cluster.settle()
+    assert stored(cluster)["partitions"] == {"0": [1, 2]}
+
+
+def test_partitions_that_are_added_meanwhile_stay() -> None:
+    cluster = moved()
+    alter(cluster, {0: [0, 1]})
+    cluster.scheduler.run(cluster.topics.add_partitions("t", {1: [1, 0]}))
+    cluster.settle()
+    propose(cluster, [2, 1, 0], broker_id=2)
+    cluster.settle()
+    assert stored(cluster)["partitions"] == {"0": [0, 1], "1": [1, 0]}
+    check(cluster)
+
+
+def test_deletion_waits_for_a_move() -> None:
+    cluster = moved()
+    alter(cluster, {0: [0, 1]})
+    cluster.delete("t")
+    cluster.settle()
+    assert cluster.paths("/brokers/topics/t")
+    propose(cluster, [2, 1, 0], broker_id=2)
+    cluster.settle(3000)
+    assert cluster.paths("/brokers/topics") == ["/brokers/topics"]
+    assert replicas(cluster) == []

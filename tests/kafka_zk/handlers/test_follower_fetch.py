@@ -1,0 +1,346 @@
+"""Followers fetch from a leader: what they are given, and what their fetches mean for the watermark and the ISR."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, maybeDeferred
+
+from kafka_zk.handlers.table import Dispatcher
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchResponse, read_fetch_response
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
+from kafka_zk.protocol.request import RequestHeader, response_body_position
+from kafka_zk.replica.alter_partition_manager import Answered, IsrChange
+from kafka_zk.replica.isr_state import WrittenIsr
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
+
+T = TopicPartition("t", 0)
+VERSION = 17
+OLD_VERSION = 8  # neither epochs nor tagged fields
+
+
+class Asked:
+    """Where changes of the ISR go: the test answers."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[IsrChange, Answered]] = []
+
+    def submit(self, change: IsrChange, answered: Answered) -> None:
+        self.changes.append((change, answered))
+
+    def answer(self, code: ErrorCode | None = None) -> IsrChange:
+        change, answered = self.changes.pop()
+        written = WrittenIsr(change.leader_epoch, change.isr, change.partition_epoch + 1)
+        answered(written if code is None else code)
+        return change
+
+
+class Leader:
+    """Broker 0 leads t-0 with followers 1 and 2."""
+
+    def __init__(self, broker: Harness, **state: Any) -> None:
+        self.broker = broker
+        self.asked = Asked()
+        replicas = broker.services.replicas
+        replicas.in_sync_rule = replicas.in_sync_rule._replace(is_alive=lambda broker_id: True)
+        replicas.isr_updates.alter_partitions = self.asked
+        self.topic_id = broker.lead("t", **{"replicas": [0, 1, 2], "isr": [0, 1, 2], "leader_epoch": 4, **state})
+
+    @property
+    def partition(self) -> Any:
+        return self.broker.services.replicas.partition(T)
+
+    @property
+    def high_watermark(self) -> int:
+        return int(self.partition.log.high_watermark)
+
+    def append(self, *values: bytes, acks: int = 1) -> None:
+        for value in values:
+            assert produced(self.broker, produce(batch(value), acks=acks)).error_code == 0
+
+    def send(self, offset: int, follower: int = 1, version: int = VERSION, **fields: Any) -> "Deferred[FetchResponse]":
+        """``fields`` are of the partition, of the request, or ``partitions`` instead of one."""
+        of_partition = {key: fields.pop(key) for key in list(fields) if key in FetchPartition._fields}
+        epoch = 4 if version >= 9 else -1
+        partition = FetchPartition(**{
+            "partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": epoch,
+            "log_start_offset": 0, **of_partition,
+        })  # fmt: skip
+        named = (None, self.topic_id.bytes) if version >= 13 else ("t", None)
+        topics = [FetchTopic(*named, [partition])]
+        request = FetchRequest(**{
+            "max_wait_ms": 0, "min_bytes": 1, "topics": topics, "replica_id": follower, "replica_epoch": 50, **fields,
+        })  # fmt: skip
+        body = memoryview(bytearray(write_fetch_request(version, request)))
+        header = RequestHeader(ApiKey.FETCH, version, 7, f"broker-{follower}-fetcher-0")
+        sent = maybeDeferred(Dispatcher(self.broker.services).dispatch, CONTEXT, header, body)
+        return sent.addCallback(_decoded, version)
+
+    def fetch(self, offset: int, follower: int = 1, version: int = VERSION, **fields: Any) -> FetchedPartition:
+        return self.fetch_all(offset, follower, version, **fields).topics[0].partitions[0]
+
+    def fetch_all(self, offset: int, follower: int = 1, version: int = VERSION, **fields: Any) -> FetchResponse:
+        answer: list[FetchResponse] = []
+        self.send(offset, follower, version, **fields).addCallback(answer.append)
+        [response] = answer
+        return response
+
+    def pass_time(self, ms: int) -> None:
+        self.broker.clock.advance(ms / 1000)  # type: ignore[attr-defined]
+
+    def shrink(self) -> None:
+        list(self.broker.services.replicas.isr_updates.shrink([self.partition]))
+
+
+def _decoded(parts: list[Any], version: int) -> FetchResponse:
+    frame = memoryview(b"".join(part if isinstance(part, bytes | bytearray) else part.read() for part in parts))
+    return read_fetch_response(version, frame[response_body_position(frame, ApiKey.FETCH, version) :])
+
+
+Make = Callable[..., Leader]
+
+
+@pytest.fixture
+def make(harness: Callable[..., Harness]) -> Make:
+    return lambda **state: Leader(harness(), **state)
+
+
+def size(result: FetchedPartition) -> int:
+    return 0 if result.records is None else len(result.records)
+
+
+def test_a_follower_reads_to_the_log_end_and_its_next_fetch_commits(make: Make) -> None:
+    """Consumers see what all in sync have; the follower that has it all first is told of it with its next fetch."""
+    leader = make()
+    leader.append(b"a", b"b")
+    assert (leader.fetch(0, 1).high_watermark, size(leader.fetch(0, 2)) > 0) == (0, True)
+    assert fetched(leader.broker.ask(ApiKey.FETCH, 11, fetch(0))).records in (None, b"")
+    leader.fetch(2, 1)
+    assert leader.high_watermark == 0
+    assert leader.fetch(1, 2).high_watermark == 1
+    assert leader.fetch(2, 2).high_watermark == leader.high_watermark == 2
+    assert fetched(leader.broker.ask(ApiKey.FETCH, 11, fetch(0))).high_watermark == 2
+
+
+def test_a_producer_with_all_acks_waits_for_the_followers(make: Make) -> None:
+    leader = make()
+    answers: list[Any] = []
+    leader.broker.start(ApiKey.PRODUCE, 9, produce(batch(b"a"))).addCallback(answers.append)
+    leader.fetch(1, 1)
+    assert not answers
+    leader.fetch(1, 2)
+    assert [answer.responses[0].partition_responses[0].error_code for answer in answers] == [0]
+
+
+def test_a_waiting_follower_is_woken_by_an_append_and_a_waiting_consumer_by_the_watermark(make: Make) -> None:
+    """Each once, and neither by the other's news."""
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    follower: list[FetchResponse] = []
+    consumer: list[Any] = []
+    leader.send(0, max_wait_ms=500).addCallback(follower.append)
+    leader.broker.start(ApiKey.FETCH, 11, fetch(0, max_wait_ms=500)).addCallback(consumer.append)
+    leader.append(b"a")
+    assert (len(follower), len(consumer)) == (1, 0)
+    leader.send(1, max_wait_ms=500).addCallback(follower.append)
+    assert (len(follower), len(consumer)) == (1, 1)
+    assert fetched(consumer[0]).records
+
+
+def test_every_request_of_a_session_is_a_fetch_of_all_its_partitions(make: Make) -> None:
+    """An empty one says that a follower that has everything lives."""
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    leader.append(b"a")
+    session = leader.fetch_all(1, session_epoch=0).session_id
+    assert session > 0
+    for epoch in range(1, 4):
+        leader.pass_time(20_000)
+        answer = leader.fetch_all(1, session_id=session, session_epoch=epoch, topics=[])
+        assert (answer.error_code, answer.topics) == (0, [])
+    leader.append(b"b")
+    leader.pass_time(20_000)
+    leader.shrink()
+    assert not leader.asked.changes
+    leader.pass_time(20_000)
+    leader.shrink()
+    assert leader.asked.answer().isr == (0,)
+
+
+def test_a_new_watermark_is_told_in_a_session_without_records(make: Make) -> None:
+    leader = make()
+    leader.append(b"a")
+    session = leader.fetch_all(1, session_epoch=0).session_id
+    leader.fetch(1, 2)
+    [topic] = leader.fetch_all(1, session_id=session, session_epoch=1, topics=[]).topics
+    assert topic.partitions[0].high_watermark == 1
+
+
+def test_who_is_no_replica_is_told_to_try_later(make: Make) -> None:
+    """It knows more than this broker, or less; it is not counted."""
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    assert leader.fetch(0, 2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert leader.fetch(0, 2, OLD_VERSION).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    alone = leader.broker.lead("alone", leader_epoch=4)
+    leader.topic_id = alone
+    assert leader.fetch(0, 1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(3, ErrorCode.FENCED_LEADER_EPOCH), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+def test_a_follower_of_another_epoch_is_refused_and_not_counted(make: Make, epoch: int, code: ErrorCode) -> None:
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    leader.append(b"a")
+    assert leader.fetch(1, current_leader_epoch=epoch).error_code == code
+    assert leader.high_watermark == 0
+
+
+def test_a_follower_whose_log_parted_is_told_where(make: Make) -> None:
+    """It is not counted, gets no records and need not wait (KIP-595)."""
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    leader.append(b"a", b"b")
+    assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=6, replicas=[0, 1], isr=[0, 1]) == 0
+    leader.append(b"c")
+    known = {"current_leader_epoch": 6, "max_wait_ms": 500}
+    for offset, last_fetched_epoch in ((3, 4), (2, 5)):
+        answer = leader.fetch(offset, last_fetched_epoch=last_fetched_epoch, **known)
+        assert (answer.error_code, size(answer), answer.diverging_epoch) == (0, 0, EpochEndOffset(4, 2))
+    assert leader.high_watermark == 0
+    assert leader.fetch(2, last_fetched_epoch=4, **known).diverging_epoch is None
+    assert leader.high_watermark == 2
+
+
+def test_offsets_out_of_range_are_refused_both_ways(make: Make) -> None:
+    """Before the log, after it, and where an epoch that the leader never had would end."""
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    leader.append(b"a", b"b")
+    leader.fetch(2)
+    leader.partition.log.increment_log_start_offset(1)
+    for offset, last_fetched_epoch in ((3, -1), (0, -1), (0, 4), (2, 9)):
+        answer = leader.fetch(offset, last_fetched_epoch=last_fetched_epoch)
+        assert (answer.error_code, answer.log_start_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 1)
+    assert leader.high_watermark == 2
+
+
+def test_a_follower_may_fetch_before_the_metadata_name_the_topic(make: Make) -> None:
+    """LeaderAndIsr has told the id, UpdateMetadata has not come yet."""
+    leader = make()
+    leader.append(b"a")
+    leader.broker.services.metadata.topic_names.clear()
+    assert size(leader.fetch(0)) > 0
+
+
+def test_a_follower_that_caught_up_joins_and_holds_the_watermark_from_then_on(make: Make) -> None:
+    leader = make(isr=[0, 1])
+    leader.append(b"a")
+    leader.fetch(1, 1)
+    assert leader.high_watermark == 1
+    leader.fetch(0, 2)
+    assert not leader.asked.changes
+    leader.fetch(1, 2)
+    leader.append(b"b")
+    leader.fetch(2, 1)
+    assert leader.high_watermark == 1
+    assert leader.asked.answer().isr == (0, 1, 2)
+    assert (leader.partition.isr, leader.partition.partition_epoch) == ([0, 1, 2], 1)
+    leader.fetch(2, 2)
+    assert leader.high_watermark == 2
+
+
+def test_the_watermark_advances_when_a_shrunk_isr_is_written_and_not_before(make: Make) -> None:
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    waiting: list[Any] = []
+    leader.broker.start(ApiKey.PRODUCE, 9, produce(batch(b"a"))).addCallback(waiting.append)
+    leader.pass_time(900)
+    leader.partition.remotes.followers[1].last_caught_up_ms -= 60_000
+    leader.shrink()
+    leader.shrink()
+    assert len(leader.asked.changes) == 1 and leader.high_watermark == 0 and not waiting
+    leader.asked.answer()
+    assert leader.high_watermark == 1 and len(waiting) == 1
+
+
+def test_below_min_insync_replicas_nothing_is_shown_or_acknowledged(make: Make) -> None:
+    """KIP-966: what one broker has alone would be lost with it."""
+    leader = make(isr=[0])
+    leader.broker.configs.topics["t"] = {"min.insync.replicas": "2"}
+    list(leader.broker.services.replicas.update_topic_configs({"t": {"min.insync.replicas": "2"}}))
+    leader.append(b"a")
+    assert leader.high_watermark == 0
+    assert produced(leader.broker, produce(batch(b"b"))).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    leader.fetch(1, 1)
+    assert leader.high_watermark == 0
+    leader.asked.answer()
+    assert leader.high_watermark == 1
+
+
+def test_who_waits_when_the_isr_shrinks_below_the_minimum_waits_until_time_is_up(make: Make) -> None:
+    leader = make(replicas=[0, 1, 2], isr=[0, 1])
+    list(leader.broker.services.replicas.update_topic_configs({"t": {"min.insync.replicas": "2"}}))
+    waiting: list[Any] = []
+    leader.broker.start(ApiKey.PRODUCE, 9, produce(batch(b"a"))).addCallback(waiting.append)
+    leader.partition.remotes.followers[1].last_caught_up_ms -= 60_000
+    leader.shrink()
+    leader.asked.answer()
+    assert not waiting  # the watermark stands still below the minimum; the producer's time runs out
+    leader.pass_time(1_000)
+    assert waiting[0].responses[0].partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_a_controller_that_decides_otherwise_ends_a_pending_change(make: Make) -> None:
+    """Its answer comes late and counts for nothing."""
+    leader = make(isr=[0, 1])
+    leader.fetch(0, 2)
+    [(_, answered)] = leader.asked.changes
+    assert leader.broker.lead_again("t", leader.topic_id, leader_epoch=5, replicas=[0, 1, 2], isr=[0, 1]) == 0
+    answered(WrittenIsr(4, (0, 1, 2), 1))
+    assert leader.partition.isr == [0, 1]
+    leader.fetch(0, 2, current_leader_epoch=5)
+    assert len(leader.asked.changes) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "asked_again", "asks_later"),
+    [
+        (ErrorCode.INELIGIBLE_REPLICA, 0, True),
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, 0, True),
+        (ErrorCode.INVALID_UPDATE_VERSION, 0, False),
+        (ErrorCode.UNKNOWN_TOPIC_ID, 0, False),
+        (ErrorCode.NOT_CONTROLLER, 1, False),
+    ],
+)
+def test_a_refused_change_ends_as_its_error_says(
+    make: Make, code: ErrorCode, asked_again: int, asks_later: bool
+) -> None:
+    """Reverted, given up until the next LeaderAndIsr, or asked for again."""
+    leader = make(isr=[0, 1])
+    leader.fetch(0, 2)
+    leader.asked.answer(code)
+    assert len(leader.asked.changes) == asked_again
+    leader.fetch(0, 2)
+    assert len(leader.asked.changes) == asked_again + asks_later
+    assert leader.partition.isr == [0, 1]
+
+
+def test_a_partition_that_is_led_no_more_asks_for_nothing(make: Make) -> None:
+    leader = make(isr=[0, 1])
+    leader.fetch(0, 2)
+    partition = leader.partition
+    leader.broker.services.replicas.stop_replica(T, -1, delete=False)
+    leader.asked.answer(ErrorCode.NOT_CONTROLLER)
+    assert not leader.asked.changes and partition.isr == [0, 1]
+
+
+def test_a_disk_that_flushes_slowly_holds_back_the_leaders_own_part(make: Make) -> None:
+    """With ``flush.messages`` the leader has what is durable; its followers may be ahead."""
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    leader.partition.flush_begins(0)
+    leader.append(b"a")
+    leader.fetch(1)
+    assert leader.high_watermark == 0
+    leader.partition.log.flush()
+    leader.partition.flush_ended()
+    assert leader.high_watermark == 1
