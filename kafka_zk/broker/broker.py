@@ -233,6 +233,7 @@ class Broker:
             known_epoch=lambda: replicas.controller_epoch,
             random=self._random,
         )
+        self._lead_followers(replicas, metadata)
         topics = TopicRegistry(self._client)
         coordinator = GroupCoordinator(
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
@@ -264,7 +265,7 @@ class Broker:
                 config.max_incremental_fetch_session_cache_slots,
                 lambda: self._random.randrange(1, 2**31),
                 self._memory,
-                metadata.knows,
+                lambda topic, partition: metadata.knows(topic, partition) or replicas.hosts(topic, partition),
             ),
             metadata_purgatory=Purgatory(self._clock),
             controller=self._controller,
@@ -432,10 +433,15 @@ class Broker:
             (config.log_flush_offset_checkpoint_interval_ms, self._logs.checkpoint),
             (HIGH_WATERMARK_CHECKPOINT_MS, self._logs.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
         self._periodic = [Periodic(self._clock, interval_ms, task) for interval_ms, task in work]
+
+    async def _shrink_isrs(self) -> None:
+        replicas = self.services.replicas
+        await in_slices(self._clock, replicas.isr_updates.shrink(list(replicas.partitions.values())))
 
     async def _purge_changes(self) -> None:
         """Notes of configuration changes that every broker has seen by now."""
@@ -534,6 +540,8 @@ class Broker:
     async def _stop_serving(self) -> None:
         if self._config_watcher is not None:
             self._config_watcher.close()
+        self._alter_partitions.close()
+        self._controller_channel.close()
         await self._controller.shutdown()
         await self.replica_fetchers.stop()
         self.log_cleaner.stop()

@@ -358,7 +358,9 @@ class BrokerKeys:
     )
     replica_fetch_wait_max_ms = INT("500", "How long a leader waits for something to send to a follower.", use=READ)
     replica_high_watermark_checkpoint_interval_ms = LONG("5000")
-    replica_lag_time_max_ms = LONG("30000")
+    replica_lag_time_max_ms = LONG(
+        "30000", "A follower that has not caught up for so long leaves the in-sync replicas.", low=1, use=READ,
+    )
     replica_selector_class = STRING()
     replica_socket_receive_buffer_bytes = INT("65536")
     replica_socket_timeout_ms = INT("30000", "How long a follower waits for its leader.", low=1, use=READ)
