@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Set
+from collections.abc import Set
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -28,9 +28,9 @@ from kafka_zk.cli.waiting import waiting
 from kafka_zk.embedded import interrupts
 
 if TYPE_CHECKING:
-    from kafka_zk.cli.broker_faults import BrokerFaults
     from kafka_zk.embedded.broker import BrokerProcess
     from kafka_zk.embedded.cluster import EmbeddedCluster
+    from kafka_zk.embedded.control_socket import ControlSocket
     from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 
 ZOOKEEPER_PORT = 2181
@@ -168,8 +168,10 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool) -> None:
         _start_zookeeper(cluster, as_json, may_choose)
         _start_brokers(cluster, as_json)
         ready = True
-        _tell_ready(cluster, as_json)
-        _watch(cluster, as_json)
+        with ExitStack() as cleanup:
+            control = _listen(cluster, cleanup)
+            _tell_ready(cluster, as_json)
+            _watch(cluster, control, as_json)
     except KeyboardInterrupt:
         _stop(cluster)
         if not ready:
@@ -266,7 +268,7 @@ def _found_by_default(cluster: "EmbeddedCluster") -> bool:
     return zookeeper == cluster.zookeeper_connect and all(each in ours for each in bootstrap.split(","))
 
 
-def _watch(cluster: "EmbeddedCluster", as_json: bool) -> None:
+def _watch(cluster: "EmbeddedCluster", control: "ControlSocket | None", as_json: bool) -> None:
     """Tell of every process that ends, and do what ``kafka-zk break`` asks for, until a signal comes or no broker is
     left that did not end by request."""
     from kafka_zk.cli.broker_faults import BrokerFaults
@@ -279,14 +281,15 @@ def _watch(cluster: "EmbeddedCluster", as_json: bool) -> None:
 
     faults = BrokerFaults(cluster, did)
     ended: set[BrokerProcess | EmbeddedZooKeeper] = set()
-    with ExitStack() as cleanup:
-        wait = _control(cluster, cleanup, faults)
-        while True:
-            ended &= {each for each in (*cluster.brokers, cluster.zookeeper) if each and not each.alive}
-            ended |= _tell_ended(cluster, ended, faults.killed, as_json)
-            if not faults.killed and not any(broker.alive for broker in cluster.brokers):
-                raise CommandFailed("no broker is left")
-            wait(WATCH_INTERVAL_S)
+    while True:
+        ended &= {each for each in (*cluster.brokers, cluster.zookeeper) if each and not each.alive}
+        ended |= _tell_ended(cluster, ended, faults.killed, as_json)
+        if not faults.killed and not any(broker.alive for broker in cluster.brokers):
+            raise CommandFailed("no broker is left")
+        if control is None:
+            time.sleep(WATCH_INTERVAL_S)
+        else:
+            control.serve(WATCH_INTERVAL_S, faults.answer)
 
 
 def _tell_ended(
@@ -305,17 +308,17 @@ def _tell_ended(
     return ended
 
 
-def _control(cluster: "EmbeddedCluster", cleanup: ExitStack, faults: "BrokerFaults") -> Callable[[float], None]:
-    """What waits for requests of ``kafka-zk break``, for so many seconds."""
+def _listen(cluster: "EmbeddedCluster", cleanup: ExitStack) -> "ControlSocket | None":
+    """Where requests of ``kafka-zk break`` come in; None if there can be no such place."""
     from kafka_zk.embedded.control_socket import ControlSocket
 
     try:
         control = ControlSocket(cluster.data_dir)
     except OSError as error:
         note(f"kafka-zk break cannot reach this cluster: {error}")
-        return time.sleep
+        return None
     cleanup.callback(control.close)
-    return lambda seconds: control.serve(seconds, faults.answer)
+    return control
 
 
 def _stop(cluster: "EmbeddedCluster") -> None:

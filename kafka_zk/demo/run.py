@@ -111,7 +111,7 @@ class Demo:
             cluster = admin.describe_cluster()
             if TOPIC in cluster.topics:
                 raise DemoFailed(f"the topic {TOPIC} is in {self._data_dir} already: choose a new --data directory")
-            admin.create_topic(TOPIC, PARTITIONS, 1)
+            admin.create_topic(TOPIC, PARTITIONS, BROKERS)
         self._show.fact(f"ready after {seconds:.1f} s; broker {cluster.controller_id} is the controller")
         self._report |= {
             "bootstrap": self._cluster.bootstrap,
