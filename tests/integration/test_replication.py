@@ -1,0 +1,243 @@
+"""Three brokers with every partition on each, and what happens to them: nothing acknowledged is lost, replicas equal.
+
+The producer is librdkafka, idempotent and with acks=all unless a test says otherwise.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.cluster import EmbeddedCluster
+from kafka_zk.storage.record_batch import decode_records, iter_batches
+from kafka_zk.testing.cluster import Cluster
+from tests.integration.processes import wait_for
+
+pytestmark = [pytest.mark.integration, pytest.mark.embedded]
+
+BROKERS = [0, 1, 2]
+PROPERTIES = {
+    "min.insync.replicas": "2",
+    "replica.lag.time.max.ms": "1500",
+    "replica.fetch.backoff.ms": "200",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Every test leaves it with three brokers."""
+    with Cluster(3, properties=PROPERTIES, data=tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def quiet(bootstrap: str) -> dict[str, Any]:
+    """librdkafka tells of every broken connection, which are many here."""
+    return {"bootstrap.servers": bootstrap, "log_level": 0, "topic.metadata.refresh.interval.ms": 300}
+
+
+def create(cluster: EmbeddedCluster, name: str, partitions: int = 1) -> None:
+    admin = AdminClient(quiet(cluster.bootstrap))
+    for created in admin.create_topics([NewTopic(name, partitions, len(BROKERS))]).values():
+        created.result(30)
+    wait_for_full_isr(cluster, name)
+
+
+def leaders_and_isrs(cluster: EmbeddedCluster, topic: str) -> dict[int, tuple[int, list[int]]]:
+    """Of each partition, as a broker that runs tells it."""
+    partitions = AdminClient(quiet(cluster.bootstrap)).list_topics(topic, timeout=20).topics[topic].partitions
+    return {number: (found.leader, sorted(found.isrs)) for number, found in partitions.items()}
+
+
+def leader(cluster: EmbeddedCluster, topic: str) -> int:
+    return leaders_and_isrs(cluster, topic)[0][0]
+
+
+def wait_for_full_isr(cluster: EmbeddedCluster, topic: str) -> None:
+    def is_full() -> bool:
+        found = leaders_and_isrs(cluster, topic)
+        return bool(found) and all(lead >= 0 and isr == BROKERS for lead, isr in found.values())
+
+    wait_for(is_full, f"all replicas of {topic} in sync", 30)
+
+
+def log_bytes(broker: BrokerProcess, topic: str, partition: int) -> bytes:
+    """What the replica on a broker has."""
+    segments = sorted((broker.folder / "data" / f"{topic}-{partition}").glob("*.log"))
+    return b"".join(Path(segment).read_bytes() for segment in segments)
+
+
+def wait_for_equal_replicas(cluster: EmbeddedCluster, topic: str, partitions: int = 1) -> None:
+    """Nothing is written meanwhile, so that the logs end at the high watermark."""
+    def are_equal() -> bool:
+        return all(
+            len({log_bytes(broker, topic, partition) for broker in cluster.brokers}) == 1
+            for partition in range(partitions)
+        )
+
+    wait_for(are_equal, f"equal replicas of {topic}", 20)
+
+
+def records(broker: BrokerProcess, topic: str, partition: int) -> dict[int, bytes]:
+    """Value by offset."""
+    data = log_bytes(broker, topic, partition)
+    return {
+        record.offset: record.value or b""
+        for position, _ in iter_batches(data)
+        for record in decode_records(data, position)
+    }
+
+
+class Load:
+    """A thread that sends numbered records without a pause until ``stop``; it knows what was acknowledged."""
+
+    def __init__(self, cluster: EmbeddedCluster, topic: str, partitions: int) -> None:
+        self.acknowledged: dict[int, dict[int, bytes]] = defaultdict(dict)
+        self.failed: list[str] = []
+        self.count = 0
+        self._partitions = partitions
+        self._topic = topic
+        self._ends = threading.Event()
+        self._producer = Producer(
+            {**quiet(cluster.bootstrap), "enable.idempotence": True, "acks": "all", "linger.ms": 2}
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            value = f"{self.count}".encode()
+            self._producer.produce(
+                self._topic, value, partition=self.count % self._partitions, on_delivery=self._delivered
+            )
+            self.count += 1
+            self._producer.poll(0.002)
+
+    def _delivered(self, error: object, message: Any) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+        else:
+            self.acknowledged[message.partition()][message.offset()] = message.value()
+
+    @property
+    def acknowledged_count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def wait_for_more(self, count: int = 50) -> None:
+        """So many more acknowledgements."""
+        wanted = self.acknowledged_count + count
+        wait_for(lambda: self.acknowledged_count >= wanted, "more acknowledgements", 30)
+
+    def stop(self) -> None:
+        self._ends.set()
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+        assert self.failed == []
+
+    def check(self, cluster: EmbeddedCluster) -> None:
+        """Each record is where its acknowledgement said, none is there twice, all in the order they were sent in."""
+        wait_for_equal_replicas(cluster, self._topic, self._partitions)
+        for partition in range(self._partitions):
+            found = records(cluster.brokers[0], self._topic, partition)
+            acknowledged = self.acknowledged[partition]
+            assert {offset: found.get(offset) for offset in acknowledged} == acknowledged
+            numbers = [int(value) for _, value in sorted(found.items())]
+            assert numbers == sorted(set(numbers))
+            assert len(numbers) == len(range(partition, self.count, self._partitions))
+
+
+def test_nothing_acknowledged_is_lost_with_a_leader(cluster: Cluster) -> None:
+    """Killed by -9 while records are written; it comes back into the ISR."""
+    create(cluster, "killed", 3)
+    load = Load(cluster, "killed", 3)
+    try:
+        load.wait_for_more()
+        victim = leader(cluster, "killed")
+        cluster.brokers[victim].kill()
+        wait_for(
+            lambda: all(
+                lead not in (victim, -1) and victim not in isr
+                for lead, isr in leaders_and_isrs(cluster, "killed").values()
+            ),
+            "other leaders",
+        )
+        load.wait_for_more()
+        cluster.restart_broker(victim)
+        wait_for_full_isr(cluster, "killed")
+        load.wait_for_more()
+    finally:
+        load.stop()
+    load.check(cluster)
+
+
+def test_a_paused_follower_leaves_the_isr_and_comes_back(cluster: Cluster) -> None:
+    """After replica.lag.time.max.ms, long before its session ends, so that acks=all goes on with the others."""
+    create(cluster, "paused")
+    load = Load(cluster, "paused", 1)
+    try:
+        load.wait_for_more()
+        lead = leader(cluster, "paused")
+        controller = cluster.controller_id()
+        victim = next(broker for broker in BROKERS if broker not in (lead, controller))
+        with cluster.brokers[victim].paused():
+            wait_for(lambda: victim not in leaders_and_isrs(cluster, "paused")[0][1], "a smaller ISR", 10)
+            load.wait_for_more()
+        wait_for_full_isr(cluster, "paused")
+    finally:
+        load.stop()
+    load.check(cluster)
+    assert leader(cluster, "paused") == lead
+
+
+def test_an_old_leader_gives_up_what_was_not_replicated(cluster: Cluster) -> None:
+    """Records with acks=1 that only it had are gone when it is back, and all replicas are equal."""
+    create(cluster, "cut")
+    lead = leader(cluster, "cut")
+    followers = [broker for broker in cluster.brokers if broker.broker_id != lead]
+    producer = Producer({**quiet(cluster.bootstrap), "acks": 1, "linger.ms": 0})
+    producer.produce("cut", b"for all")
+    assert producer.flush(10) == 0
+    wait_for_equal_replicas(cluster, "cut")
+    for follower in followers:
+        follower.pause()
+    for number in range(5):  # what answers the fetches that wait already may still reach the followers
+        producer.produce("cut", f"alone {number}".encode())
+        assert producer.flush(10) == 0
+    assert len(records(cluster.brokers[lead], "cut", 0)) == 6
+    cluster.brokers[lead].kill()
+    for follower in followers:
+        follower.resume()
+    wait_for(lambda: leader(cluster, "cut") not in (lead, -1), "another leader")
+    kept = len(records(followers[0], "cut", 0))
+    assert kept < 6
+    second = Producer({**quiet(cluster.bootstrap), "acks": "all"})
+    second.produce("cut", b"after")
+    assert second.flush(20) == 0
+    cluster.restart_broker(lead)
+    wait_for_full_isr(cluster, "cut")
+    wait_for_equal_replicas(cluster, "cut")
+    found = records(cluster.brokers[lead], "cut", 0)
+    assert (found[0], found[kept]) == (b"for all", b"after")
+    assert "cut-0 was truncated from 6" in cluster.brokers[lead].process.output()
+
+
+def test_a_stopping_broker_hands_its_leaderships_over_first(cluster: Cluster) -> None:
+    """So that no partition is without a leader, and no record has to wait for the end of a session."""
+    create(cluster, "handed", 3)
+    load = Load(cluster, "handed", 3)
+    try:
+        load.wait_for_more()
+        victim = leader(cluster, "handed")
+        assert cluster.brokers[victim].stop() == 0
+        assert all(lead not in (victim, -1) for lead, _ in leaders_and_isrs(cluster, "handed").values())
+        load.wait_for_more()
+        cluster.restart_broker(victim)
+        wait_for_full_isr(cluster, "handed")
+    finally:
+        load.stop()
+    load.check(cluster)
