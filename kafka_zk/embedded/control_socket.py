@@ -50,6 +50,7 @@ class ControlSocket:
         folder = folder or socket_folder()
         folder.mkdir(mode=0o700, exist_ok=True)
         _check_ours(folder)
+        _remove_dead(folder)
         self._path = folder / f"{os.getpid()}.sock"
         self._path.unlink(missing_ok=True)
         self._cluster_file = data_dir / CLUSTER_FILE
@@ -116,6 +117,15 @@ def _check_ours(folder: Path) -> None:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise OSError(f"{folder} is not a folder for this user alone")
+
+
+def _remove_dead(folder: Path) -> None:
+    """Sockets of processes that are gone."""
+    for path in sockets(folder):
+        try:
+            os.kill(int(path.stem), 0)
+        except (ValueError, ProcessLookupError):
+            path.unlink(missing_ok=True)
 
 
 def _answered(request: bytes, answer: Callable[[Document], Mapping[str, Any]]) -> Mapping[str, Any]:

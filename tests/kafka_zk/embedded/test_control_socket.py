@@ -94,6 +94,14 @@ def test_a_socket_of_one_that_was_killed_is_not_reached(folder: Path) -> None:
         control_socket.ask(folder / "1.sock", {})
 
 
+def test_sockets_of_the_dead_are_removed_by_the_next_one(tmp_path: Path, folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    dead = folder / f"{2**22 + 1}.sock"
+    dead.touch()
+    Served(tmp_path, folder).close()
+    assert not dead.exists()
+
+
 def test_only_this_user_can_enter_the_folder(tmp_path: Path, folder: Path) -> None:
     Served(tmp_path, folder).close()
     assert folder.stat().st_mode & 0o777 == 0o700
