@@ -23,6 +23,7 @@ class _Entry(NamedTuple):
 
 COMMANDS = {
     "up": _Entry("up", "Run a whole cluster in the foreground: ZooKeeper and brokers."),
+    "break": _Entry("breaking", "Kill, pause, expire or cut off a broker of kafka-zk up."),
     "broker": _Entry("broker", "Run one broker of a server.properties file."),
     "zookeeper": _Entry("zookeeper", "Run one real ZooKeeper server."),
     "topics": _Entry("topics", "Create, list, describe and delete topics."),

@@ -24,7 +24,8 @@ def command(keep: bool, data: Path | None, as_json: bool) -> None:
 
     \b
     1. start a real ZooKeeper and three brokers, and see them register
-    2. write all 336,776 rows of the data set nycflights13 as JSON, keyed by carrier, into 8 partitions
+    2. write all 336,776 rows of the data set nycflights13 as JSON, keyed by carrier, into 8 partitions with acks=all;
+       meanwhile the controller, a leader, is killed and started again: sessions, leaders, epochs and ISRs
     3. read everything back: count, totals per carrier, order within each carrier, compared with the input
     4. show where it is stored: znodes, partitions and leaders, segments on disk
     5. a consumer group gains a member and loses another: the timeline of the rebalances

@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Set
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from kafka_zk.embedded import interrupts
 if TYPE_CHECKING:
     from kafka_zk.embedded.broker import BrokerProcess
     from kafka_zk.embedded.cluster import EmbeddedCluster
+    from kafka_zk.embedded.control_socket import ControlSocket
     from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 
 ZOOKEEPER_PORT = 2181
@@ -61,6 +63,9 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     type=click.Path(path_type=Path, file_okay=False),
     help="Directory that every broker writes its events into; for kafka-zk watch.",
 )
+@click.option(
+    "--proxies", is_flag=True, help="Put proxies between brokers and ZooKeeper, and between brokers: for break cut."
+)
 @json_option
 def command(
     brokers: int,
@@ -70,13 +75,18 @@ def command(
     zookeeper_port: int | None,
     overrides: tuple[tuple[str, str], ...],
     trace: Path | None,
+    proxies: bool,
     as_json: bool,
 ) -> None:
     """Run a cluster in the foreground until SIGINT, SIGTERM or SIGHUP: ZooKeeper and BROKERS processes.
 
     Prints the pid of every process and, once all brokers are registered, the controller is known and all partitions
     that can have a leader have one that serves, one line "ready bootstrap=... zookeeper=...". Without --data everything
-    is in a temporary folder, which is removed at the end. If a broker dies, stderr says so, and the others go on.
+    is in a temporary folder, which is removed at the end. If a broker dies, stderr says so, and the others go on;
+    kafka-zk break kills brokers, and starts them again.
+
+    With three or more brokers each partition gets three replicas unless -o default.replication.factor says otherwise;
+    with two brokers, two.
 
     If commands without options would not find the cluster, up prints the line that helps: "export
     KAFKA_ZK_ZOOKEEPER=... KAFKA_ZK_BOOTSTRAP=...".
@@ -87,7 +97,6 @@ def command(
     """
     interrupt_at_the_end()
     with interrupts.held():
-        from kafka_zk.embedded.cluster import EmbeddedCluster
         from kafka_zk.embedded.ports import can_listen
 
     if port + brokers - 1 > 65535:
@@ -95,7 +104,7 @@ def command(
     properties = _checked({**zookeeper_properties(), **_replication(brokers), **dict(overrides)})
     may_choose = not zookeeper and not zookeeper_port
     with ExitStack() as cleanup:
-        cluster = EmbeddedCluster(
+        cluster = _kind_of_cluster(proxies, properties)(
             data or _temporary_directory(cleanup),
             broker_count=brokers,
             port=port,
@@ -105,6 +114,18 @@ def command(
             trace=trace,
         )
         _run(cluster, as_json, may_choose)
+
+
+def _kind_of_cluster(proxies: bool, properties: dict[str, str]) -> "type[EmbeddedCluster]":
+    with interrupts.held():
+        if not proxies:
+            from kafka_zk.embedded.cluster import EmbeddedCluster
+
+            return EmbeddedCluster
+        from kafka_zk.testing.proxied_cluster import PROXY_KEYS, ProxiedCluster
+    if chosen := sorted(PROXY_KEYS & properties.keys()):
+        raise click.UsageError(f"-o {chosen[0]}: up --proxies sets it for each broker")
+    return ProxiedCluster
 
 
 def _replication(brokers: int) -> dict[str, str]:
@@ -147,8 +168,10 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool) -> None:
         _start_zookeeper(cluster, as_json, may_choose)
         _start_brokers(cluster, as_json)
         ready = True
-        _tell_ready(cluster, as_json)
-        _watch(cluster, as_json)
+        with ExitStack() as cleanup:
+            control = _listen(cluster, cleanup)
+            _tell_ready(cluster, as_json)
+            _watch(cluster, control, as_json)
     except KeyboardInterrupt:
         _stop(cluster)
         if not ready:
@@ -245,21 +268,57 @@ def _found_by_default(cluster: "EmbeddedCluster") -> bool:
     return zookeeper == cluster.zookeeper_connect and all(each in ours for each in bootstrap.split(","))
 
 
-def _watch(cluster: "EmbeddedCluster", as_json: bool) -> None:
-    """Tell of every process that ends, until a signal comes or no broker is left."""
-    watched: list[BrokerProcess | EmbeddedZooKeeper] = list(cluster.brokers)
-    if cluster.zookeeper:
-        watched.append(cluster.zookeeper)
+def _watch(cluster: "EmbeddedCluster", control: "ControlSocket | None", as_json: bool) -> None:
+    """Tell of every process that ends, and do what ``kafka-zk break`` asks for, until a signal comes or no broker is
+    left that did not end by request."""
+    from kafka_zk.cli.broker_faults import BrokerFaults
+
+    def did(action: str, broker: "BrokerProcess") -> None:
+        if as_json:
+            print_json({"event": action, "id": broker.broker_id, "pid": broker.pid})
+        else:
+            note(f"kafka-zk break {action} {broker.broker_id}: done")
+
+    faults = BrokerFaults(cluster, did)
+    ended: set[BrokerProcess | EmbeddedZooKeeper] = set()
     while True:
-        for each in [each for each in watched if not each.alive]:
-            end = each.process.describe_end()
-            note(f"{end}; to start it again: {each.restart_command}")
-            if as_json:
-                print_json({"event": "ended", "message": end, "restart": each.restart_command})
-            watched.remove(each)
-        if not any(broker.alive for broker in cluster.brokers):
+        ended &= {each for each in (*cluster.brokers, cluster.zookeeper) if each and not each.alive}
+        ended |= _tell_ended(cluster, ended, faults.killed, as_json)
+        if not faults.killed and not any(broker.alive for broker in cluster.brokers):
             raise CommandFailed("no broker is left")
-        time.sleep(WATCH_INTERVAL_S)
+        if control is None:
+            time.sleep(WATCH_INTERVAL_S)
+        else:
+            control.serve(WATCH_INTERVAL_S, faults.answer)
+
+
+def _tell_ended(
+    cluster: "EmbeddedCluster", told: "Set[BrokerProcess | EmbeddedZooKeeper]", killed: "Set[int]", as_json: bool
+) -> "set[BrokerProcess | EmbeddedZooKeeper]":
+    """Tell of the processes that have ended, but not of those of ``told``, nor of brokers that were killed by request;
+    returns them."""
+    died = {broker for broker in cluster.brokers if broker.broker_id not in killed}
+    watched: set[BrokerProcess | EmbeddedZooKeeper] = {*died, *([cluster.zookeeper] if cluster.zookeeper else [])}
+    ended = {each for each in watched - told if not each.alive}
+    for each in ended:
+        end = each.process.describe_end()
+        note(f"{end}; to start it again: {each.restart_command}")
+        if as_json:
+            print_json({"event": "ended", "message": end, "restart": each.restart_command})
+    return ended
+
+
+def _listen(cluster: "EmbeddedCluster", cleanup: ExitStack) -> "ControlSocket | None":
+    """Where requests of ``kafka-zk break`` come in; None if there can be no such place."""
+    from kafka_zk.embedded.control_socket import ControlSocket
+
+    try:
+        control = ControlSocket(cluster.data_dir)
+    except OSError as error:
+        note(f"kafka-zk break cannot reach this cluster: {error}")
+        return None
+    cleanup.callback(control.close)
+    return control
 
 
 def _stop(cluster: "EmbeddedCluster") -> None:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 POLL_MS = 100
 
 
-@click.command("watch", short_help="Follow a group's rebalances live: why, what moved, who was silent for how long.")
-@click.option("--group", required=True, help="The group to follow; it need not be there yet.")
+@click.command("watch", short_help="Follow a group's rebalances live, or the brokers: why, what moved, who did what.")
+@click.option("--group", help="The group to follow; it need not be there yet.")
+@click.option("--cluster", is_flag=True, help="Follow brokers, controller, leaders and ISRs instead of a group.")
 @zookeeper_option("Where a group in ZooKeeper is.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
 @bootstrap_option
 @group_type_option("Who coordinates the group, see below.")
@@ -35,7 +36,8 @@ POLL_MS = 100
 @click.option("-v", "--verbose", is_flag=True, help="Print every step: watches, reads, claims; joins and heartbeats.")
 @json_option
 def command(
-    group: str,
+    group: str | None,
+    cluster: bool,
     zookeeper: str | None,
     bootstrap: str,
     group_type: str | None,
@@ -70,27 +72,51 @@ def command(
     kafka-zk consume --group g --name anna --topic t --trace /tmp/g &
     kafka-zk watch --group g --trace /tmp/g
     kafka-zk watch --group h --bootstrap-server 127.0.0.1:9092
+
+    With --cluster it shows what happens to brokers and partitions, step by step: which znode changed, whose watch
+    fired, who read it again and what they wrote, which requests went where. Without traces it shows the znodes alone;
+    the traces of a kafka-zk up on this machine are found without --trace.
+
+    \b
+    kafka-zk up --trace ./trace
+    kafka-zk watch --cluster
     """
+    if cluster == (group is not None):
+        raise click.UsageError("watch needs either --group or --cluster")
+    interrupt_at_the_end()
+    timeout_s = float("inf") if timeout_ms is None else timeout_ms / 1000
+    if group is None:
+        from kafka_zk.cli.watch_cluster import watch_cluster
+
+        watch_cluster(zookeeper, trace, timeout_s, verbose=verbose, as_json=as_json)
+        return
     from kafka_zk.cli.watched_group import broker_group, zookeeper_group
+
+    watched = broker_group(bootstrap, group) if is_of_broker(group_type) else zookeeper_group(zookeeper, group)
+    with watched as seen:
+        show = _show(group, seen, verbose=verbose, as_json=as_json)
+        _watch_group(group, seen, show, trace, rebalances or sys.maxsize, timeout_s)
+
+
+def _watch_group(
+    group: str, seen: "WatchedGroup", show: "Show", trace: Path | None, rebalances: int, timeout_s: float
+) -> None:
     from kafka_zk.timeline.trace_file import TraceFollower
 
-    interrupt_at_the_end()
-    watched = broker_group(bootstrap, group) if is_of_broker(group_type) else zookeeper_group(zookeeper, group)
     follower = TraceFollower(trace) if trace is not None else None
-    with watched as seen, ExitStack() as cleanup:
 
-        def read() -> None:
-            for traced in follower.read() if follower is not None else ():
-                seen.timeline.add(traced)
+    def read() -> None:
+        for traced in follower.read() if follower is not None else ():
+            seen.timeline.add(traced)
 
-        end_s = time.monotonic() + timeout_ms / 1000 if timeout_ms is not None else float("inf")
-        show = _show(group, seen, verbose=verbose, as_json=as_json)
+    end_s = time.monotonic() + timeout_s
+    with ExitStack() as cleanup:
         cleanup.callback(show.close)
         cleanup.callback(read)
         cleanup.callback(seen.close)
         if seen.sees_nobody and not sys.stdout.isatty():
             note(f"waiting for members of group {group}")
-        while time.monotonic() < end_s and not (rebalances and len(seen.timeline.summaries) >= rebalances):
+        while time.monotonic() < end_s and len(seen.timeline.summaries) < rebalances:
             seen.poll(POLL_MS)
             read()
             show.tell(int(time.time() * 1000))

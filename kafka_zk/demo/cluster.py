@@ -13,6 +13,7 @@ from kafka_zk.embedded.process import ChildProcess, python_command
 FIRST_PORT = 9092
 START_TIMEOUT_S = 120  # longer than what up gives its brokers, so that its own sentence is heard
 STOP_TIMEOUT_S = 45
+SESSION_TIMEOUT_MS = 4_000  # the least that this ZooKeeper grants: so long the demo waits for a broker's death
 ERROR = "Error: "
 INTERRUPTED = 130  # how up ends when it is stopped before it is ready
 
@@ -28,7 +29,7 @@ class DemoCluster:
         self.trace = data_dir / "trace"
         command, environ = python_command(
             "up", "--json", "--brokers", str(broker_count), "--data", data_dir, "--port", str(FIRST_PORT * ports_free),
-            "--trace", self.trace,
+            "--trace", self.trace, "-o", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
         )  # fmt: skip
         self._process = ChildProcess("the cluster", command, data_dir / "up.log", environ, outlives_parent=keep)
         self._told_count = 0

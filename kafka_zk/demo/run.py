@@ -13,6 +13,7 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.demo import whereabouts
 from kafka_zk.demo.cluster import DemoCluster
 from kafka_zk.demo.errors import DemoFailed
+from kafka_zk.demo.failover import Failover
 from kafka_zk.demo.flights import KEY_COLUMN, count_flights, find_flights, read_flights
 from kafka_zk.demo.group import (
     BROKER_GROUP,
@@ -38,6 +39,7 @@ BROKERS = 3
 PATIENCE_MS = 20_000
 """How long anything may take without progress; a demo that hangs is worse than one that fails."""
 CHECK_EVERY_MS = 1_000
+KILLED_AFTER = 100_000  # records, a broker is killed
 SHOWN_EVERY = 2_000  # records between two moves of a progress bar
 MORE = 1_000  # records that are new for the second extraction
 
@@ -55,6 +57,7 @@ class Demo:
         self._flights = find_flights()
         self._cluster = DemoCluster(data_dir, BROKERS, keep)
         self._spark_obstacle: str | None = None
+        self._controller_id = -1
         self._report: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -64,7 +67,7 @@ class Demo:
             with self._step(1, f"A real ZooKeeper and {BROKERS} brokers, each a process of its own"):
                 self._start()
             total = count_flights(self._flights)
-            with self._step(2, f"All {total:,} flights from New York City in 2013 into topic {TOPIC}, by carrier"):
+            with self._step(2, f"All {total:,} flights from New York City in 2013 into topic {TOPIC}, with acks=all"):
                 sent = self._produce(total)
             with self._step(3, "Everything read back: count, totals per carrier, order within each carrier"):
                 self._check(sent, self._read_back(sent.count))
@@ -111,7 +114,8 @@ class Demo:
             cluster = admin.describe_cluster()
             if TOPIC in cluster.topics:
                 raise DemoFailed(f"the topic {TOPIC} is in {self._data_dir} already: choose a new --data directory")
-            admin.create_topic(TOPIC, PARTITIONS, 1)
+            admin.create_topic(TOPIC, PARTITIONS, BROKERS)
+        self._controller_id = cluster.controller_id
         self._show.fact(f"ready after {seconds:.1f} s; broker {cluster.controller_id} is the controller")
         self._report |= {
             "bootstrap": self._cluster.bootstrap,
@@ -125,14 +129,18 @@ class Demo:
     def _produce(self, total: int) -> Tally:
         tally = Tally()
         futures: list[RecordFuture] = []
+        failover = Failover(self._data_dir, self._cluster.trace, TOPIC, self._controller_id, self._show.fact)
         started_s = time.monotonic()
         with self._producer() as producer, self._show.progress("written", total) as advance:
             for number, flight in enumerate(read_flights(self._flights), 1):
                 tally.add(*flight)
                 futures.append(producer.send(TOPIC, flight.value, flight.key))
+                if number == KILLED_AFTER:
+                    failover.kill()
                 if number % SHOWN_EVERY == 0:
                     advance(SHOWN_EVERY)
                     self._cluster.check()
+                    failover.poll()
             self._flush(producer)
             advance(total % SHOWN_EVERY)
         self._tell_rate("produce", "written", tally.count, tally.size_bytes, time.monotonic() - started_s)
@@ -140,6 +148,9 @@ class Demo:
             future.value()  # raises what became of a record that was not written
         if tally.count != total:
             raise DemoFailed(f"the input has {total} rows but {tally.count} were read from it")
+        failover.finish(BROKERS, PATIENCE_MS / 1000)
+        self._report["failover"] = failover.report
+        self._report["pids"][f"broker {self._controller_id}"] = failover.pid
         return tally
 
     def _flush(self, producer: BlockingProducer) -> None:

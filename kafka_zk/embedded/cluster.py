@@ -3,6 +3,7 @@
     DIR/zookeeper/   zoo.cfg, zookeeper.log, data/
     DIR/broker-0/    server.properties, broker.log, data/ (the log directory)
     DIR/.lock        held while the cluster runs
+    DIR/cluster.json while it runs under ``kafka-zk up``: where to reach that (see ``control_socket``)
 
 A later start with the same directory continues where it stopped.
 """
@@ -85,6 +86,12 @@ class EmbeddedCluster:
     @property
     def zookeeper_connect(self) -> str:
         return self.zookeeper.connect_string if self.zookeeper else self._external_connect
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """After which ZooKeeper gives up a broker that is silent; a ZooKeeper of others may allow less or more."""
+        wanted = int(self._properties["zookeeper.session.timeout.ms"])
+        return self.zookeeper.granted_timeout_ms(wanted) if self.zookeeper else wanted
 
     def start(self) -> Self:
         """Start everything and return once all brokers are registered, know the controller and serve requests.

@@ -18,6 +18,8 @@ MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 START_TIMEOUT_S = 60
 MAX_HEAP_MB = 256
 PORT_ATTEMPTS = 5
+MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
+"""ZooKeeper's minSessionTimeout and maxSessionTimeout, by default."""
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 
 LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
@@ -92,6 +94,10 @@ class EmbeddedZooKeeper:
     def client_properties(self) -> Mapping[str, str]:
         """Kafka's keys with which a broker or a tool connects."""
         return self._security.client_properties if self._security else {}
+
+    def granted_timeout_ms(self, wanted_ms: int) -> int:
+        """How long the session of a client lasts that asks for this."""
+        return min(max(wanted_ms, MIN_SESSION_TICKS * self._tick_time_ms), MAX_SESSION_TICKS * self._tick_time_ms)
 
     @property
     def restart_command(self) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from typing import Any, Self, TypeVar
 
 from kafka_zk.embedded.ports import LOCALHOST
@@ -27,6 +27,8 @@ class TcpProxy:
         """Every chunk is held back this long, in both directions."""
         self.on_first_chunk: Callable[[bytes], bytes] = bytes
         """What the target gets to see of the first chunk that a new connection sends."""
+        self.refuses: Callable[[int], bool] = lambda port: False
+        """Whether a new connection from that local port is reset; asked in the proxy's thread."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
         self._server: asyncio.Server | None = None
@@ -68,6 +70,10 @@ class TcpProxy:
         """Reset all connections; new ones are accepted."""
         self._call(self._abort_connections())
 
+    def drop_connections_from(self, ports: Container[int]) -> None:
+        """Reset those that come from these local ports; new ones are accepted as ``refuses`` says."""
+        self._call(self._abort_connections_from(ports))
+
     def connection_count(self) -> int:
         """How many connections are forwarded now."""
         return len(self._writers) // 2
@@ -107,7 +113,15 @@ class TcpProxy:
             writer.transport.abort()
         self._writers.clear()
 
+    async def _abort_connections_from(self, ports: Container[int]) -> None:
+        for writer in self._writers:
+            if writer.get_extra_info("peername")[1] in ports:
+                writer.transport.abort()  # the pump then ends the other side
+
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuses(writer.get_extra_info("peername")[1]):
+            writer.transport.abort()
+            return
         try:
             target_reader, target_writer = await asyncio.open_connection(*self._target)
         except OSError:

@@ -18,9 +18,12 @@ from kafka_zk.registry import events as registry_events
 from kafka_zk.registry.events import Event
 from kafka_zk.replica import events as replica_events
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline import cluster_events
 from kafka_zk.timeline import events as seen_events
 
-_MODULES = (registry_events, group_events, controller_events, replica_events, coordinator_events, seen_events)
+_MODULES = (
+    registry_events, group_events, controller_events, replica_events, coordinator_events, seen_events, cluster_events,
+)  # fmt: skip
 
 
 def _events_of(module: ModuleType) -> Iterator[type[Event]]:

@@ -35,7 +35,8 @@ def _check(report: dict[str, Any]) -> None:
     assert report["records"] == count_flights(find_flights()) == 336_776
     assert sum(report["carriers"].values()) == report["records"]
     assert len(report["partitions"]) == 8
-    assert len({partition["leader"] for partition in report["partitions"]}) == 3
+    assert len({partition["leader"] for partition in report["partitions"]}) >= 2, "one was killed and leads later"
+    assert 0 < report["failover"]["elected_seconds"] < report["failover"]["whole_seconds"]
     assert {node["path"] for node in report["znodes"]} >= {"/controller", "/brokers/ids/2", "/brokers/topics/flights"}
     causes = "; ".join(cause for each in report["rebalances"] for cause in each["causes"])
     assert "counters_dora came" in causes and "counters_ben" in causes, "one joined, one was killed"

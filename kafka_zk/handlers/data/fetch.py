@@ -319,6 +319,14 @@ class _Awaited:
         has_enough = self._size_bytes >= self._request.min_bytes
         self.is_over = is_final or has_enough or len(self._sizes_bytes) >= self._most_slices
 
+    def is_over_by_now(self) -> bool:
+        """Look at the partitions once more, until one says so."""
+        for key in self._wanted:
+            self.changed(key)
+            if self.is_over:
+                return True
+        return False
+
     def _count(self, key: TopicPartition | LogEnd, size_bytes: int) -> None:
         self._size_bytes += size_bytes - self._sizes_bytes.pop(key, 0)
         if size_bytes:
@@ -341,6 +349,8 @@ async def _wait(
     keys = [entry.tp if request.replica_id < 0 else LogEnd(entry.tp) for entry in wanted]
     for key, entry, (_, result) in zip(keys, wanted, fetched, strict=True):
         awaited.add(key, entry, result)
+    if request.replica_id >= 0 and awaited.is_over_by_now():
+        return  # what this follower told has let a producer go on, who wrote more after it was read
     await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
 
 

@@ -11,6 +11,8 @@ from kafka_zk.cli.commands import COMMANDS, cli
 from kafka_zk.cli.main import DEBUG_VARIABLE, UNEXPECTED, run
 
 ROOT = Path(__file__).parents[3]
+GROUPS = ("topics", "groups", "break")
+"""Commands with commands of their own."""
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -18,12 +20,12 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     assert run([name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: kafka-zk {name}")
-    assert "--json" in shown or name in ("broker", "zookeeper", "topics", "groups")
+    assert "--json" in shown or name in ("broker", "zookeeper", *GROUPS)
 
 
 def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    subcommands = [[name, each] for name in ("topics", "groups") for each in _subcommands(name)]
+    subcommands = [[name, each] for name in GROUPS for each in _subcommands(name)]
     for words in ([], *([name] for name in COMMANDS), *subcommands):
         assert run([*words, "--help"]) == 0
         wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 80]

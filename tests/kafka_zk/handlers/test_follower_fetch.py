@@ -154,6 +154,17 @@ def test_a_waiting_follower_is_woken_by_an_append_and_a_waiting_consumer_by_the_
     assert fetched(consumer[0]).records
 
 
+def test_a_follower_gets_at_once_what_a_producer_writes_when_that_fetch_lets_them_go_on(make: Make) -> None:
+    """The log is read before the watermark advances: else producers with several requests in flight and all acks get
+    on at the pace of replica.fetch.wait.max.ms."""
+    leader = make(replicas=[0, 1], isr=[0, 1])
+    follower: list[FetchResponse] = []
+    leader.broker.start(ApiKey.PRODUCE, 9, produce(batch(b"a"))).addCallback(lambda _: leader.append(b"b"))
+    leader.send(1, max_wait_ms=500).addCallback(follower.append)
+    [answer] = follower
+    assert answer.topics[0].partitions[0].records
+
+
 def test_every_request_of_a_session_is_a_fetch_of_all_its_partitions(make: Make) -> None:
     """An empty one says that a follower that has everything lives."""
     leader = make(replicas=[0, 1], isr=[0, 1])

@@ -1,6 +1,7 @@
 """The fault proxy: forwards, cuts, freezes, delays."""
 
 import contextlib
+import os
 import socket
 import socketserver
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from kafka_zk.embedded.local_ports import local_ports
 from kafka_zk.testing.proxy import TcpProxy
 
 pytestmark = pytest.mark.integration
@@ -83,3 +85,21 @@ def test_the_first_chunk_of_a_connection_can_be_changed(proxy: TcpProxy) -> None
         for sent, received in ((b"first", b"FIRST"), (b"second", b"second")):
             client.sendall(sent)
             assert client.recv(10) == received
+
+
+def test_connections_of_one_process_are_reset_and_refused(proxy: TcpProxy) -> None:
+    with connect(proxy) as client, connect(proxy) as other:
+        for each in (client, other):
+            each.sendall(b"x")
+            assert each.recv(1) == b"x"
+        port = client.getsockname()[1]
+        assert {port, other.getsockname()[1]} <= local_ports(os.getpid())
+        proxy.drop_connections_from({port})
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(1) == b""
+        other.sendall(b"y")
+        assert other.recv(1) == b"y"
+    proxy.refuses = lambda port: port in local_ports(os.getpid())
+    with connect(proxy) as client, contextlib.suppress(ConnectionResetError):
+        assert client.recv(1) == b""
+    assert local_ports(2**22 + 1) == set()

@@ -8,7 +8,7 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.narrator import Narrator, listed, short_name
 from tests.kafka_zk.timeline.samples import every_event
 
-_OF_BROKERS = ("kafka_zk.controller.events", "kafka_zk.replica.events")
+_OF_BROKERS = ("kafka_zk.controller.events", "kafka_zk.replica.events", "kafka_zk.timeline.cluster_events")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""``kafka-zk break``: what can happen to a broker, done to one of ``kafka-zk up``."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kafka_zk.cli.command_group import CommandGroup
+from kafka_zk.cli.options import json_option, zookeeper_option
+from kafka_zk.cli.output import print_json, say
+from kafka_zk.cli.running_cluster import RunningCluster, find_cluster
+
+WATCH = "kafka-zk watch --cluster"
+
+
+@click.group("break", cls=CommandGroup, short_help="Kill, pause, expire or cut off a broker of kafka-zk up.")
+def command() -> None:
+    """Break a broker of a cluster that kafka-zk up runs on this machine, and repair it.
+
+    BROKER is a broker's id, or "controller" for whichever broker that is. If several clusters run, --data or
+    --zookeeper says which one is meant.
+
+    \b
+    kafka-zk up --brokers 3 --trace ./trace          in one terminal
+    kafka-zk watch --cluster --trace ./trace         in another
+    kafka-zk break kill controller                   in a third
+    """
+
+
+def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
+    """The arguments that every command has; ``function`` gets the cluster and the broker's id, then its own options.
+
+    Raises: CommandFailed, EmbeddedError, RegistryError.
+    """
+
+    def run(broker: str, data: Path | None, zookeeper: str | None, **options: Any) -> None:
+        cluster = find_cluster(data, zookeeper)
+        function(cluster, cluster.broker_id(broker), **options)
+
+    run.__doc__ = function.__doc__
+    run.__name__ = function.__name__
+    named = click.argument("broker", metavar="BROKER")(json_option(run))
+    where = click.option(
+        "--data", type=click.Path(path_type=Path, file_okay=False), help="The data directory of the cluster."
+    )
+    which = zookeeper_option("The cluster with this ZooKeeper.", envvar="KAFKA_ZK_ZOOKEEPER")
+    return which(where(named))
+
+
+@command.command("kill", short_help="Kill a broker, as a crash would.")
+@_on_a_broker
+def kill(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
+    """Kill a broker with SIGKILL, as a crash would."""
+    state = cluster.do("kill", broker_id)
+    told = f"broker {broker_id} was killed; its session ends in at most {cluster.session_s:g} s, then others lead its"
+    _tell(as_json, state, f"{told} partitions: {WATCH} shows it; kafka-zk break restart {broker_id} starts it again")
+
+
+@command.command("restart")
+@_on_a_broker
+def restart(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
+    """Start a broker again that has ended."""
+    state = cluster.do("restart", broker_id)
+    told = f"broker {broker_id} starts as pid {state['pid']}; it registers once its old session is over, at most"
+    _tell(as_json, state, f"{told} {cluster.session_s:g} s after its death, and catches up with the leaders: {WATCH}")
+
+
+@command.command("pause", short_help="Stop a broker's process; its connections stay open.")
+@_on_a_broker
+def pause(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
+    """Stop a broker's process with SIGSTOP; its connections stay open, but nobody gets an answer."""
+    state = cluster.do("pause", broker_id)
+    told = f"broker {broker_id} is paused; its session ends in {cluster.session_s:g} s unless"
+    _tell(as_json, state, f"{told} kafka-zk break resume {broker_id} comes first: {WATCH} shows it")
+
+
+@command.command("resume")
+@_on_a_broker
+def resume(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
+    """Let a paused broker go on with SIGCONT."""
+    state = cluster.do("resume", broker_id)
+    told = f"broker {broker_id} goes on; if its session is over it registers again and learns what it leads now"
+    _tell(as_json, state, f"{told}: {WATCH} shows it")
+
+
+@command.command("expire", short_help="End a broker's ZooKeeper session now.")
+@_on_a_broker
+def expire(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
+    """End a broker's ZooKeeper session now, as if it had been silent too long; a killed broker's, too."""
+    session_id = cluster.expire(broker_id)
+    told = f"the session {session_id:#x} of broker {broker_id} is over, and its znodes are gone; if it runs, it"
+    _tell(as_json, {"id": broker_id, "session": session_id}, f"{told} registers in a new session: {WATCH} shows it")
+
+
+@command.command("cut", short_help="Cut a broker off from ZooKeeper and other brokers.")
+@click.option(
+    "--from",
+    "links",
+    type=click.Choice(["zookeeper", "brokers"]),
+    multiple=True,
+    help="Only from these; may be repeated.  [default: from both]",
+)
+@_on_a_broker
+def cut(cluster: RunningCluster, broker_id: int, links: tuple[str, ...], as_json: bool) -> None:
+    """Cut a broker off from ZooKeeper and from the other brokers, until it is mended; clients still reach it.
+
+    Only for clusters that were started with kafka-zk up --proxies.
+    """
+    state = cluster.do("cut", broker_id, **{"from": links})
+    off = " and ".join({"zookeeper": "ZooKeeper", "brokers": "the other brokers"}[link] for link in state["cut"][::-1])
+    ends = f"; its session ends in {cluster.session_s:g} s" if "zookeeper" in state["cut"] else ""
+    told = f"broker {broker_id} is cut off from {off}{ends}: {WATCH} shows it"
+    _tell(as_json, state, f"{told}; kafka-zk break mend {broker_id} connects it again")
+
+
+@command.command("mend")
+@_on_a_broker
+def mend(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
+    """Let a broker that was cut off connect again."""
+    state = cluster.do("mend", broker_id)
+    told = f"broker {broker_id} can connect again; if its session is over it registers in a new one"
+    _tell(as_json, state, f"{told}: {WATCH} shows it")
+
+
+def _tell(as_json: bool, document: dict[str, Any], sentence: str) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        say(sentence)
+
+

@@ -1,0 +1,135 @@
+"""What a running ``kafka-zk up`` does to its brokers when ``kafka-zk break`` asks it to.
+
+``up`` does it, and not the command itself: it has the processes as its children, so a process id is never that of
+another process, a broker that is started again ends with the others, and proxies are in its hands.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafka_zk.embedded.control_socket import Refused
+from kafka_zk.embedded.ports import can_listen
+from kafka_zk.testing.proxied_cluster import Link, ProxiedCluster
+
+if TYPE_CHECKING:
+    from kafka_zk.embedded.broker import BrokerProcess
+    from kafka_zk.embedded.cluster import EmbeddedCluster
+
+DESCRIBE = "describe"
+
+Document = dict[str, Any]
+
+
+class BrokerFaults:
+    """Answers requests such as ``{"action": "kill", "broker": 2}`` with what is known of that broker afterwards.
+
+    Args:
+        did: called with the action and the broker after each success.
+    """
+
+    def __init__(self, cluster: "EmbeddedCluster", did: Callable[[str, "BrokerProcess"], None]) -> None:
+        self._cluster = cluster
+        self._did = did
+        self._paused: set[int] = set()
+        self._actions: Mapping[str, Callable[[BrokerProcess, Document], None]] = {
+            "kill": self._kill,
+            "restart": self._restart,
+            "pause": self._pause,
+            "resume": self._resume,
+            "cut": self._cut,
+            "mend": self._mend,
+        }
+        self.killed: set[int] = set()
+        """The brokers that are dead because somebody asked for it."""
+
+    def answer(self, request: Document) -> Document:
+        """Raises: EmbeddedError, which says why not."""
+        name = request.get("action")
+        if name == DESCRIBE:
+            return self._description()
+        action = self._actions.get(str(name))
+        if action is None:
+            raise Refused(f"{name!r} cannot be done: this kafka-zk up is of another version")
+        broker = self._broker(request.get("broker"))
+        action(broker, request)
+        self._did(str(name), broker)
+        return self._state(broker)
+
+    def _description(self) -> Document:
+        cluster = self._cluster
+        return {
+            "data": str(cluster.data_dir),
+            "zookeeper": cluster.zookeeper_connect,
+            "bootstrap": cluster.bootstrap,
+            "trace": None if cluster.trace is None else str(cluster.trace.resolve()),
+            "session_timeout_ms": cluster.session_timeout_ms,
+            "brokers": [self._state(broker) for broker in cluster.brokers],
+        }
+
+    def _state(self, broker: "BrokerProcess") -> Document:
+        broker_id = broker.broker_id
+        state = "ended" if not broker.alive else "paused" if broker_id in self._paused else "running"
+        links = self._cluster.cut_links(broker_id) if isinstance(self._cluster, ProxiedCluster) else ()
+        return {"id": broker_id, "pid": broker.pid, "port": broker.port, "state": state, "cut": sorted(links)}
+
+    def _broker(self, broker_id: object) -> "BrokerProcess":
+        for broker in self._cluster.brokers:
+            if broker.broker_id == broker_id:
+                return broker
+        ids = ", ".join(str(broker.broker_id) for broker in self._cluster.brokers)
+        raise Refused(f"there is no broker {broker_id}: this cluster has {ids}")
+
+    def _kill(self, broker: "BrokerProcess", _: Document) -> None:
+        _check_alive(broker)
+        self._paused.discard(broker.broker_id)
+        self.killed.add(broker.broker_id)
+        broker.kill()
+
+    def _restart(self, broker: "BrokerProcess", _: Document) -> None:
+        if broker.alive:
+            raise Refused(f"broker {broker.broker_id} runs, as pid {broker.pid}")
+        if not can_listen(broker.port):
+            raise Refused(f"port {broker.port} of broker {broker.broker_id} is in use: was it started by hand?")
+        broker.start()
+        self._paused.discard(broker.broker_id)
+        self.killed.discard(broker.broker_id)
+
+    def _pause(self, broker: "BrokerProcess", _: Document) -> None:
+        _check_alive(broker)
+        if broker.broker_id in self._paused:
+            raise Refused(f"broker {broker.broker_id} is paused already")
+        broker.pause()
+        self._paused.add(broker.broker_id)
+
+    def _resume(self, broker: "BrokerProcess", _: Document) -> None:
+        _check_alive(broker)
+        if broker.broker_id not in self._paused:
+            raise Refused(f"broker {broker.broker_id} is not paused")
+        broker.resume()
+        self._paused.discard(broker.broker_id)
+
+    def _cut(self, broker: "BrokerProcess", request: Document) -> None:
+        cluster = self._proxied()
+        _check_alive(broker)
+        links = {Link(name) for name in request.get("from", ()) if name in set(Link)} or set(Link)
+        if links <= set(cluster.cut_links(broker.broker_id)):
+            raise Refused(f"broker {broker.broker_id} is cut off already")
+        cluster.cut(broker.broker_id, links)
+
+    def _mend(self, broker: "BrokerProcess", _: Document) -> None:
+        cluster = self._proxied()
+        if not cluster.cut_links(broker.broker_id):
+            raise Refused(f"broker {broker.broker_id} is not cut off")
+        cluster.mend(broker.broker_id)
+
+    def _proxied(self) -> ProxiedCluster:
+        if not isinstance(self._cluster, ProxiedCluster):
+            raise Refused("brokers can be cut off only in a cluster that was started with kafka-zk up --proxies")
+        return self._cluster
+
+
+def _check_alive(broker: "BrokerProcess") -> None:
+    if not broker.alive:
+        raise Refused(
+            f"broker {broker.broker_id} has ended already; kafka-zk break restart {broker.broker_id} starts it again"
+        )

@@ -1,0 +1,137 @@
+"""A cluster that a ``kafka-zk up`` of this user runs on this machine, as ``kafka-zk break`` finds and reaches it."""
+
+from pathlib import Path
+from typing import Any
+
+from kafka_zk.cli.broker_faults import DESCRIBE
+from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.options import zookeeper_properties
+from kafka_zk.cli.zk import zookeeper_client
+from kafka_zk.embedded import control_socket
+from kafka_zk.embedded.control_socket import NotReached
+from kafka_zk.registry import connect_string
+from kafka_zk.registry.controller import ControllerRegistry
+from kafka_zk.registry.errors import NoNode
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.znodes.brokers import broker_path
+from kafka_zk.security.zookeeper import zookeeper_security
+from kafka_zk.system.integers import NATURAL_INT32, decimal_integer
+from kafka_zk.testing.sessions import SessionUnknown, expire_session
+
+CONTROLLER = "controller"
+
+Document = dict[str, Any]
+
+
+class RunningCluster:
+    """One cluster; ``description`` is what its ``up`` tells of it."""
+
+    def __init__(self, socket: Path, description: Document) -> None:
+        self._socket = socket
+        self._description = description
+
+    @property
+    def data(self) -> str:
+        """The data directory."""
+        data: str = self._description["data"]
+        return data
+
+    @property
+    def zookeeper(self) -> str:
+        """Its connection string."""
+        zookeeper: str = self._description["zookeeper"]
+        return zookeeper
+
+    @property
+    def trace(self) -> Path | None:
+        """The directory that the brokers write their events into."""
+        trace: str | None = self._description["trace"]
+        return None if trace is None else Path(trace)
+
+    @property
+    def session_s(self) -> float:
+        """How long the session of a silent broker lasts."""
+        milliseconds: int = self._description["session_timeout_ms"]
+        return milliseconds / 1000
+
+    def broker_id(self, named: str) -> int:
+        """The id that is meant by one, or by "controller". Raises: CommandFailed, RegistryError."""
+        if named == CONTROLLER:
+            return self._controller_id()
+        ids = [broker["id"] for broker in self._description["brokers"]]
+        broker_id = decimal_integer(named, NATURAL_INT32)
+        if broker_id is None or broker_id not in ids:
+            known = ", ".join(map(str, ids))
+            raise CommandFailed(f"there is no broker {named}: allowed are {known} and {CONTROLLER}")
+        return broker_id
+
+    def do(self, action: str, broker_id: int, **options: object) -> Document:
+        """Have ``up`` do it; returns what the broker's state is then. Raises: Refused, NotReached."""
+        return control_socket.ask(self._socket, {"action": action, "broker": broker_id, **options})
+
+    def expire(self, broker_id: int) -> int:
+        """End the session in which a broker is registered; returns its id. Raises: CommandFailed, RegistryError."""
+        if zookeeper_security(zookeeper_properties()).tls is not None:
+            raise CommandFailed("a session of a ZooKeeper with TLS cannot be ended from outside")
+        with zookeeper_client(self.zookeeper) as client:
+            session_id = _session_of(client, broker_id)
+        errors = []
+        for host, port in connect_string.parse(self.zookeeper).servers:
+            try:
+                expire_session(host, port, session_id)
+                return session_id
+            except (OSError, SessionUnknown) as error:
+                errors.append(str(error))
+        raise CommandFailed(f"the session of broker {broker_id} cannot be ended: {'; '.join(errors)}")
+
+    def _controller_id(self) -> int:
+        with zookeeper_client(self.zookeeper) as client:
+            controller_id = run_blocking(ControllerRegistry(client).current())
+        if controller_id is None:
+            raise CommandFailed("there is no controller now")
+        return controller_id
+
+
+def _session_of(client: KazooBlockingClient, broker_id: int) -> int:
+    try:
+        _, stat = run_blocking(client.get(broker_path(broker_id)))
+    except NoNode:
+        raise CommandFailed(f"broker {broker_id} is not registered in ZooKeeper: it has no session") from None
+    return stat.ephemeral_owner
+
+
+def find_cluster(data: Path | None, zookeeper: str | None) -> RunningCluster:
+    """The cluster in that data directory or with that ZooKeeper; without either the only one that runs.
+
+    Raises: CommandFailed, NotReached.
+    """
+    if data is not None:
+        try:
+            return _reach(control_socket.socket_of(data))
+        except NotReached:
+            raise CommandFailed(f"no cluster of kafka-zk up runs in {data}") from None
+    running = _all_running()
+    found = [cluster for cluster in running if zookeeper in (None, cluster.zookeeper)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        named = ", ".join(cluster.data for cluster in found)
+        raise CommandFailed(f"{len(found)} clusters run: say with --data which one is meant ({named})")
+    if running:
+        named = ", ".join(cluster.zookeeper for cluster in running)
+        raise CommandFailed(f"no cluster of kafka-zk up with ZooKeeper {zookeeper} runs here, only {named}")
+    raise CommandFailed("no cluster of kafka-zk up runs here; kafka-zk up starts one")
+
+
+def _all_running() -> list[RunningCluster]:
+    clusters = []
+    for socket in control_socket.sockets():
+        try:
+            clusters.append(_reach(socket))
+        except NotReached:
+            continue  # its up was killed
+    return clusters
+
+
+def _reach(socket: Path) -> RunningCluster:
+    return RunningCluster(socket, control_socket.ask(socket, {"action": DESCRIBE}))

@@ -1,0 +1,151 @@
+"""How other processes of the same user reach a running ``kafka-zk up``: a Unix socket, one JSON object each way.
+
+    TMP/kafka-zk-UID/PID.sock   the sockets of all that run, in a folder that nobody else can enter
+    DIR/cluster.json            names the socket of the cluster in the data directory DIR
+
+A socket that nobody listens on any more belonged to an ``up`` that was killed. Tests:
+tests/kafka_zk/embedded/test_control_socket.py.
+"""
+
+import contextlib
+import json
+import os
+import select
+import socket
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kafka_zk.embedded.errors import EmbeddedError
+
+CLUSTER_FILE = "cluster.json"
+REQUEST_TIMEOUT_S = 2
+"""How long ``up`` waits for the rest of a request; meanwhile it does nothing else."""
+ANSWER_TIMEOUT_S = 30
+_LONGEST_BYTES = 1 << 20
+
+Document = dict[str, Any]
+
+
+class NotReached(EmbeddedError):
+    """Nobody answers on a control socket."""
+
+
+class Refused(EmbeddedError):
+    """What was asked for cannot be done; ``str()`` says why."""
+
+
+class ControlSocket:
+    """The end that ``up`` holds. Close it at the end.
+
+    Args:
+        data_dir: of the cluster; it must be there.
+        folder: where sockets are, see the module's docstring.
+    Raises: OSError, also if somebody else made the folder.
+    """
+
+    def __init__(self, data_dir: Path, folder: Path | None = None) -> None:
+        folder = folder or socket_folder()
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _check_ours(folder)
+        _remove_dead(folder)
+        self._path = folder / f"{os.getpid()}.sock"
+        self._path.unlink(missing_ok=True)
+        self._cluster_file = data_dir / CLUSTER_FILE
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._server.bind(str(self._path))
+            self._server.listen()
+            self._cluster_file.write_text(json.dumps({"pid": os.getpid(), "socket": str(self._path)}) + "\n")
+        except OSError:
+            self.close()
+            raise
+
+    def serve(self, timeout_s: float, answer: Callable[[Document], Mapping[str, Any]]) -> None:
+        """Wait so long for a request, and answer it with what ``answer`` returns, or refuse it if that raises
+        EmbeddedError."""
+        if not select.select([self._server], [], [], timeout_s)[0]:
+            return
+        connection, _ = self._server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(REQUEST_TIMEOUT_S)
+            connection.sendall(json.dumps(_answered(_receive(connection), answer)).encode())
+
+    def close(self) -> None:
+        self._server.close()
+        self._path.unlink(missing_ok=True)
+        self._cluster_file.unlink(missing_ok=True)
+
+
+def ask(path: Path, request: Mapping[str, Any]) -> Document:
+    """What the ``up`` behind a socket answers. Raises: NotReached, Refused."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(ANSWER_TIMEOUT_S)
+            connection.connect(str(path))
+            connection.sendall(json.dumps(request).encode())
+            connection.shutdown(socket.SHUT_WR)
+            answer: Document = json.loads(_receive(connection))
+    except (OSError, ValueError) as error:
+        raise NotReached(f"nobody answers at {path}: {error}") from error
+    if "refused" in answer:
+        raise Refused(answer["refused"])
+    return answer
+
+
+def sockets(folder: Path | None = None) -> list[Path]:
+    """The sockets of all clusters that this user runs, and perhaps of some that were killed."""
+    return sorted((folder or socket_folder()).glob("*.sock"))
+
+
+def socket_of(data_dir: Path) -> Path:
+    """The socket of the cluster in a data directory. Raises: NotReached if none runs there."""
+    try:
+        return Path(json.loads((data_dir / CLUSTER_FILE).read_text())["socket"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise NotReached(f"no cluster of kafka-zk up runs in {data_dir}") from None
+
+
+def socket_folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"kafka-zk-{os.getuid()}"
+
+
+def _check_ours(folder: Path) -> None:
+    """Raises: OSError unless it is a folder of this user's, which nobody else can write to."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise OSError(f"{folder} is not a folder for this user alone")
+
+
+def _remove_dead(folder: Path) -> None:
+    """Sockets of processes that are gone."""
+    for path in sockets(folder):
+        try:
+            os.kill(int(path.stem), 0)
+        except (ValueError, ProcessLookupError):
+            path.unlink(missing_ok=True)
+
+
+def _answered(request: bytes, answer: Callable[[Document], Mapping[str, Any]]) -> Mapping[str, Any]:
+    try:
+        document = json.loads(request)
+        if not isinstance(document, dict):
+            raise ValueError("an object is expected")
+    except (ValueError, RecursionError) as error:
+        return {"refused": f"the request is not understood: {error}"}
+    try:
+        return answer(document)
+    except EmbeddedError as error:
+        return {"refused": str(error)}
+
+
+def _receive(connection: socket.socket) -> bytes:
+    """All that comes until the other side has ended. Raises: OSError."""
+    received = b""
+    while chunk := connection.recv(65_536):
+        received += chunk
+        if len(received) > _LONGEST_BYTES:
+            raise OSError("too long")
+    return received

@@ -1,0 +1,46 @@
+"""What an outside observer sees of a cluster: brokers, the controller, the state of each partition.
+
+The brokers' own events are those of ``registry.events``, ``controller.events`` and ``replica.events``. Pure.
+"""
+
+from dataclasses import dataclass
+
+from kafka_zk.registry.events import Event
+from kafka_zk.storage.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen(Event):
+    """Base of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSeen(ClusterSeen):
+    """A broker is registered; the zxid is its broker epoch."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGone(ClusterSeen):
+    """A broker's registration is gone: its session ended, or it left."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSeen(ClusterSeen):
+    """``/controller`` names this broker (-1: it is not there)."""
+
+    controller_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipSeen(ClusterSeen):
+    """The state znode of a partition says this (leader -1: none)."""
+
+    partition: TopicPartition
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int

@@ -1,0 +1,96 @@
+"""What happens to a cluster as lines of text, in the order of time. Pure: the time is given.
+
+Events of several processes come a little out of order, so each is held back for a moment. What one process does to many
+partitions within a moment is one line. Tests: tests/kafka_zk/timeline/test_cluster_lines.py.
+"""
+
+import heapq
+import itertools
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kafka_zk.controller.events import IsrsChanged, LeadersElected
+from kafka_zk.registry.events import Event
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.cluster_events import LeadershipSeen
+from kafka_zk.timeline.cluster_narrator import ClusterNarrator
+
+HOLD_BACK_MS = 400
+TOGETHER_MS = 100
+"""Equal phrases of one process are one line if they are not further apart."""
+REMEMBERED_COUNT = 8
+"""So many states of a partition are known as written by a controller that told of it."""
+NAMED_COUNT = 6
+_WHO_WIDTH = 12
+
+
+@dataclass(slots=True)
+class _Line:
+    time_ms: int
+    who: str
+    text: str
+    items: list[str] = field(default_factory=list)
+
+
+class ClusterEvents:
+    """Collects events and gives them back sorted by their time, without what the observer saw of states that the
+    controller tells of itself."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, Event]] = []
+        self._numbers = itertools.count()
+        self._written: dict[TopicPartition, deque[tuple[int, int, tuple[int, ...]]]] = {}  # leader, epoch, ISR
+
+    def add(self, event: Event) -> None:
+        heapq.heappush(self._waiting, (event.time_ms, next(self._numbers), event))
+        if isinstance(event, LeadersElected | IsrsChanged):
+            for tp, info in event.leadership:
+                written = self._written.setdefault(tp, deque(maxlen=REMEMBERED_COUNT))
+                written.append((info.leader, info.leader_epoch, tuple(info.isr)))
+
+    def due(self, now_ms: int | None = None) -> Iterator[Event]:
+        """What is due now (None: all that is left)."""
+        while self._waiting and (now_ms is None or self._waiting[0][0] <= now_ms - HOLD_BACK_MS):
+            event = heapq.heappop(self._waiting)[2]
+            if not isinstance(event, LeadershipSeen) or not self._is_told(event):
+                yield event
+
+    def _is_told(self, event: LeadershipSeen) -> bool:
+        return (event.leader, event.leader_epoch, event.isr) in self._written.get(event.partition, ())
+
+
+class ClusterLines:
+    """Lines with the time of day; ``verbose``: every step."""
+
+    def __init__(self, events: ClusterEvents, *, verbose: bool) -> None:
+        self._events = events
+        self._narrator = ClusterNarrator()
+        self._verbose = verbose
+
+    def lines(self, now_ms: int | None = None) -> Iterator[str]:
+        """What is due now (None: all that is left)."""
+        for line in self._grouped(self._events.due(now_ms)):
+            more = len(line.items) - NAMED_COUNT
+            named = ", ".join(line.items[:NAMED_COUNT]) + (f" and {more} more" if more > 0 else "")
+            yield f"{_time_of_day(line.time_ms)}  {line.who:<{_WHO_WIDTH}}  {line.text.replace('{}', named)}"
+
+    def _grouped(self, events: Iterator[Event]) -> list[_Line]:
+        found: list[_Line] = []
+        latest: dict[tuple[str, str], _Line] = {}
+        for event in events:
+            phrase = self._narrator.phrase(event)
+            if phrase is None or (phrase.is_detail and not self._verbose):
+                continue
+            who = self._narrator.who(event)
+            line = latest.get((who, phrase.text))
+            if line is None or event.time_ms > line.time_ms + TOGETHER_MS or not phrase.items:
+                line = latest[who, phrase.text] = _Line(event.time_ms, who, phrase.text)
+                found.append(line)
+            line.items += [item for item in phrase.items if item not in line.items]
+        return found
+
+
+def _time_of_day(time_ms: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(time_ms / 1000)) + f".{time_ms % 1000:03}"

@@ -1,0 +1,216 @@
+"""``kafka-zk break``: each action on a cluster of ``up``, from another process, and what it refuses."""
+
+import itertools
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import pytest
+
+from kafka_zk.embedded.ports import free_ports
+from kafka_zk.embedded.probe import ask_broker
+from tests.integration.processes import kafka_zk, kafka_zk_json, running, start, wait_for
+
+pytestmark = pytest.mark.integration
+
+SESSION_S = 4
+
+
+class Cluster:
+    """An ``up --json`` in the background, and ``break`` on it."""
+
+    def __init__(self, data: Path, brokers: int, *options: str) -> None:
+        zookeeper_port = free_ports(1)[0]
+        self.data = data
+        self.process: Popen[str] = start(
+            "up", "--json", "--brokers", str(brokers), "--port", "0", "--zookeeper-port", str(zookeeper_port),
+            "--data", data, "-o", f"zookeeper.session.timeout.ms={SESSION_S * 1000}", *options,
+        )  # fmt: skip
+        self.pids: dict[int, int] = {}
+        self.ports: dict[int, int] = {}
+        while (event := self.next_event())["event"] != "ready":
+            if event["event"] == "broker":
+                self.pids[event["id"]], self.ports[event["id"]] = event["pid"], event["port"]
+        self.zookeeper: str = event["zookeeper"]
+
+    def next_event(self) -> dict[str, Any]:
+        """The next line that ``up`` prints."""
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line, self.process.communicate()[1]
+        event: dict[str, Any] = json.loads(line)
+        return event
+
+    def broken(self, *words: str) -> str:
+        """What ``break`` says."""
+        done = kafka_zk("break", *words, "--data", self.data)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout.strip()
+
+    def refusal(self, *words: str) -> str:
+        done = kafka_zk("break", *words, "--data", self.data)
+        assert (done.returncode, done.stdout) == (1, ""), done
+        return done.stderr.strip()
+
+    def session(self, broker_id: int) -> str | None:
+        """In which a broker is registered."""
+        nodes = kafka_zk_json("znodes", "/brokers/ids", "--zookeeper", self.zookeeper)
+        return next((node["ephemeralOwner"] for node in nodes if node["path"] == f"/brokers/ids/{broker_id}"), None)
+
+    def wait_registered(self, broker_id: int, other_than: str | None = None) -> None:
+        wait_for(lambda: self.session(broker_id) not in (None, other_than), f"broker {broker_id} in a session")
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two brokers behind proxies, which write traces."""
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster = Cluster(folder / "data", 2, "--proxies", "--trace", str(folder / "trace"))
+    try:
+        yield cluster
+        assert cluster.end() == 0
+    finally:
+        cluster.process.kill()
+        cluster.process.communicate()
+
+
+def test_a_killed_broker_is_started_again(cluster: Cluster) -> None:
+    old = cluster.session(1)
+    assert cluster.broken("kill", "1") == (
+        f"broker 1 was killed; its session ends in at most {SESSION_S} s, then others lead its partitions: "
+        "kafka-zk watch --cluster shows it; kafka-zk break restart 1 starts it again"
+    )
+    assert not running(cluster.pids[1])
+    assert cluster.next_event() == {"event": "kill", "id": 1, "pid": cluster.pids[1]}
+    assert cluster.refusal("pause", "1") == (
+        "Error: broker 1 has ended already; kafka-zk break restart 1 starts it again"
+    )
+    told = cluster.broken("restart", "1")
+    event = cluster.next_event()  # nothing was said of a broker that died by itself
+    assert (event["event"], event["id"]) == ("restart", 1)
+    assert told.startswith(f"broker 1 starts as pid {event['pid']}; it registers once its old session is over")
+    assert cluster.refusal("restart", "1") == f"Error: broker 1 runs, as pid {event['pid']}"
+    cluster.wait_registered(1, old)
+    cluster.pids[1] = event["pid"]
+
+
+def test_a_paused_broker_goes_on(cluster: Cluster) -> None:
+    assert "broker 0 is paused; its session ends in 4 s unless kafka-zk break resume 0" in cluster.broken("pause", "0")
+    assert cluster.next_event()["event"] == "pause"
+    assert ") T " in Path(f"/proc/{cluster.pids[0]}/stat").read_text()
+    assert cluster.refusal("pause", "0") == "Error: broker 0 is paused already"
+    assert cluster.broken("resume", "0").startswith("broker 0 goes on; ")
+    assert cluster.next_event()["event"] == "resume"
+    assert cluster.refusal("resume", "0") == "Error: broker 0 is not paused"
+    wait_for(lambda: ask_broker("127.0.0.1", cluster.ports[0]), "an answer of broker 0")
+    cluster.wait_registered(0)
+
+
+def test_an_expired_broker_registers_in_a_new_session(cluster: Cluster) -> None:
+    old = cluster.session(1)
+    assert "of broker 1 is over, and its znodes are gone" in cluster.broken("expire", "1")
+    cluster.wait_registered(1, old)
+
+
+def test_a_session_of_the_dead_ends_at_once(cluster: Cluster) -> None:
+    cluster.broken("kill", "1")
+    cluster.broken("expire", "1")
+    assert cluster.session(1) is None
+    assert cluster.refusal("expire", "1") == "Error: broker 1 is not registered in ZooKeeper: it has no session"
+    cluster.broken("restart", "1")
+    cluster.wait_registered(1)
+    assert [cluster.next_event()["event"] for _ in range(2)] == ["kill", "restart"]
+
+
+def test_a_broker_that_is_cut_off_answers_its_clients_and_loses_its_session(cluster: Cluster) -> None:
+    old = cluster.session(0)
+    told = cluster.broken("cut", "0")
+    assert told.startswith(f"broker 0 is cut off from ZooKeeper and the other brokers; its session ends in {SESSION_S}")
+    assert cluster.refusal("cut", "0", "--from", "brokers") == "Error: broker 0 is cut off already"
+    wait_for(lambda: cluster.session(0) is None, "the end of its session")
+    assert ask_broker("127.0.0.1", cluster.ports[0]) is not None
+    assert "broker 0 can connect again" in cluster.broken("mend", "0")
+    cluster.wait_registered(0, old)
+    assert cluster.refusal("mend", "0") == "Error: broker 0 is not cut off"
+    assert [cluster.next_event()["event"] for _ in range(2)] == ["cut", "mend"]
+
+
+def test_the_controller_is_a_broker_too(cluster: Cluster) -> None:
+    wait_for(lambda: _controller(cluster) is not None, "a controller")
+    controller_id = _controller(cluster)
+    assert cluster.broken("pause", "controller").startswith(f"broker {controller_id} is paused")
+    cluster.broken("resume", str(controller_id))
+    assert [cluster.next_event()["id"] for _ in range(2)] == [controller_id] * 2
+
+
+def _controller(cluster: Cluster) -> int | None:
+    nodes = kafka_zk_json("znodes", "/controller", "--zookeeper", cluster.zookeeper)
+    claims = [json.loads(node["data"]) for node in nodes if node["path"] == "/controller"]
+    return claims[0]["brokerid"] if claims else None
+
+
+def test_watching_the_cluster_shows_who_did_what_after_a_death(cluster: Cluster) -> None:
+    """From the session's end to the new controller, and what it told whom; traces are found through ``up``."""
+    wait_for(lambda: _controller(cluster) is not None, "a controller")
+    old = _controller(cluster)
+    watch = start("watch", "--cluster", "--zookeeper", cluster.zookeeper)
+    try:
+        assert watch.stdout
+        lines = (line[14:].strip() for line in watch.stdout)
+        first = [next(lines) for _ in range(2)]
+        assert first == ["znodes        /brokers/ids: 0, 1 registered", f"znodes        /controller names broker {old}"]
+        cluster.broken("kill", str(old))
+        cluster.broken("expire", str(old))
+        new = 1 - (old or 0)
+        seen = list(itertools.takewhile(lambda line: "UpdateMetadata" not in line, lines))
+        assert f"znodes        /brokers/ids: {old} gone, with its session" in seen
+        fired = seen.index(f"controller {new}  watch fired, deleted: /controller")
+        written = f"controller {new}  wrote /controller and /controller_epoch: it is the controller, epoch "
+        assert [line for line in seen[fired:] if line.startswith(written)], seen
+        cluster.broken("restart", str(old))
+        back = list(itertools.takewhile(lambda line: line != f"controller {new}  finds broker {old} started", lines))
+        assert f"controller {new}  watch fired, child: /brokers/ids" in back
+    finally:
+        watch.terminate()
+        watch.communicate(timeout=60)
+    assert [cluster.next_event()["event"] for _ in range(2)] == ["kill", "restart"]
+
+
+def test_brokers_and_clusters_that_are_not_there(cluster: Cluster, tmp_path: Path) -> None:
+    assert cluster.refusal("kill", "7") == "Error: there is no broker 7: allowed are 0, 1 and controller"
+    done = kafka_zk("break", "kill", "0", "--data", tmp_path)
+    assert (done.returncode, done.stderr) == (1, f"Error: no cluster of kafka-zk up runs in {tmp_path}\n")
+    done = kafka_zk("break", "kill", "0", "--zookeeper", "127.0.0.1:1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: no cluster of kafka-zk up with ZooKeeper 127.0.0.1:1 runs here, only ")
+
+
+def test_a_cluster_is_found_by_its_zookeeper(cluster: Cluster) -> None:
+    done = kafka_zk("break", "resume", "0", "--zookeeper", cluster.zookeeper)
+    assert (done.returncode, done.stderr) == (1, "Error: broker 0 is not paused\n")
+
+
+def test_up_lives_on_when_its_only_broker_is_killed_by_request(tmp_path: Path) -> None:
+    """And it has no proxies, so that its brokers cannot be cut off."""
+    alone = Cluster(tmp_path, 1)
+    try:
+        refused = "brokers can be cut off only in a cluster that was started with kafka-zk up --proxies"
+        assert alone.refusal("cut", "0") == f"Error: {refused}"
+        alone.broken("kill", "0")
+        alone.broken("expire", "0")
+        alone.broken("restart", "0")
+        alone.wait_registered(0)
+        assert alone.end() == 0
+    finally:
+        alone.process.kill()
+        alone.process.communicate()
+    done = kafka_zk("break", "kill", "0", "--data", tmp_path)
+    assert done.stderr == f"Error: no cluster of kafka-zk up runs in {tmp_path}\n"

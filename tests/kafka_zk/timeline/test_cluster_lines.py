@@ -1,0 +1,143 @@
+"""What happens to a cluster in words: in order, many partitions in one line, nothing twice."""
+
+import pytest
+
+from kafka_zk.controller.context import LeadershipInfo
+from kafka_zk.controller.events import (
+    ControllerChanged,
+    ControllerElected,
+    IsrsChanged,
+    LeadersElected,
+    PartitionsMoved,
+    RequestFailed,
+    RequestSent,
+)
+from kafka_zk.controller.states import PartitionState
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import Event, Reread, WatchArmed, WatchFired
+from kafka_zk.replica.events import ControllerIgnored, RoleChanged
+from kafka_zk.replica.partition import Role
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.timeline.cluster_events import BrokerGone, ControllerSeen, LeadershipSeen
+from kafka_zk.timeline.cluster_lines import HOLD_BACK_MS, ClusterEvents, ClusterLines
+from kafka_zk.timeline.cluster_narrator import ClusterNarrator
+from kafka_zk.timeline.events import OBSERVER
+from tests.kafka_zk.timeline.samples import every_event
+
+T = [TopicPartition("t", number) for number in range(9)]
+IDS = "/brokers/ids"
+
+
+def told(*events: Event, verbose: bool = False) -> list[str]:
+    """The lines without the time of day."""
+    collected = ClusterEvents()
+    for event in events:
+        collected.add(event)
+    return [line[14:] for line in ClusterLines(collected, verbose=verbose).lines()]
+
+
+def led(tp: TopicPartition, leader: int, epoch: int, *isr: int) -> tuple[TopicPartition, LeadershipInfo]:
+    return tp, LeadershipInfo(leader, list(isr), epoch, 1)
+
+
+def test_the_death_of_a_leader_from_its_session_to_the_new_one() -> None:
+    """However the events came in."""
+    events = [
+        BrokerGone(1_000, OBSERVER, "", 0, 1),
+        WatchFired(1_001, "controller-0", "child", 0, IDS, EventType.CHILD),
+        Reread(1_002, "controller-0", "child", 9, IDS, True),
+        LeadershipSeen(1_003, OBSERVER, "", 0, T[0], 2, 5, (2, 0), 1),  # the controller tells of it a little later
+        LeadersElected(1_004, "controller-0", "broker change", 0, (led(T[0], 2, 5, 2, 0),)),
+        RoleChanged(1_005, "broker-2", "", 0, T[0], Role.LEADER, 5, None),
+        RequestSent(1_006, "controller-0", "broker change", 0, 2, "LEADER_AND_ISR"),
+        RequestSent(1_007, "controller-0", "broker change", 0, 0, "LEADER_AND_ISR"),
+    ]
+    lines = [
+        "znodes        /brokers/ids: 1 gone, with its session",
+        "controller 0  watch fired, child: /brokers/ids",
+        "controller 0  reads again /brokers/ids",
+        "controller 0  elected (broker change), wrote the state of t-0 (leader 2, epoch 5, ISR 2,0)",
+        "broker 2      leads t-0 (epoch 5)",
+        "controller 0  LeaderAndIsr (broker change) answered by broker 2, broker 0",
+    ]
+    assert told(*events) == lines
+    assert told(*reversed(events))[:4] == lines[:4]
+
+
+def test_what_no_controller_tells_of_is_seen_from_outside() -> None:
+    """Such as what a broker of another kind writes, or the shrinking of an ISR when a replica goes offline."""
+    assert told(
+        LeadersElected(1, "controller-0", "election", 0, (led(T[0], 0, 1, 0),)),
+        LeadershipSeen(5, OBSERVER, "", 0, T[0], 0, 1, (0,), 1),
+        LeadershipSeen(6, OBSERVER, "", 0, T[1], -1, 2, (1,), 1),
+        ControllerSeen(7, OBSERVER, "", 0, -1),
+    ) == [
+        "controller 0  elected (election), wrote the state of t-0 (leader 0, epoch 1, ISR 0)",
+        "znodes        state of t-1 (no leader, epoch 2, ISR 1)",
+        "znodes        /controller is gone",
+    ]
+
+
+def test_many_partitions_of_one_moment_are_one_line() -> None:
+    roles = [RoleChanged(number, "broker-0", "", 0, tp, Role.FOLLOWER, 1, None) for number, tp in enumerate(T)]
+    named = ", ".join(f"t-{number} (epoch 1)" for number in range(6))
+    assert told(*roles) == [f"broker 0      follows the leader of {named} and 3 more"]
+    apart = [roles[0], RoleChanged(5_000, "broker-0", "", 0, T[0], Role.FOLLOWER, 1, None)]
+    assert len(told(*apart)) == 2
+
+
+def test_every_step_is_told_to_those_who_want_it() -> None:
+    steps = [
+        Reread(1, "controller-0", "started", 1, IDS, True),
+        WatchArmed(2, "controller-0", "started", 1, IDS),
+        Reread(3, "controller-0", "connected", 1, IDS, False),
+        PartitionsMoved(4, "controller-0", "", 0, (T[0],), PartitionState.ONLINE),
+    ]
+    assert told(*steps) == []
+    assert told(*steps, verbose=True) == [
+        "controller 0  reads /brokers/ids",
+        "controller 0  leaves a watch at /brokers/ids",
+        "controller 0  reads again /brokers/ids, nothing new",
+        "controller 0  partitions are OnlinePartition: t-0",
+    ]
+
+
+def test_refusals_say_why() -> None:
+    assert told(
+        RequestFailed(1, "controller-1", "ConnectionRefused", 0, 2, "UPDATE_METADATA"),
+        ControllerIgnored(2, "broker-0", "", 0, 3, 4),
+        RoleChanged(3, "broker-0", "", 0, T[1], Role.REFUSED, 2, ErrorCode.INCONSISTENT_TOPIC_ID),
+        IsrsChanged(4, "controller-1", "AlterPartition of broker 0", 0, (led(T[0], 0, 1, 0),)),
+        ControllerElected(5, "controller-0", "election", 0, 7),
+    ) == [
+        "controller 1  UpdateMetadata failed at broker 2: ConnectionRefused",
+        "broker 0      refuses a request of controller epoch 3: it knows 4",
+        "broker 0      cannot serve t-1 (epoch 2): INCONSISTENT_TOPIC_ID",
+        "controller 1  changed the ISR (AlterPartition of broker 0), wrote the state of t-0 (leader 0, epoch 1, ISR 0)",
+        "controller 0  wrote /controller and /controller_epoch: it is the controller, epoch 7",
+    ]
+
+
+def test_events_are_held_back_until_slower_processes_have_told_theirs() -> None:
+    events = ClusterEvents()
+    lines = ClusterLines(events, verbose=False)
+    events.add(ControllerSeen(1_000, OBSERVER, "", 0, 2))
+    assert list(lines.lines(1_000 + HOLD_BACK_MS - 1)) == []
+    assert [line[14:] for line in lines.lines(1_000 + HOLD_BACK_MS)] == ["znodes        /controller names broker 2"]
+
+
+_MODULES = ("kafka_zk.controller.events", "kafka_zk.replica.events", "kafka_zk.timeline.cluster_events")
+_REPEATS = {ControllerChanged}  # what a read of /controller says already
+
+
+@pytest.mark.parametrize(
+    "event",
+    [each for each in every_event() if type(each).__module__ in _MODULES],
+    ids=lambda event: type(event).__name__,
+)
+def test_every_event_of_a_cluster_has_a_phrase(event: Event) -> None:
+    """A new kind of event must get one, too."""
+    phrase = ClusterNarrator().phrase(event)
+    assert (phrase is None) == (type(event) in _REPEATS)
+    assert phrase is None or ("{}" in phrase.text) == bool(phrase.items)
