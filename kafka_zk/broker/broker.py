@@ -229,13 +229,9 @@ class Broker:
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
         replicas.role_changed = coordinator.role_changed
+        readable, cleaning = partial(when_readable, self._reactor), LogCleanerSettings.of(config)
         self.log_cleaner = LogCleaner(
-            self._clock,
-            self._run_in_thread,
-            partial(when_readable, self._reactor),
-            self._logs,
-            LogCleanerSettings.of(config),
-            replicas.standing_of,
+            self._clock, self._run_in_thread, readable, self._logs, cleaning, replicas.standing_of
         )
         self.services = Services(
             broker_id=self.broker_id,
