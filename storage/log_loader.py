@@ -152,16 +152,22 @@ def load_log_steps(
         ProducerState(observe),
         _load_topic_id(directory, observe),
     )
-    if cleaned_offset is not None and cleaned_offset > end_offset:
-        problem = f"ends at offset {end_offset}, so it cannot have been compacted up to {cleaned_offset}"
-        observe(Finding(directory, problem, "it counts as dirty from its first record on"))
-    elif cleaned_offset is not None:
-        log.cleaned_offset = max(cleaned_offset, start_offset)
+    if cleaned_offset is not None:
+        log.cleaned_offset = _believed(log, cleaned_offset, observe)
     if not clean_shutdown or snapshot_offsets(directory):
         yield from log.reload_producers_steps()  # without any snapshot a clean log had no idempotent producers
     for segment in segments:
         segment.rest()
     return log, dropped
+
+
+def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
+    """Up to where the log is clean, by a checkpoint that may be of an earlier log of its name."""
+    if cleaned_offset <= log.log_end_offset:
+        return max(cleaned_offset, log.log_start_offset)
+    problem = f"ends at offset {log.log_end_offset}, so it cannot have been compacted up to {cleaned_offset}"
+    observe(Finding(log.segments.directory, problem, "it counts as dirty from its first record on"))
+    return None
 
 
 def _segment_offsets(directory: str, observe: Observe) -> list[tuple[int, int]]:

@@ -227,13 +227,9 @@ class Broker:
         )
         self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
         replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
+        readable, cleaning = partial(when_readable, self._reactor), LogCleanerSettings.of(config)
         self.log_cleaner = LogCleaner(
-            self._clock,
-            self._run_in_thread,
-            partial(when_readable, self._reactor),
-            self._logs,
-            LogCleanerSettings.of(config),
-            replicas.standing_of,
+            self._clock, self._run_in_thread, readable, self._logs, cleaning, replicas.standing_of
         )
         self.services = Services(
             broker_id=self.broker_id,
