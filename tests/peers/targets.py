@@ -43,11 +43,12 @@ class Target:
         topic: str,
         *,
         partitions: int = 1,
+        replication_factor: int = 1,
         config: Mapping[str, str] | None = None,
         timeout_s: float = _ADMIN_TIMEOUT_S,
     ) -> None:
-        """Create a topic with replication factor 1, through librdkafka. Raises: KafkaException."""
-        self._create([NewTopic(topic, partitions, 1, config=dict(config or {}))], timeout_s)
+        """Create a topic, through librdkafka. Raises: KafkaException."""
+        self._create([NewTopic(topic, partitions, replication_factor, config=dict(config or {}))], timeout_s)
 
     def create_topics(self, topics: Sequence[str]) -> None:
         """Create topics of one partition in one request. Raises: KafkaException."""
@@ -98,6 +99,18 @@ class Target:
             started = ServerProcess(self.name, pinned([sys.executable, "-m", module, str(path)], cores), broker.output)
         self.brokers[0] = started
         started.wait_ready(lambda: wire_probe.is_ready(port), _START_TIMEOUT_S)
+
+    def stop_broker(self, broker_id: int) -> None:
+        """Stop one broker by SIGTERM; the others go on."""
+        self.brokers[broker_id].stop()
+
+    def start_broker(self, broker_id: int, cores: str | None = None) -> None:
+        """Start a broker that was stopped, on its port and folders; it answers when this returns. Raises:
+        ProcessFailed."""
+        path = self.log_dirs[broker_id].parent / "server.properties"
+        started = self.brokers[broker_id] = _launch(self.name, path, cores)
+        port = self.ports[broker_id]
+        started.wait_ready(lambda: wire_probe.is_ready(port, len(self.brokers)), _START_TIMEOUT_S)
 
     def stop(self) -> list[str]:
         """Stop all brokers by SIGTERM; returns what was not clean: an exit code, or a traceback in a log of ours."""

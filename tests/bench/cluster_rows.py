@@ -1,0 +1,78 @@
+"""The rows of `make bench-cluster`: what clients do to three brokers whose partitions are on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.bench.workloads import MANY, Client, Kind, Workload
+
+BROKERS = 3
+
+#: Beyond Kafka's config/server.properties.
+OVERRIDES = {
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": str(BROKERS),
+    "log.segment.delete.delay.ms": "1000",
+    "min.insync.replicas": "2",
+}
+
+_BYTES = 20_000_000
+_BYTES_OF_SMALL_RECORDS = 10_000_000
+_BATCHES = {"default": {}, "256k": {"batch.size": "262144", "linger.ms": "10"}}
+#: kafka-producer-perf-test has Java's default batches of 16 KB; librdkafka's are of 1 MB.
+_DEFAULT_OF_LIBRDKAFKA = {"batch.size": "16384", "linger.ms": "0"}
+
+
+class Figure(NamedTuple):
+    """One number of a row: its name, its unit (what a value is divided by), and the ratio ours/Kafka that is wanted."""
+
+    name: str
+    unit: str
+    divisor: float
+    wanted: str
+
+
+MB_PER_S = Figure("throughput", "MB/s", 1.0, "≥ 1.5")
+CPU_PER_GB = Figure("CPU of all brokers", "s/GB", 1.0, "≤ 0.35")
+P50 = Figure("p50", "ms", 1.0, "")
+P99 = Figure("p99", "ms", 1.0, "≤ 0.5")
+SECONDS = Figure("time", "s", 1.0, "")
+CPU_SECONDS = Figure("CPU of all brokers in that time", "s", 1.0, "≤ 0.35")
+MEMORY = Figure("memory of all brokers", "MB", 1e6, "≤ 0.12")
+
+FIGURES = (MB_PER_S, CPU_PER_GB, P50, P99, SECONDS, CPU_SECONDS, MEMORY)
+
+END_TO_END = Workload(
+    "end-to-end", "end to end, 1 record at a time", Client.JAVA_ROUND_TRIP, records=2_000, kind=Kind.LATENCY
+)
+
+
+def _producers() -> Iterator[Workload]:
+    """Every acks, record size, batch size and number of producers with every other."""
+    for acks in ("1", "all"):
+        for size_bytes in (1000, 100):
+            total_bytes = _BYTES if size_bytes == 1000 else _BYTES_OF_SMALL_RECORDS
+            for batch, config in _BATCHES.items():
+                for producers in (1, MANY):
+                    by_kcat = producers > 1
+                    own = _DEFAULT_OF_LIBRDKAFKA if by_kcat else {"buffer.memory": "67108864"}
+                    yield Workload(
+                        f"produce-{acks}-{size_bytes}b-{batch}-{producers}",
+                        f"produce, acks={acks}, {size_bytes} B, {batch} batches, {producers} producer{'s'[:by_kcat]}",
+                        Client.LIBRDKAFKA_PRODUCERS if by_kcat else Client.JAVA_PRODUCER,
+                        size_bytes,
+                        records=total_bytes // size_bytes // MANY * MANY,
+                        partitions=MANY if by_kcat else BROKERS,
+                        config={**own, **config, "acks": acks},
+                    )
+
+
+PRODUCERS = tuple(_producers())
+"""One producer writes to three partitions, one for each leader; sixteen write to one partition each."""
+
+FILLING = Workload(
+    "filling", "filling", Client.JAVA_PRODUCER, partitions=BROKERS,
+    config={**_BATCHES["256k"], "acks": "all", "buffer.memory": "67108864"},
+)  # fmt: skip
+"""What the other brokers take while one is away."""
