@@ -1,0 +1,175 @@
+"""Judges of replication: watermarks, leader epochs, controllers, the ISR and logs, over samples of a run.
+
+A sample is what a broker, or a state znode, showed at one moment. Each judge returns its violations in words. Tests:
+tests/sim/test_replica_judges.py.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from kafka_zk.controller.events import ControllerElected
+from kafka_zk.replica.events import RoleChanged
+from kafka_zk.replica.partition import Role
+from kafka_zk.sim.history import Fact, Lifted
+from kafka_zk.storage.types import TopicPartition
+
+
+class StateSample(NamedTuple):
+    """What the state znode of a partition says since this moment."""
+
+    time_ms: float
+    tp: TopicPartition
+    leader: int
+    leader_epoch: int
+    controller_epoch: int
+    isr: tuple[int, ...]
+    zk_version: int
+
+
+class ReplicaSample(NamedTuple):
+    """What a broker has of a partition at this moment."""
+
+    broker_id: int
+    is_leader: bool
+    leader_epoch: int
+    high_watermark: int
+    log_end_offset: int
+
+
+class EndSeen(NamedTuple):
+    """A client asked for the end of a partition, and was given this one."""
+
+    time_ms: float
+    tp: TopicPartition
+    offset: int
+
+
+class LoggedBatch(NamedTuple):
+    """A batch as it lies in a replica's log; ``digest`` is of all its bytes."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    digest: str
+
+
+class ReplicaLog(NamedTuple):
+    """All that a replica has of a partition."""
+
+    broker_id: int
+    high_watermark: int
+    log_start_offset: int
+    batches: Sequence[LoggedBatch]
+
+
+def watermark(time_ms: float, state: StateSample, replicas: Mapping[int, ReplicaSample]) -> list[str]:
+    """What the leader of the current epoch calls committed, every member of the ISR that runs has.
+
+    ``replicas``: by broker, those that are led or followed in the current leader epoch.
+    """
+    leader = replicas.get(state.leader)
+    if leader is None or not leader.is_leader or leader.leader_epoch != state.leader_epoch:
+        return []
+    return [
+        f"{time_ms:.3f}: the high watermark of {state.tp} is {leader.high_watermark} at its leader {state.leader}, but"
+        f" broker {broker_id} of the ISR {state.isr} has {replicas[broker_id].log_end_offset}"
+        for broker_id in state.isr
+        if broker_id in replicas
+        and replicas[broker_id].leader_epoch == state.leader_epoch
+        and replicas[broker_id].log_end_offset < leader.high_watermark
+    ]
+
+
+def states(samples: Iterable[StateSample]) -> list[str]:
+    """Leader epochs and controller epochs of a partition only grow, and an epoch has one leader; who becomes the leader
+    was in the ISR."""
+    broken = []
+    last: dict[TopicPartition, StateSample] = {}
+    for sample in samples:
+        before = last.get(sample.tp)
+        last[sample.tp] = sample
+        if before is None:
+            continue
+        change = f"{sample.time_ms:.3f}: {sample.tp} went from {before[2:]} to {sample[2:]}"
+        if sample.leader_epoch < before.leader_epoch or sample.controller_epoch < before.controller_epoch:
+            broken.append(f"{change}: an epoch went back")
+        elif sample.leader_epoch == before.leader_epoch and sample.leader != before.leader:
+            broken.append(f"{change}: two leaders in an epoch")
+        elif sample.zk_version == before.zk_version + 1 and sample.leader not in (-1, *before.isr):
+            broken.append(f"{change}: the leader was not in sync")
+        if not sample.isr:
+            broken.append(f"{change}: nobody is in sync")
+    return broken
+
+
+def leaders(facts: Iterable[Fact]) -> list[str]:
+    """One broker at most leads a partition in a leader epoch."""
+    broken = []
+    led: dict[tuple[TopicPartition, int], str] = {}
+    for fact in facts:
+        if isinstance(fact, Lifted) and isinstance(fact.event, RoleChanged) and fact.event.role is Role.LEADER:
+            event = fact.event
+            known = led.setdefault((event.partition, event.leader_epoch), event.actor)
+            if known != event.actor:
+                broken.append(
+                    f"{fact.time_ms}: {event.actor} leads {event.partition} in epoch {event.leader_epoch}, as {known}"
+                )
+    return broken
+
+
+class StateWrite(NamedTuple):
+    """Who wrote a state, and the epoch that ``/controller_epoch`` held then."""
+
+    broker_id: int
+    newest_epoch: int
+    state: StateSample
+
+
+def writers(facts: Iterable[Fact], writes: Iterable[StateWrite]) -> list[str]:
+    """Only the controller of an epoch writes in that epoch, and only while there is no newer one."""
+    elected = {
+        fact.event.epoch: int(fact.event.actor.rpartition("-")[2])
+        for fact in facts
+        if isinstance(fact, Lifted) and isinstance(fact.event, ControllerElected)
+    }
+    return [
+        f"{state.time_ms:.3f}: broker {broker_id} wrote {state.tp} in epoch {state.controller_epoch} of"
+        f" {elected.get(state.controller_epoch)}, while the epoch was {newest_epoch}"
+        for broker_id, newest_epoch, state in writes
+        if elected.get(state.controller_epoch, broker_id) != broker_id or state.controller_epoch != newest_epoch
+    ]
+
+
+def ends(seen: Iterable[EndSeen]) -> list[str]:
+    """The end of a partition never goes back for a client."""
+    broken = []
+    last: dict[TopicPartition, int] = {}
+    for each in seen:
+        if each.offset < last.get(each.tp, 0):
+            broken.append(f"{each.time_ms:.3f}: {each.tp} ended at {last[each.tp]}, and now at {each.offset}")
+        last[each.tp] = each.offset
+    return broken
+
+
+def agreement(time_ms: float, tp: TopicPartition, logs: Sequence[ReplicaLog]) -> list[str]:
+    """Up to the smaller high watermark any two replicas have the same batches."""
+    broken = []
+    for position, one in enumerate(logs):
+        for other in logs[position + 1 :]:
+            end = min(one.high_watermark, other.high_watermark)
+            start = max(one.log_start_offset, other.log_start_offset)
+            here, there = _between(one, start, end), _between(other, start, end)
+            if here == there:
+                continue
+            parted = next(
+                (pair for pair in zip(here, there, strict=False) if pair[0] != pair[1]), (here[-1:], there[-1:])
+            )
+            broken.append(
+                f"{time_ms:.3f}: brokers {one.broker_id} and {other.broker_id} differ in {tp} below {end}:"
+                f" {parted[0]} is not {parted[1]}"
+            )
+    return broken
+
+
+def _between(log: ReplicaLog, start: int, end: int) -> list[LoggedBatch]:
+    return [batch for batch in log.batches if batch.last_offset >= start and batch.base_offset < end]

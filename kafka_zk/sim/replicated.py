@@ -1,0 +1,366 @@
+"""A run of replicated partitions: topics of three replicas, faults, then peace, and the judges of replication.
+
+Three brokers, or five with every third seed, of which partitions move meanwhile. ``play_replicated(seed)`` is all of
+it. ``ACKNOWLEDGED_BY_TWO`` is durable and has ``min.insync.replicas`` 2, ``BY_ONE`` 1; of ``CACHED`` a power loss may
+take what was not synced. Brokers show their replicas every SAMPLE_MS, ZooKeeper every state that is written.
+Tests: tests/sim/test_replicated.py.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.client.errors import ClientClosed, KafkaError
+from kafka_zk.client.waiting import sleep
+from kafka_zk.consumer.reader import Reader
+from kafka_zk.registry.client import Create, Operation, SetData, WatchedEvent
+from kafka_zk.registry.znodes import admin, controller, topics
+from kafka_zk.replica.partition import Partition, Role
+from kafka_zk.sim import judges, replica_judges
+from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
+from kafka_zk.sim.clients import SimProducer, make_admin
+from kafka_zk.sim.faults import Fault, drawn
+from kafka_zk.sim.history import Found, HandedOut
+from kafka_zk.sim.replica_judges import EndSeen, LoggedBatch, ReplicaLog, ReplicaSample, StateSample, StateWrite
+from kafka_zk.sim.scheduler import Stuck
+from kafka_zk.sim.world import SimBroker
+from kafka_zk.sim.znode_tree import Result, ZnodeTree
+from kafka_zk.storage import files
+from kafka_zk.storage.record_batch import iter_batches
+from kafka_zk.storage.types import TopicPartition
+
+ACKNOWLEDGED_BY_TWO = "by-two"
+BY_ONE = "by-one"
+CACHED = "cached"
+TOPICS: Mapping[str, Mapping[str, str]] = {
+    ACKNOWLEDGED_BY_TWO: {"min.insync.replicas": "2", "flush.messages": "1"},
+    BY_ONE: {"min.insync.replicas": "1", "flush.messages": "1"},
+    CACHED: {"min.insync.replicas": "2", "flush.messages": NEVER},
+}
+PARTITIONS = 2
+REPLICATION_FACTOR = 3
+SAMPLE_MS = 20
+ISR_FULL_MS = 30_000
+"""After everybody is back."""
+AGREEMENT_EVERY = 250  # samples
+BROKER = {
+    "log.cleaner.enable": "false",
+    "log.flush.start.offset.checkpoint.interval.ms": "5000",
+    "replica.lag.time.max.ms": "4000",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.socket.timeout.ms": "3000",
+    "controller.socket.timeout.ms": "3000",
+    "offsets.topic.replication.factor": "1",
+}
+REPLICATION_FAULTS = (
+    "kill",
+    "power",
+    "pause",
+    "stop",
+    "expire",
+    "disconnect",
+    "lose-request",
+    "cut-zookeeper",
+    "stop-zookeeper",
+    "break",
+    "cut",
+    "slow",
+    "clock",
+)
+_STATE = "/state"
+_LARGE = 64 * 1024 * 1024
+
+
+class HeardTree(ZnodeTree):
+    """A tree that tells of every write: the operation, and whose session it is."""
+
+    def __init__(self, run: "ReplicatedRun") -> None:
+        super().__init__()
+        self._run = run
+
+    def apply(self, operation: Operation, session_id: int, now_ms: int) -> tuple[Result, list[WatchedEvent]]:
+        done = super().apply(operation, session_id, now_ms)
+        self._run.written([operation], session_id)
+        return done
+
+    def apply_multi(
+        self, operations: Sequence[Operation], session_id: int, now_ms: int
+    ) -> tuple[list[Result], list[WatchedEvent]]:
+        done = super().apply_multi(operations, session_id, now_ms)
+        self._run.written(operations, session_id)
+        return done
+
+
+class ReplicatedRun(Run):
+    """The state of a run; faults act on it as on a ``Run``."""
+
+    def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
+        super().__init__(seed, plan or (), REPLICATION_FAULTS)
+        self.broker_ids = tuple(range(1, 6 if seed % 3 == 2 else 4))
+        names = [f"broker-{number}" for number in self.broker_ids]
+        if plan is None:
+            self.plan = drawn(Random(f"{seed} replicated plan"), names, (), (), FAULTS_MS, tuple(kinds))
+        self.states: dict[TopicPartition, StateSample] = {}
+        self.writes: list[StateWrite] = []
+        self.ends: list[EndSeen] = []
+        self.broken: list[str] = []
+        self._sample_count = 0
+        self._writers: dict[int, int] = {}
+        self.world.zookeeper.tree = HeardTree(self)
+
+    # -- the course of things -------------------------------------------------------------------------------------
+
+    def hosts(self) -> list[str]:
+        return [broker.name for broker in self.world.brokers.values()]
+
+    def begin(self) -> None:
+        world = self.world
+        for number in self.broker_ids:
+            world.broker(number, **{key.replace(".", "_"): value for key, value in BROKER.items()})
+        world.start_all()
+        self._admin = make_admin(world, world.process("admin"))
+        for topic, configs in TOPICS.items():
+            world.run(self._admin.create_topic(topic, PARTITIONS, REPLICATION_FACTOR, configs))
+        self._tool = world.zookeeper.client("tool", session_timeout_ms=600_000)
+        self.producers = [SimProducer(world, f"producer-{n}", self._writable, self.history) for n in (1, 2)]
+        self._reader_process = world.process("reader")
+        self._reader = Reader(
+            self._reader_process,
+            connect=world.connect_from(self._reader_process),
+            bootstrap_servers=world.bootstrap,
+            request_timeout_ms=5_000,
+        )
+        self._reader.assign({tp: 0 for tp in self._writable()})
+        self._reading = ensureDeferred(self._read()).addErrback(world.failed)
+        for fault in self.plan:
+            world.scheduler.clock.callLater(fault.at_ms / 1000, self._do, fault)
+        self._supervise()
+        self._sample()
+        if len(self.broker_ids) > 3:
+            world.scheduler.clock.callLater(5, self._reassign)
+
+    def _writable(self) -> list[TopicPartition]:
+        return [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
+
+    def _reassign(self) -> None:
+        """An order to move a partition, as old tools give it."""
+        if self._peaceful:
+            return
+        tp = self.random.choice(self._writable())
+        replicas = self.random.sample(self.broker_ids, REPLICATION_FACTOR)
+        self.note(f"reassign {tp} to {replicas}")
+        order = {"topic": tp.topic, "partition": tp.partition, "replicas": replicas}
+        data = json.dumps({"version": 1, "partitions": [order]}).encode()
+        self._tool.create(admin.REASSIGN_PARTITIONS, data).addErrback(lambda failure: None)  # another is under way
+        self.world.scheduler.clock.callLater(self.random.uniform(3, 12), self._reassign)
+
+    async def _read(self) -> None:
+        """See where partitions end, then read until there; for ever."""
+        while True:
+            try:
+                ends = await self._reader.end_offsets(self._writable())
+                self.ends += [EndSeen(self.world.now_ms, tp, offset) for tp, offset in ends.items()]
+                async for records in self._reader.batches(ends):
+                    for record in records:
+                        assert record.value is not None
+                        value = record.value.decode()
+                        self.history.add(HandedOut(self.world.now_ms, "reader", record.tp, record.offset, value))
+                await sleep(self._reader_process, 0.1)
+            except ClientClosed:
+                return
+            except KafkaError as error:
+                self.note(f"the reader fails: {error}")
+                await sleep(self._reader_process, 0.5)
+
+    # -- what is seen of it ---------------------------------------------------------------------------------------
+
+    def written(self, operations: Iterable[Operation], session_id: int) -> None:
+        """A session has written to ZooKeeper."""
+        for operation in operations:
+            if isinstance(operation, Create | SetData) and operation.path.endswith(_STATE):
+                self._state_written(operation.path, session_id)
+
+    def _state_written(self, path: str, session_id: int) -> None:
+        _, _, _, topic, _, number, _ = path.split("/")
+        data, stat = self.world.zookeeper.tree.get(path)
+        state = topics.decode_state(topic, int(number), data, stat.version)
+        tp = TopicPartition(topic, int(number))
+        sample = StateSample(
+            self.world.now_ms,
+            tp,
+            state.leader,
+            state.leader_epoch,
+            state.controller_epoch,
+            tuple(state.isr),
+            stat.version,
+        )
+        newest_epoch = int(self.world.zookeeper.tree.get(controller.CONTROLLER_EPOCH)[0] or b"0")
+        self.writes.append(StateWrite(self._writer(session_id), newest_epoch, sample))
+        self.states[tp] = sample
+        self.note(str(self.writes[-1]))
+
+    def _writer(self, session_id: int) -> int:
+        for client in self.world.zookeeper.clients:
+            if client.session_id is not None and client.name.startswith("broker-"):
+                self._writers.setdefault(client.session_id, int(client.name.rpartition("-")[2]))
+        return self._writers[session_id]
+
+    def replicas_of(self, tp: TopicPartition) -> dict[int, Partition]:
+        """Of brokers that run: those that lead or follow and have a log."""
+        found = {}
+        for broker in self.world.brokers.values():
+            partition = _partitions(broker).get(tp)
+            if partition is not None and partition.log is not None and partition.role in (Role.LEADER, Role.FOLLOWER):
+                found[broker.broker_id] = partition
+        return found
+
+    def _sample(self) -> None:
+        self._sample_count += 1
+        for tp, state in self.states.items():
+            replicas = {}
+            for broker_id, partition in self.replicas_of(tp).items():
+                log = partition.log
+                assert log is not None
+                replicas[broker_id] = ReplicaSample(
+                    broker_id,
+                    partition.role is Role.LEADER,
+                    partition.leader_epoch,
+                    log.high_watermark,
+                    log.log_end_offset,
+                )
+            self.broken += replica_judges.watermark(self.world.now_ms, state, replicas)
+        if self._sample_count % AGREEMENT_EVERY == 0:
+            self.compare_logs()
+        self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
+
+    def compare_logs(self) -> None:
+        for tp in self.states:
+            logs = [
+                replica_log(broker_id, partition)
+                for broker_id, partition in self.replicas_of(tp).items()
+                if broker_id in self.states[tp].isr and partition.leader_epoch == self.states[tp].leader_epoch
+            ]
+            self.broken += replica_judges.agreement(self.world.now_ms, tp, logs)
+
+    # -- peace ----------------------------------------------------------------------------------------------------
+
+    def settle_replicas(self) -> dict[TopicPartition, list[Found]]:
+        """Everything is answered, the ISRs are full, everything was read. Raises: Stuck if not in LIVENESS_MS."""
+        world = self.world
+        for producer in self.producers:
+            producer.is_stopping = True
+        self._within("a broker does not start", lambda: all(each.is_started for each in world.brokers.values()))
+        self._wait_for_full_isrs()
+        self._within("records are not answered", lambda: not any(producer.waiting for producer in self.producers))
+        last = self.producers[0]
+        for tp in self._writable():
+            last.send(tp)
+        self._within("a partition is not written to", lambda: not last.waiting)
+        logs = judges.by_partition(world.run(self._read_all(), LIVENESS_MS))
+        ends = {tp: found[-1].offset + 1 for tp, found in logs.items()}
+        self._within(
+            "replicas do not have everything",
+            lambda: all(
+                partition.log is not None and partition.log.high_watermark == end
+                for tp, end in ends.items()
+                for partition in self.replicas_of(tp).values()
+            ),
+        )
+        self.compare_logs()
+        return logs
+
+    def _wait_for_full_isrs(self) -> None:
+        deadline_ms = self.world.now_ms + ISR_FULL_MS
+        while not self._is_whole():
+            if self.world.now_ms > deadline_ms:
+                raise Stuck(f"an ISR is not full after {ISR_FULL_MS} ms: {list(self.states.values())}")
+            self.world.run_for(PATIENCE_MS)
+
+    def _is_whole(self) -> bool:
+        tree = self.world.zookeeper.tree
+        if tree.exists(admin.REASSIGN_PARTITIONS) is not None:
+            return False
+        for topic in TOPICS:
+            assignment = topics.decode_assignment(topic, tree.get(topics.topic_path(topic))[0])
+            if assignment.adding or assignment.removing:
+                return False
+            for number, replicas in assignment.partitions.items():
+                if sorted(self.states[TopicPartition(topic, number)].isr) != sorted(replicas):
+                    return False
+        return True
+
+    def stop(self) -> None:
+        self.world.run(self._reader.close(), LIVENESS_MS)
+        self.world.run(self._reading, LIVENESS_MS)
+        super().stop()
+
+
+def _partitions(broker: SimBroker) -> Mapping[TopicPartition, Partition]:
+    """None while it does not serve."""
+    return broker.broker.services.replicas.partitions if broker.is_started and broker.broker is not None else {}
+
+
+def replica_log(broker_id: int, partition: Partition) -> ReplicaLog:
+    """All batches of a replica, as they lie on its disk."""
+    log = partition.log
+    assert log is not None
+    batches: list[LoggedBatch] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        found = log.read(offset, _LARGE).slice
+        if found is None:
+            break
+        found.retain()
+        data = files.pread(found.fileno(), found.size_bytes, found.position)
+        found.release()
+        for position, header in iter_batches(data):
+            digest = hashlib.sha256(data[position : position + header.size_bytes]).hexdigest()[:12]
+            last_offset = header.next_offset - 1
+            batches.append(LoggedBatch(header.base_offset, last_offset, header.partition_leader_epoch, digest))
+            offset = header.next_offset
+    return ReplicaLog(broker_id, log.high_watermark, log.log_start_offset, batches)
+
+
+def play_replicated(
+    seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = REPLICATION_FAULTS
+) -> Outcome:
+    """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``."""
+    run = ReplicatedRun(seed, plan, kinds)
+    outcome = Outcome(seed, run.plan, history=run.history)
+    with run.world as world:
+        try:
+            run.begin()
+            world.run_for(FAULTS_MS)
+            run.make_peace()
+            logs = run.settle_replicas()
+            run.stop()
+            outcome.violations += _judged(run, logs)
+        except (Stuck, KafkaError) as error:
+            outcome.violations.append(f"{type(error).__name__}: {error}")
+        outcome.simulated_ms = world.now_ms
+    outcome.violations += run.broken
+    outcome.violations += [f"unexpected: {failure}" for failure in world.failures]
+    return outcome
+
+
+def _judged(run: ReplicatedRun, logs: Mapping[TopicPartition, list[Found]]) -> list[str]:
+    facts = run.history.facts
+    durable = {ACKNOWLEDGED_BY_TWO, BY_ONE}
+    if not any(fault.kind == "power" for fault in run.plan):
+        durable.add(CACHED)
+    broken = judges.records(facts, logs, durable)
+    broken += judges.seen(facts, dict(logs), durable)
+    broken += judges.controllers(facts)
+    broken += judges.epochs(facts)
+    broken += replica_judges.leaders(facts)
+    broken += replica_judges.states(write.state for write in run.writes)
+    broken += replica_judges.writers(facts, run.writes)
+    broken += replica_judges.ends(each for each in run.ends if each.tp.topic in durable)
+    if run.world.disk.open_count:
+        broken.append(f"{run.world.disk.open_count} files are left open")
+    if run.world.network.transports:
+        broken.append(f"{len(run.world.network.transports)} ends of connections are left open")
+    return broken
