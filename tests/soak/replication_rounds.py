@@ -30,8 +30,8 @@ ROLES = ("leader", "follower", "controller")
 _LED_S = SESSION_TIMEOUT_S + 1 + MACHINE_S
 _TWO_AT_ONCE = 0.25
 _END_S = 60
-_SHORT_S = (0.2, 0.5)
-"""Of a session: pauses and cuts that it survives."""
+_SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
+"""How many sessions something lasts: one survives the short ones, and ISRs shrink in the long ones."""
 
 
 class Fault:
@@ -173,8 +173,8 @@ class ReplicationRounds:
             victim = self._victim(self._random.choice(ROLES), victims)
             victims.append(victim)
             other = self._random.choice([each for each in self._cluster.brokers if each is not victim])
-            share = self._random.uniform(*_SHORT_S) if action in (PAUSE, CUT) else self._random.uniform(0, 1)
-            chosen.append(Fault(action, victim, other, self._cluster, share * SESSION_TIMEOUT_S))
+            seconds = SESSION_TIMEOUT_S * self._random.uniform(*_SESSIONS.get(action, (0, 1)))
+            chosen.append(Fault(action, victim, other, self._cluster, seconds))
         return chosen
 
     def _victim(self, role: str, taken: Sequence[Broker]) -> Broker:
