@@ -1,0 +1,267 @@
+"""Brokers that can be cut from ZooKeeper, and from each other in one direction; Kafka's or ours.
+
+Each broker has a proxy of its own to ZooKeeper, and one that the other brokers reach it through. Clients reach it
+directly: their listener is another one.
+"""
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from kazoo.client import KazooClient
+
+from kafka_zk.embedded.ports import LOCALHOST
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.testing.proxy import TcpProxy
+from tests.peers.apache_kafka import write_properties
+from tests.peers.processes import ServerProcess, free_port, wait_until
+
+SESSION_TIMEOUT_S = 3.0
+PROPERTIES = {
+    "auto.create.topics.enable": "false",
+    "controller.socket.timeout.ms": "5000",
+    "default.replication.factor": "3",
+    "inter.broker.listener.name": "REPLICATION",
+    "leader.imbalance.check.interval.seconds": "5",
+    "listener.security.protocol.map": "CLIENT:PLAINTEXT,REPLICATION:PLAINTEXT",
+    "log.retention.ms": "-1",
+    "log.segment.bytes": "300000",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "replica.fetch.backoff.ms": "200",
+    "replica.lag.time.max.ms": "2000",
+    "replica.socket.timeout.ms": "5000",
+    "zookeeper.connection.timeout.ms": "18000",
+    "zookeeper.session.timeout.ms": str(int(SESSION_TIMEOUT_S * 1000)),
+}
+START_S = 90
+
+_TICK_TIME_MS = 500
+_STOP_S = 40
+
+Command = Callable[[Path], list[str]]
+"""What starts a broker of a server.properties file."""
+
+
+class State(dict[str, Any]):
+    """A partition's state znode."""
+
+    @property
+    def leader(self) -> int:
+        return int(self["leader"])
+
+    @property
+    def isr(self) -> set[int]:
+        return set(self["isr"])
+
+
+class Door(TcpProxy):
+    """The way of the other brokers to one of them, which can be closed for some of them.
+
+    Args:
+        whose: the broker that a connection from a local port belongs to.
+    """
+
+    def __init__(self, target_port: int, whose: Callable[[int, int], int]) -> None:
+        super().__init__(LOCALHOST, target_port)
+        self._whose = whose
+        self._closed_for: set[int] = set()
+        self._by_broker: dict[int, set[asyncio.StreamWriter]] = defaultdict(set)
+
+    def close_for(self, broker_id: int) -> None:
+        """Reset the broker's connections and all new ones, until ``open_for``."""
+        self._call(self._close_for(broker_id))
+
+    def open_for(self, broker_id: int) -> None:
+        self._closed_for.discard(broker_id)
+
+    async def _close_for(self, broker_id: int) -> None:
+        self._closed_for.add(broker_id)
+        for writer in self._by_broker.pop(broker_id, set()):
+            writer.transport.abort()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        broker_id = self._whose(writer.get_extra_info("peername")[1], self.port)
+        if broker_id in self._closed_for:
+            writer.transport.abort()
+            return
+        self._by_broker[broker_id].add(writer)
+        await super()._forward(reader, writer)
+        self._by_broker[broker_id].discard(writer)
+
+
+class Broker:
+    """One broker, its proxies and its files."""
+
+    def __init__(self, cluster: "ReplicatedCluster", broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.folder = cluster.folder / f"broker-{broker_id}"
+        self.log_dir = self.folder / "logs"
+        self.log_dir.mkdir(parents=True)
+        self.port, inner = free_port(), free_port()
+        self.to_zookeeper = TcpProxy(LOCALHOST, cluster.zookeeper.port).start()
+        self.door = Door(inner, cluster.whose).start()
+        self._command = cluster.command
+        self.properties = write_properties(
+            self.folder / "server.properties",
+            {
+                **PROPERTIES,
+                "broker.id": str(broker_id),
+                "listeners": f"CLIENT://{LOCALHOST}:{self.port},REPLICATION://{LOCALHOST}:{inner}",
+                "advertised.listeners": f"CLIENT://{LOCALHOST}:{self.port},REPLICATION://{self.door.address}",
+                "log.dirs": str(self.log_dir),
+                "zookeeper.connect": self.to_zookeeper.address,
+            },
+        )
+        self.process = self.start()
+
+    def start(self, environment: Mapping[str, str] | None = None) -> ServerProcess:
+        """Start it (again); it may take seconds until it serves."""
+        self.process = ServerProcess(
+            f"broker {self.broker_id}",
+            self._command(self.properties),
+            self.folder / "broker.out",
+            environment=environment,
+        )
+        return self.process
+
+    def kill(self) -> None:
+        self.process.kill()
+
+    def stop(self) -> None:
+        """Cleanly; the cluster keeps what was wrong with that."""
+        self.process.stop(_STOP_S)
+
+    def pause(self) -> None:
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.process.pid, signal.SIGCONT)
+
+    def log(self, topic: str, partition: int) -> bytes:
+        """What its replica has."""
+        return b"".join(file.read_bytes() for file in sorted((self.log_dir / f"{topic}-{partition}").glob("*.log")))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.door.stop()
+        self.to_zookeeper.stop()
+
+
+class ReplicatedCluster:
+    """Brokers with ids from 0 and a ZooKeeper of their own.
+
+    Args:
+        restarts_at_once: a broker may start while the session of its former life lasts (Kafka's refuse to).
+    """
+
+    def __init__(self, folder: Path, command: Command, broker_count: int = 3, *, restarts_at_once: bool) -> None:
+        self.folder = folder
+        self.command = command
+        self.restarts_at_once = restarts_at_once
+        self.brokers: list[Broker] = []
+        self.zookeeper = EmbeddedZooKeeper(folder / "zookeeper", tick_time_ms=_TICK_TIME_MS, force_sync=False)
+        self._broker_count = broker_count
+
+    def __enter__(self) -> Self:
+        self.zookeeper.start()
+        self._client = KazooClient(self.zookeeper.connect_string)
+        try:
+            self._client.start()
+            for broker_id in range(self._broker_count):
+                self.brokers.append(Broker(self, broker_id))
+            wait_until(
+                lambda: self.registered() == set(self.ids) and self.controller() >= 0, START_S, "all brokers to register"
+            )
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for broker in self.brokers:
+            broker.close()
+        self._client.stop()
+        self._client.close()
+        self.zookeeper.kill()
+
+    @property
+    def ids(self) -> list[int]:
+        return [broker.broker_id for broker in self.brokers]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{LOCALHOST}:{broker.port}" for broker in self.brokers)
+
+    def whose(self, port: int, peer_port: int) -> int:
+        """The broker that a connection of this machine from ``port`` to ``peer_port`` belongs to, -1 if to none."""
+        inode = _inode(port, peer_port)
+        owners = (each.broker_id for each in self.brokers if inode and _has_socket(each.process.pid, inode))
+        return next(owners, -1)
+
+    def registered(self) -> set[int]:
+        return {int(name) for name in self._client.get_children("/brokers/ids")} if self._exists() else set()
+
+    def _exists(self) -> bool:
+        return self._client.exists("/brokers/ids") is not None
+
+    def controller(self) -> int:
+        """-1 when there is none."""
+        if self._client.exists("/controller") is None:
+            return -1
+        try:
+            return int(json.loads(self._client.get("/controller")[0])["brokerid"])
+        except self._client.handler.timeout_exception:
+            return -1
+
+    def states(self, topic: str) -> dict[int, State]:
+        """Of each partition that has one."""
+        folder = f"/brokers/topics/{topic}/partitions"
+        if self._client.exists(folder) is None:
+            return {}
+        found = {}
+        for number in self._client.get_children(folder):
+            path = f"{folder}/{number}/state"
+            if self._client.exists(path):
+                found[int(number)] = State(json.loads(self._client.get(path)[0]))
+        return found
+
+    def complaints(self) -> list[str]:
+        """Tracebacks in the logs of our brokers."""
+        found = []
+        for broker in self.brokers:
+            output = (broker.folder / "broker.out").read_text(errors="replace")
+            if "Traceback (most recent call last)" in output:
+                place = output.index("Traceback (most recent call last)")
+                found.append(f"broker {broker.broker_id} logged a traceback:\n{output[max(0, place - 300) :][:3000]}")
+        return found
+
+
+def _inode(port: int, peer_port: int) -> str | None:
+    """Of the socket from one port of this machine to another."""
+    wanted = re.compile(rf"^\s*\d+: \w+:{port:04X} \w+:{peer_port:04X} (?:\S+\s+){{6}}(\d+)", re.MULTILINE)
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        if match := wanted.search(Path(table).read_text()):
+            return match[1]
+    return None
+
+
+def _has_socket(pid: int, inode: str) -> bool:
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    return any(_link(f"/proc/{pid}/fd/{name}") == f"socket:[{inode}]" for name in names)
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:  # closed meanwhile
+        return ""

@@ -1,0 +1,201 @@
+"""Idempotent producers with acks=all and readers, librdkafka's and ours, that remember all that they did."""
+
+import threading
+from collections import defaultdict
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from kafka_zk.client.errors import KafkaError as OurError
+from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.producer.future import RecordFuture
+from kafka_zk.storage import types
+from tests.soak.replication_history import Acknowledged, Read
+
+_DELIVERY_TIMEOUT_MS = 600_000
+_FLUSH_S = 120
+_PAUSE_S = 0.004
+_METADATA_MS = 300
+
+
+class ClientThread:
+    """Does its work in a thread until ``stop``; ``failed`` says what went wrong."""
+
+    name = "client"
+
+    def __init__(self) -> None:
+        self.failed: list[str] = []
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run_guarded, name=self.name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run_guarded(self) -> None:
+        try:
+            self._run()
+        except Exception as error:
+            self.failed.append(f"{self.name}: {error!r}")
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        self._ends.set()
+        self._thread.join(_FLUSH_S)
+        if self._thread.is_alive():
+            self.failed.append(f"{self.name} does not end")
+
+
+class Sender(ClientThread):
+    """Sends numbered records to all partitions in turn."""
+
+    def __init__(self, topic: str, partitions: int) -> None:
+        self.sent: dict[int, list[bytes]] = defaultdict(list)
+        self.acknowledged: list[Acknowledged] = []
+        self._topic = topic
+        self._partitions = partitions
+        super().__init__()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ends.wait(_PAUSE_S):
+            value = f"{self.name}-{number}".encode()
+            partition = number % self._partitions
+            self.sent[partition].append(value)
+            self._send(partition, value)
+            number += 1
+        self._flush()
+
+    def _send(self, partition: int, value: bytes) -> None:
+        raise NotImplementedError
+
+    def _flush(self) -> None:
+        raise NotImplementedError
+
+
+class LibrdkafkaSender(Sender):
+    name = "librdkafka"
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(topic, partitions)
+        self._producer = Producer({
+            "bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True, "acks": "all", "linger.ms": 5,
+            "message.timeout.ms": _DELIVERY_TIMEOUT_MS, "topic.metadata.refresh.interval.ms": _METADATA_MS,
+            "request.timeout.ms": 5000, "socket.timeout.ms": 10000,
+        })  # fmt: skip
+
+    def _send(self, partition: int, value: bytes) -> None:
+        self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+        self._producer.poll(0)
+
+    def _delivered(self, error: object, message: Any) -> None:
+        if error is None:
+            self.acknowledged.append(Acknowledged(message.partition(), message.offset(), message.value()))
+        else:
+            self.failed.append(f"{self.name}: {message.value()!r} was not delivered: {error}")
+
+    def _flush(self) -> None:
+        if left := self._producer.flush(_FLUSH_S):
+            self.failed.append(f"{self.name}: {left} records were not acknowledged within {_FLUSH_S} s")
+
+
+class OurSender(Sender):
+    name = "ours"
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__(topic, partitions)
+        self._waiting: list[tuple[bytes, RecordFuture]] = []
+        self._producer = BlockingProducer(
+            bootstrap_servers=bootstrap, enable_idempotence=True, acks="all", linger_ms=5, retry_backoff_ms=50,
+            request_timeout_ms=5000, delivery_timeout_ms=_DELIVERY_TIMEOUT_MS,
+        )  # fmt: skip
+
+    def _send(self, partition: int, value: bytes) -> None:
+        self._waiting.append((value, self._producer.send(self._topic, value, partition=partition)))
+        if self._waiting[0][1].done():
+            self._collect()
+
+    def _collect(self) -> None:
+        waiting = []
+        for value, future in self._waiting:
+            if not future.done():
+                waiting.append((value, future))
+                continue
+            try:
+                metadata = future.value()
+            except OurError as error:
+                self.failed.append(f"{self.name}: {value!r} was not delivered: {error!r}")
+            else:
+                self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
+        self._waiting = waiting
+
+    def _flush(self) -> None:
+        self._producer.flush(_FLUSH_S)
+        self._collect()
+        if self._waiting:
+            self.failed.append(f"{self.name}: {len(self._waiting)} records were not acknowledged")
+        self._producer.close(1)
+
+
+class Reader(Protocol):
+    """Reads all partitions from their start."""
+
+    name: str
+    failed: list[str]
+    read: dict[int, list[Read]]
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class LibrdkafkaReader(ClientThread):
+    name = "librdkafka's reader"
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__()
+        self.read: dict[int, list[Read]] = defaultdict(list)
+        self._consumer = Consumer({
+            "bootstrap.servers": bootstrap, "log_level": 0, "group.id": "none", "enable.auto.commit": False,
+            "auto.offset.reset": "error", "topic.metadata.refresh.interval.ms": _METADATA_MS,
+            "fetch.wait.max.ms": 100, "socket.timeout.ms": 10000,
+        })  # fmt: skip
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            for message in self._consumer.consume(500, 0.1):
+                error = message.error()
+                if error is None:
+                    self.read[message.partition()].append(Read(message.offset(), message.value()))
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    self.failed.append(f"{self.name}: {error}")
+        self._consumer.close()
+
+
+class OurReader(ClientThread):
+    name = "our reader"
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        super().__init__()
+        self.read: dict[int, list[Read]] = defaultdict(list)
+        self._reader = BlockingReader(
+            bootstrap_servers=bootstrap, auto_offset_reset="none", retry_backoff_ms=50, request_timeout_ms=10_000
+        )
+        self._starts = {types.TopicPartition(topic, number): 0 for number in range(partitions)}
+
+    def _run(self) -> None:
+        self._reader.assign(self._starts)
+        while not self._ends.is_set():
+            for record in self._reader.poll(100):
+                self.read[record.partition].append(Read(record.offset, record.value or b""))
+        self._reader.close()
+
+
+def senders(bootstrap: str, topic: str, partitions: int) -> list[Sender]:
+    return [LibrdkafkaSender(bootstrap, topic, partitions), OurSender(bootstrap, topic, partitions)]
+
+
+def readers(bootstrap: str, topic: str, partitions: int) -> list[Reader]:
+    return [LibrdkafkaReader(bootstrap, topic, partitions), OurReader(bootstrap, topic, partitions)]

@@ -1,0 +1,262 @@
+"""A replicated topic under load, and a seed that says what happens to its brokers: the campaign."""
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.peers.processes import wait_until
+from tests.soak import replication_clients, zookeeper_log
+from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S, Broker, ReplicatedCluster
+from tests.soak.replication_history import Evidence, faults, summary
+
+TOPIC = "replicated"
+PARTITIONS = 4
+REPLICAS = 3
+ISR_FULL_S = 30.0
+MACHINE_S = 10.0
+"""What a machine with other work to do may add to the time in which everything is led."""
+
+KILL, STOP = "kill", "stop"
+PAUSE, LONG_PAUSE = "pause", "pause beyond the session"
+CUT, LONG_CUT = "cut from ZooKeeper", "cut from ZooKeeper beyond the session"
+ONE_WAY = "cut from another broker"
+ACTIONS = (KILL, KILL, STOP, PAUSE, LONG_PAUSE, CUT, LONG_CUT, ONE_WAY, ONE_WAY)
+ROLES = ("leader", "follower", "controller")
+
+_LED_S = SESSION_TIMEOUT_S + 1 + MACHINE_S
+_TWO_AT_ONCE = 0.25
+_END_S = 60
+_SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
+"""How many sessions something lasts: one survives the short ones, and ISRs shrink in the long ones."""
+
+
+class Fault:
+    """Something that happens to a broker: ``begin`` and ``end`` it."""
+
+    def __init__(self, action: str, victim: Broker, other: Broker, cluster: ReplicatedCluster, seconds: float) -> None:
+        self.action, self.victim = action, victim
+        self._other, self._cluster, self._seconds = other, cluster, seconds
+
+    def __str__(self) -> str:
+        to = f" {self._other.broker_id}" if self.action == ONE_WAY else ""
+        return f"{self.action}{to}: broker {self.victim.broker_id}, {self._seconds:.1f} s"
+
+    @property
+    def ends_session(self) -> bool:
+        return self.action in (KILL, STOP, LONG_PAUSE, LONG_CUT)
+
+    def begin(self) -> None:
+        victim = self.victim
+        begins: dict[str, Callable[[], None]] = {
+            KILL: victim.kill, STOP: victim.stop, PAUSE: victim.pause, LONG_PAUSE: victim.pause,
+            CUT: victim.to_zookeeper.cut, LONG_CUT: victim.to_zookeeper.cut,
+            ONE_WAY: lambda: self._other.door.close_for(victim.broker_id),
+        }  # fmt: skip
+        begins[self.action]()
+
+    def hold(self) -> None:
+        threading.Event().wait(self._seconds)
+
+    def end(self, *, at_once: bool) -> None:
+        """``at_once``: a killed broker starts again although its old session may last."""
+        victim = self.victim
+        if self.ends_session and not (at_once and self.action == KILL):
+            wait_until(
+                lambda: victim.broker_id not in self._cluster.registered(), START_S,
+                f"the end of the session of broker {victim.broker_id}",
+            )  # fmt: skip
+        ends: dict[str, Callable[[], object]] = {
+            KILL: victim.start, STOP: victim.start, PAUSE: victim.resume, LONG_PAUSE: victim.resume,
+            CUT: victim.to_zookeeper.restore, LONG_CUT: victim.to_zookeeper.restore,
+            ONE_WAY: lambda: self._other.door.open_for(victim.broker_id),
+        }  # fmt: skip
+        ends[self.action]()
+
+
+class ReplicationRounds:
+    """The campaign. ``late`` has what took longer than it may, ``led_s`` and ``full_s`` how long it took."""
+
+    def __init__(self, cluster: ReplicatedCluster, seed: int) -> None:
+        self.late: list[str] = []
+        self.led_s: list[float] = []
+        self.full_s: list[float] = []
+        self._story = [f"seed {seed}, {len(cluster.brokers)} brokers"]
+        self._cluster = cluster
+        self._random = random.Random(seed)
+        self._begin_s = time.monotonic()
+        self._create_topic()
+        self.wait_full(_END_S)
+        self.senders = replication_clients.senders(cluster.bootstrap, TOPIC, PARTITIONS)
+        self.readers = replication_clients.readers(cluster.bootstrap, TOPIC, PARTITIONS)
+        for client in (*self.senders, *self.readers):
+            client.start()
+        self.wait_acknowledged(100)
+
+    def _create_topic(self) -> None:
+        def is_known() -> bool:  # a client that asks too early asks again only after minutes
+            metadata = admin.list_topics(timeout=_END_S)
+            return metadata.controller_id >= 0 and len(metadata.brokers) == len(self._cluster.brokers)
+
+        admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
+        wait_until(is_known, _END_S, "all brokers to be known")
+        for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values():
+            created.result(_END_S)
+
+    @property
+    def acknowledged_count(self) -> int:
+        return sum(len(sender.acknowledged) for sender in self.senders)
+
+    def wait_acknowledged(self, count: int, timeout_s: float = _END_S) -> None:
+        """So many more."""
+        wanted = self.acknowledged_count + count
+        wait_until(lambda: self.acknowledged_count >= wanted, timeout_s, f"{count} more acknowledgements")
+
+    def wait_led(self, gone: Sequence[int], timeout_s: float) -> None:
+        """Until every partition has a leader that is not one of these. Raises: TimeoutError."""
+        def is_led() -> bool:
+            states = self._cluster.states(TOPIC)
+            registered = self._cluster.registered()
+            return len(states) == PARTITIONS and all(
+                state.leader in registered and state.leader not in gone for state in states.values()
+            )
+
+        wait_until(is_led, timeout_s, "a leader of every partition")
+
+    def wait_full(self, timeout_s: float) -> None:
+        """Until every ISR has all replicas. Raises: TimeoutError."""
+        def is_full() -> bool:
+            states = self._cluster.states(TOPIC)
+            return len(states) == PARTITIONS and all(
+                state.leader >= 0 and len(state.isr) == REPLICAS for state in states.values()
+            )
+
+        wait_until(is_full, timeout_s, "all replicas in sync")
+
+    def wait_registered(self) -> None:
+        wait_until(lambda: self._cluster.registered() == set(self._cluster.ids), START_S, "all brokers to register")
+
+    def run(self, rounds: int) -> None:
+        """What the seed says. Raises: TimeoutError if the cluster does not recover at all."""
+        for number in range(rounds):
+            try:
+                self._round(number)
+            except TimeoutError as late:
+                raise TimeoutError(f"{late}\n{self.story()}\n{self._cluster.states(TOPIC)}") from late
+
+    def _round(self, number: int) -> None:
+        chosen = self._choose()
+        self._say(f"round {number}: {'; '.join(map(str, chosen))}")
+        begun_s = time.monotonic()
+        for fault in chosen:
+            fault.begin()
+        if len(chosen) == 1 and chosen[0].ends_session:
+            self._measure_led(chosen[0], begun_s)
+        for fault in chosen:
+            fault.hold()
+        at_once = self._cluster.restarts_at_once and self._random.random() < 0.5
+        for fault in chosen:
+            fault.end(at_once=at_once)
+        self.wait_registered()
+        self._measure_full()
+        self.wait_acknowledged(50)
+
+    def _choose(self) -> list[Fault]:
+        count = 2 if self._random.random() < _TWO_AT_ONCE else 1
+        victims: list[Broker] = []
+        chosen = []
+        for _ in range(count):
+            action = self._random.choice(ACTIONS)
+            victim = self._victim(self._random.choice(ROLES), victims)
+            victims.append(victim)
+            other = self._random.choice([each for each in self._cluster.brokers if each is not victim])
+            seconds = SESSION_TIMEOUT_S * self._random.uniform(*_SESSIONS.get(action, (0, 1)))
+            chosen.append(Fault(action, victim, other, self._cluster, seconds))
+        return chosen
+
+    def _victim(self, role: str, taken: Sequence[Broker]) -> Broker:
+        state = self._cluster.states(TOPIC)[self._random.randrange(PARTITIONS)]
+        controller = self._cluster.controller()
+        ids = {
+            "leader": {state.leader},
+            "follower": state.isr - {state.leader, controller},
+            "controller": {controller},
+        }[role]
+        free = [each for each in self._cluster.brokers if each not in taken]
+        return self._random.choice([each for each in free if each.broker_id in ids] or free)
+
+    def _measure_led(self, fault: Fault, begun_s: float) -> None:
+        self.wait_led([fault.victim.broker_id], START_S)
+        took_s = time.monotonic() - begun_s
+        self.led_s.append(took_s)
+        self._say(f"    led after {took_s:.1f} s")
+        if took_s > _LED_S:
+            self.late.append(f"after {fault} everything was led only after {took_s:.1f} s")
+
+    def _measure_full(self) -> None:
+        begun_s = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            self.wait_full(ISR_FULL_S)
+        took_s = time.monotonic() - begun_s
+        self.full_s.append(took_s)
+        self._say(f"    ISR full after {took_s:.1f} s")
+        if took_s > ISR_FULL_S:
+            self.late.append(f"not all replicas in sync within {ISR_FULL_S} s: {self._cluster.states(TOPIC)}")
+            self.wait_full(START_S)
+
+    def judge(self, timeout_s: float = _END_S) -> list[str]:
+        """Write no more, let all be replicated and read within ``timeout_s``, and say what was wrong."""
+        for sender in self.senders:
+            sender.stop()
+        with contextlib.suppress(TimeoutError):  # then the judge says what is missing
+            wait_until(lambda: self._is_replicated() and self._is_read(), timeout_s, "everything read", interval_s=0.2)
+        for reader in self.readers:
+            reader.stop()
+        evidence = self._evidence()
+        self._say(summary(evidence))
+        found = [*self.late, *faults(evidence), *self._cluster.complaints()]
+        return [*found, self.story()] if found else []
+
+    def _logs(self) -> dict[int, dict[int, bytes]]:
+        """Of the brokers that have a replica."""
+        return {
+            number: {
+                each.broker_id: each.log(TOPIC, number)
+                for each in self._cluster.brokers
+                if (each.log_dir / f"{TOPIC}-{number}").is_dir()
+            }
+            for number in range(PARTITIONS)
+        }
+
+    def _is_replicated(self) -> bool:
+        return all(len(set(replicas.values())) == 1 for replicas in self._logs().values())
+
+    def _is_read(self) -> bool:
+        count = sum(len(sent) for sender in self.senders for sent in sender.sent.values())
+        return all(sum(map(len, reader.read.values())) >= count for reader in self.readers)
+
+    def _evidence(self) -> Evidence:
+        return Evidence(
+            TOPIC,
+            {sender.name: sender.sent for sender in self.senders},
+            [each for sender in self.senders for each in sender.acknowledged],
+            [failure for client in (*self.senders, *self.readers) for failure in client.failed],
+            {reader.name: reader.read for reader in self.readers},
+            self._logs(),
+            zookeeper_log.writes(self._cluster.zookeeper.data_dir / "data"),
+        )
+
+    def _say(self, line: str) -> None:
+        self._story.append(f"{time.monotonic() - self._begin_s:6.1f} {line}")
+
+    def story(self) -> str:
+        """What was done, and how long the cluster took."""
+        return "\n".join(self._story)
+
+    def close(self) -> None:
+        """End the clients."""
+        for client in (*self.senders, *self.readers):
+            client._ends.set()
