@@ -129,10 +129,12 @@ class ReplicaFetcher:
     async def _round(self) -> None:
         """One request, its answer, and what must be done before."""
         state = self._state
-        next_wake_s = state.wake(self._clock.seconds())
+        state.wake(self._clock.seconds())
         await self._truncate()
         if not state.session.wanted:
-            await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
+            next_wake_s = state.wake(self._clock.seconds())  # with what the truncations delayed
+            if not state.has_work:
+                await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
             return
         request = state.session.next_request()
         response = await self._endpoint.fetch(state.version, request)
