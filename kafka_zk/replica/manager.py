@@ -75,6 +75,7 @@ class ReplicaManager:
 
     Changes to many partitions are made step by step, with other work in between. Whoever makes them holds
     ``state_changes`` from before it reads what it applies until it is done, so that nothing older overwrites it.
+    ``role_changes`` is held while LeaderAndIsr is carried out, which takes no longer than there is to do.
 
     ``purgatory`` holds those who wait for what happens to a partition: fetches for records, appends for the high
     watermark.
@@ -103,6 +104,7 @@ class ReplicaManager:
         self._events = events
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
+        self.role_changes = DeferredLock()
         self.isr_updates = IsrUpdates(clock, purgatory.check, events)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.role_listeners: list[Callable[[Partition], None]] = []

@@ -97,12 +97,12 @@ class World:
         self.changed: list[TopicPartition] = []
         self.failed: list[OSError] = []
         self.is_reachable = True
-        self.state_changes = DeferredLock()
+        self.role_changes = DeferredLock()
         self.epoch_ends: list[tuple[ErrorCode, EpochEndOffset]] = []
         settings = ReplicaFetcherSettings(self.versions, FetchLimits(500, 1, 1 << 20), 1 << 20, 1.0)
         self.fetchers = ReplicaFetcherManager(
             ME, lambda: 44, self.clock, settings, self._connect, self.changed.append,
-            lambda log, error: self.failed.append(error), self.state_changes,
+            lambda log, error: self.failed.append(error), self.role_changes,
         )  # fmt: skip
         self.log = new_log(folder)
         self.partition = Partition(ME, TP, InSyncRule(1000, lambda broker_id: True))
@@ -309,11 +309,11 @@ def test_a_disk_that_refuses_takes_its_directory_offline(
 
 def test_partitions_of_one_change_of_roles_are_asked_for_together(world: World) -> None:
     """Not the first one alone, while the others wait until the leader has answered."""
-    held = world.state_changes.acquire()
+    held = world.role_changes.acquire()
     assert held.called
     world.lead()
     assert world.leaders == {}
-    world.state_changes.release()
+    world.role_changes.release()
     assert len(world.leader.requests) == 1
 
 
