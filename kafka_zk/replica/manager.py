@@ -509,7 +509,9 @@ class ReplicaManager:
             return ErrorCode.KAFKA_STORAGE_ERROR  # its files are out of reach, and so is their deletion
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if delete and self.logs.get(tp) is not None:
+        if delete:
+            if self.logs.get(tp) is None and self.logs.has_failed_directory:
+                return ErrorCode.KAFKA_STORAGE_ERROR  # it may lie there: the topic would be gone, and it come back
             try:
                 self.logs.delete(tp)
             except OSError as error:

@@ -85,6 +85,15 @@ def test_a_replica_out_of_reach_is_not_deleted(two_disks: Harness) -> None:
     assert stop_replica(two_disks, "t") == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_replica_that_may_lie_on_a_failed_disk_is_not_deleted_either(two_disks: Harness) -> None:
+    """The broker was started without the disk, and the controller does not make it host what is to be deleted."""
+    two_disks.lead("t")
+    two_disks.lead("u")
+    fail_directory_of(two_disks, T0)
+    assert stop_replica(two_disks, "was-here-before") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert stop_replica(two_disks, "u") == ErrorCode.NONE
+
+
 def test_nothing_is_written_into_a_log_of_another_topic_of_the_same_name(harness: Make) -> None:
     """The topic was made anew while this broker was away: what comes now is meant for the new one."""
     broker = harness()
