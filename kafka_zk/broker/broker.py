@@ -306,7 +306,7 @@ class Broker:
             self._connect_to_leader,
             purgatory.check,
             self._logs.fail_directory,
-            replicas.state_changes,
+            replicas.role_changes,
         )
 
     async def _allocate_producer_ids(self) -> range:

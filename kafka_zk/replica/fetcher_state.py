@@ -219,6 +219,11 @@ class FetcherState:
                 next_s = until_s
         return next_s
 
+    @property
+    def has_work(self) -> bool:
+        """Whether something can be asked for now: a fetch, or a truncation that comes before."""
+        return bool(self.session.wanted or self._truncating - self._delayed)
+
     # -- truncation before the first fetch ----------------------------------------------------------------------------
 
     def truncations(self) -> tuple[list[EpochQuestion], list[Truncate]]:

@@ -108,7 +108,7 @@ class LeaderEndPoint:
         raise ProtocolError(f"an answer to ListOffsets without {tp}")
 
     async def epoch_ends(self, questions: Sequence[EpochQuestion]) -> list[EpochAnswer]:
-        """Where the leader's epochs end (OffsetForLeaderEpoch)."""
+        """Where the leader's epochs end (OffsetForLeaderEpoch), an answer to each question."""
         version = self._versions.offset_for_leader_epoch
         assert version is not None, "this protocol has no use for OffsetForLeaderEpoch"
         topics: dict[str, list[Any]] = {}
@@ -135,6 +135,8 @@ class LeaderEndPoint:
                 if question is not None:
                     epoch = found.leader_epoch if version >= _EPOCH_SINCE else UNDEFINED_EPOCH
                     answers.append(EpochAnswer(question, found.error_code, EpochEndOffset(epoch, found.end_offset)))
+        if missing := by_tp.keys() - {answer.question.tp for answer in answers}:
+            raise ProtocolError(f"an answer to OffsetForLeaderEpoch without {min(missing)}")
         return answers
 
     def close(self) -> None:

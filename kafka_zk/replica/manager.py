@@ -76,6 +76,7 @@ class ReplicaManager:
 
     Changes to many partitions are made step by step, with other work in between. Whoever makes them holds
     ``state_changes`` from before it reads what it applies until it is done, so that nothing older overwrites it.
+    ``role_changes`` is held while LeaderAndIsr is carried out, which takes no longer than there is to do.
 
     ``purgatory`` holds those who wait for what happens to a partition: fetches for records, appends for the high
     watermark.
@@ -104,6 +105,7 @@ class ReplicaManager:
         self._events = events
         self.run_in_thread = run_in_thread
         self.state_changes = DeferredLock()
+        self.role_changes = DeferredLock()
         self.isr_updates = IsrUpdates(clock, purgatory.check, events)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.role_listeners: list[Callable[[Partition], None]] = []
@@ -513,7 +515,9 @@ class ReplicaManager:
             return ErrorCode.KAFKA_STORAGE_ERROR  # its files are out of reach, and so is their deletion
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if delete and self.logs.get(tp) is not None:
+        if delete:
+            if self.logs.get(tp) is None and self.logs.has_failed_directory:
+                return ErrorCode.KAFKA_STORAGE_ERROR  # it may lie there: the topic would be gone, and it come back
             try:
                 self.logs.delete(tp)
             except OSError as error:

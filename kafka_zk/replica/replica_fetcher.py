@@ -44,7 +44,8 @@ class ReplicaFetcher:
     Args:
         changed: told of a partition after its log or its high watermark changed.
         directory_failed: told of a log whose disk refused; its partitions become OFFLINE with it.
-        state_changes: held while many partitions change their roles: what is added meanwhile is asked for together.
+        role_changes: held while many partitions change their roles: what is added meanwhile is asked for together. Its
+            holder must wait for nobody, since nothing is fetched until then.
         backoff_s: the pause after a leader could not be reached.
     """
 
@@ -56,7 +57,7 @@ class ReplicaFetcher:
         state: FetcherState,
         changed: Callable[[TopicPartition], None],
         directory_failed: DirectoryFailed,
-        state_changes: DeferredLock,
+        role_changes: DeferredLock,
         backoff_s: float,
     ) -> None:
         self.leader = leader
@@ -65,7 +66,7 @@ class ReplicaFetcher:
         self._state = state
         self._changed = changed
         self._directory_failed = directory_failed
-        self._state_changes = state_changes
+        self._role_changes = role_changes
         self._backoff_s = backoff_s
         self._partitions: dict[TopicPartition, Partition] = {}
         self._running: Deferred[None] | None = None
@@ -111,7 +112,7 @@ class ReplicaFetcher:
     async def _run(self) -> None:
         while self._partitions:
             try:
-                if self._state_changes.locked:
+                if self._role_changes.locked:
                     await self._until_roles_are_changed()
                 await self._round()
             except Exception as error:  # whatever it was, nothing is known of the session any more
@@ -123,16 +124,18 @@ class ReplicaFetcher:
             running.callback(None)
 
     async def _until_roles_are_changed(self) -> None:
-        await self._state_changes.acquire()
-        self._state_changes.release()
+        await self._role_changes.acquire()
+        self._role_changes.release()
 
     async def _round(self) -> None:
         """One request, its answer, and what must be done before."""
         state = self._state
-        next_wake_s = state.wake(self._clock.seconds())
+        state.wake(self._clock.seconds())
         await self._truncate()
         if not state.session.wanted:
-            await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
+            next_wake_s = state.wake(self._clock.seconds())  # with what the truncations delayed
+            if not state.has_work:
+                await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
             return
         request = state.session.next_request()
         response = await self._endpoint.fetch(state.version, request)

@@ -59,7 +59,7 @@ class ReplicaFetcherManager:
         connect: ConnectToLeader,
         changed: Callable[[TopicPartition], None],
         directory_failed: DirectoryFailed,
-        state_changes: DeferredLock,
+        role_changes: DeferredLock,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
@@ -68,7 +68,7 @@ class ReplicaFetcherManager:
         self._connect = connect
         self._changed = changed
         self._directory_failed = directory_failed
-        self._state_changes = state_changes
+        self._role_changes = role_changes
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
         self._is_stopped = False
@@ -121,6 +121,6 @@ class ReplicaFetcherManager:
             state,
             self._changed,
             self._directory_failed,
-            self._state_changes,
+            self._role_changes,
             settings.backoff_s,
         )

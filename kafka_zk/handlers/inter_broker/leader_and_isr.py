@@ -57,7 +57,8 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
     ]
     # Names become paths: a controller that was misled must not lead this broker out of its folder.
     codes = {TopicPartition(topic, s.partition_index): ErrorCode.INVALID_TOPIC_EXCEPTION for topic, _, s in everything}
-    codes.update(await in_slices(services.clock, services.replicas.become_leader_or_follower(states)))
+    async with services.replicas.role_changes:
+        codes.update(await in_slices(services.clock, services.replicas.become_leader_or_follower(states)))
     if header.api_version >= _TOPIC_IDS_SINCE:
         return Response(error_code=0, topics=_by_topic(request, codes))
     errors = [

@@ -228,6 +228,19 @@ def test_a_follower_whose_log_parted_is_told_where(make: Make) -> None:
     assert leader.high_watermark == 2
 
 
+def test_a_second_divergence_is_told_in_a_session_too(make: Make) -> None:
+    """Nothing else has changed since the first one; without it the follower would ask the same for ever."""
+    leader = make(leader_epoch=2)
+    leader.append(b"a", b"b")
+    leader.broker.lead_again("t", leader.topic_id, leader_epoch=4, replicas=[0, 1, 2], isr=[0, 1, 2])
+    leader.append(b"c")
+    first = leader.fetch_all(9, last_fetched_epoch=3, session_epoch=0)
+    assert first.topics[0].partitions[0].diverging_epoch == EpochEndOffset(2, 2)
+    session = {"session_id": first.session_id, "session_epoch": 1}
+    second = leader.fetch_all(5, last_fetched_epoch=2, **session)
+    assert second.topics[0].partitions[0].diverging_epoch == EpochEndOffset(2, 2)
+
+
 def test_offsets_out_of_range_are_refused_both_ways(make: Make) -> None:
     """Before the log, after it, and where an epoch that the leader never had would end."""
     leader = make(replicas=[0, 1], isr=[0, 1])

@@ -17,7 +17,7 @@ from kafka_zk.storage.helper_process import Helper
 from kafka_zk.storage.segment import Segment
 from kafka_zk.storage.timestamp_search import AT_ONCE
 from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch, update_metadata
+from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
 from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
@@ -85,6 +85,15 @@ def test_a_replica_out_of_reach_is_not_deleted(two_disks: Harness) -> None:
     assert stop_replica(two_disks, "t") == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def test_a_replica_that_may_lie_on_a_failed_disk_is_not_deleted_either(two_disks: Harness) -> None:
+    """The broker was started without the disk, and the controller does not make it host what is to be deleted."""
+    two_disks.lead("t")
+    two_disks.lead("u")
+    fail_directory_of(two_disks, T0)
+    assert stop_replica(two_disks, "was-here-before") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert stop_replica(two_disks, "u") == ErrorCode.NONE
+
+
 def test_nothing_is_written_into_a_log_of_another_topic_of_the_same_name(harness: Make) -> None:
     """The topic was made anew while this broker was away: what comes now is meant for the new one."""
     broker = harness()
@@ -141,6 +150,22 @@ def test_leader_and_isr_brings_the_configuration_that_holds_now(harness: Make) -
     broker.configs.topics["t"] = {"max.message.bytes": "100"}
     assert broker.lead_again("t", topic_id) == ErrorCode.STALE_CONTROLLER_EPOCH  # the leader epoch is no news
     assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_followers_fetch_on_while_zookeeper_does_not_answer(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked for the configurations of what LeaderAndIsr names: fetchers wait for the change of the roles only."""
+    broker = harness()
+    topic_id = broker.lead("t")
+    replicas = broker.services.replicas
+    answered: Deferred[Any] = Deferred()
+    monkeypatch.setattr(broker.configs, "entities_until_answered", lambda *args: answered)
+    fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 1, "isr": [0], "replicas": [0]}
+    broker.start(ApiKey.LEADER_AND_ISR, 7, leader_and_isr("t", topic_id, 1, fields))
+    assert (replicas.state_changes.locked, replicas.role_changes.locked) == (True, False)
+    held: list[bool] = []
+    replicas.role_listeners.append(lambda partition: held.append(bool(replicas.role_changes.locked)))
+    answered.callback({"t": {}})
+    assert (held, replicas.role_changes.locked) == ([True], False)
 
 
 def test_a_topic_that_was_deleted_while_this_broker_was_away_takes_nothing_more(harness: Make) -> None:

@@ -31,26 +31,39 @@ VERSION = 17
 class Leader:
     """What a connection leads to: Fetch requests wait for the test, ``offsets`` answers ListOffsets."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = VERSION) -> None:
         self.connected_to_broker = True
         self.requests: list[FetchRequest] = []
         self.waiting: list[Deferred[memoryview]] = []
         self.offsets: dict[int, int] = {}
         self.asked: list[tuple[int, int]] = []
+        self.epoch_ends: list[tuple[ErrorCode, EpochEndOffset]] = []  # the answers to OffsetForLeaderEpoch
+        self.epochs_asked: list[int] = []
+        self._version = version
 
     def send_raw(self, api_key: int, version: int, parts: Any) -> "Deferred[memoryview]":
-        assert (api_key, version) == (ApiKey.FETCH, VERSION)
+        assert (api_key, version) == (ApiKey.FETCH, self._version)
         self.requests.append(read_fetch_request(version, memoryview(b"".join(parts))))
         self.waiting.append(Deferred())
         return self.waiting[-1]
 
     async def request(self, api_key: int, message: Any, *, version: int) -> Any:
+        if api_key == ApiKey.OFFSET_FOR_LEADER_EPOCH:
+            return self._epoch_end(message)
         assert (api_key, version) == (ApiKey.LIST_OFFSETS, 9)
         [topic] = message.topics
         [partition] = topic.partitions
         self.asked.append((partition.timestamp, partition.current_leader_epoch))
         found = _Named(partition_index=0, error_code=0, offset=self.offsets[partition.timestamp])
         return _Named(topics=[_Named(name=topic.name, partitions=[found])])
+
+    def _epoch_end(self, message: Any) -> Any:
+        [topic] = message.topics
+        [partition] = topic.partitions
+        self.epochs_asked.append(partition.leader_epoch)
+        code, (epoch, end_offset) = self.epoch_ends.pop(0)
+        found = _Named(partition=0, error_code=code, leader_epoch=epoch, end_offset=end_offset)
+        return _Named(topics=[_Named(topic=topic.topic, partitions=[found])])
 
     def disconnect(self) -> None:
         self.connected_to_broker = False
@@ -77,17 +90,19 @@ class _Named:
 class World:
     """Broker ME, which hosts ``events-0``."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, protocol: str = "3.9") -> None:
         self.clock = VirtualClock(T0)
+        self.versions = follower_versions(protocol)
         self.leaders: dict[int, Leader] = {}
         self.changed: list[TopicPartition] = []
         self.failed: list[OSError] = []
         self.is_reachable = True
-        self.state_changes = DeferredLock()
-        settings = ReplicaFetcherSettings(follower_versions("3.9"), FetchLimits(500, 1, 1 << 20), 1 << 20, 1.0)
+        self.role_changes = DeferredLock()
+        self.epoch_ends: list[tuple[ErrorCode, EpochEndOffset]] = []
+        settings = ReplicaFetcherSettings(self.versions, FetchLimits(500, 1, 1 << 20), 1 << 20, 1.0)
         self.fetchers = ReplicaFetcherManager(
             ME, lambda: 44, self.clock, settings, self._connect, self.changed.append,
-            lambda log, error: self.failed.append(error), self.state_changes,
+            lambda log, error: self.failed.append(error), self.role_changes,
         )  # fmt: skip
         self.log = new_log(folder)
         self.partition = Partition(ME, TP, InSyncRule(1000, lambda broker_id: True))
@@ -98,7 +113,8 @@ class World:
         connected: Deferred[Connection] = Deferred()
         if not self.is_reachable:
             return fail(ConnectionRefusedError())
-        self.leaders[broker_id] = Leader()
+        self.leaders[broker_id] = Leader(self.versions.fetch)
+        self.leaders[broker_id].epoch_ends = self.epoch_ends
         connected.callback(self.leaders[broker_id])
         return connected
 
@@ -293,11 +309,11 @@ def test_a_disk_that_refuses_takes_its_directory_offline(
 
 def test_partitions_of_one_change_of_roles_are_asked_for_together(world: World) -> None:
     """Not the first one alone, while the others wait until the leader has answered."""
-    held = world.state_changes.acquire()
+    held = world.role_changes.acquire()
     assert held.called
     world.lead()
     assert world.leaders == {}
-    world.state_changes.release()
+    world.role_changes.release()
     assert len(world.leader.requests) == 1
 
 
@@ -309,3 +325,34 @@ def test_a_stop_waits_for_what_is_under_way(world: World) -> None:
     assert not world.leader.connected_to_broker
     world.lead(leader_epoch=4)
     assert len(world.leader.requests) == 1
+
+
+# -- protocols below 2.7, with which a follower asks where the leader's epochs end ------------------------------------
+
+
+@pytest.fixture
+def old_world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path, "2.6")
+    three_batches(world.log)
+    yield world
+    world.log.close()
+
+
+def test_a_leader_that_does_not_tell_its_epochs_yet_is_asked_again(old_world: World) -> None:
+    """It may not know yet that it leads; nothing else would wake the fetcher."""
+    old_world.epoch_ends += [(ErrorCode.UNKNOWN_LEADER_EPOCH, EpochEndOffset(-1, -1))]
+    old_world.epoch_ends += [(ErrorCode.NONE, EpochEndOffset(2, 12))]
+    old_world.lead()
+    assert old_world.leader.epochs_asked == [2]
+    old_world.pass_time(1.1)
+    assert old_world.leader.epochs_asked == [2, 2]
+    assert old_world.leader.wanted[0].fetch_offset == 10
+
+
+def test_a_truncation_that_takes_several_questions_goes_on(old_world: World) -> None:
+    """The leader names an epoch that the follower does not have."""
+    old_world.epoch_ends += [(ErrorCode.NONE, EpochEndOffset(1, 12)), (ErrorCode.NONE, EpochEndOffset(0, 5))]
+    old_world.lead()
+    assert old_world.leader.epochs_asked == [2, 0]
+    assert old_world.log.log_end_offset == 5
+    assert old_world.leader.wanted[0].fetch_offset == 5
