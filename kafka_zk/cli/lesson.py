@@ -1,4 +1,4 @@
-"""``kafka-zk lesson``: how a group works, on a live cluster, step by step."""
+"""``kafka-zk lesson``: how groups and replicas work, on a live cluster, step by step."""
 
 import tempfile
 from pathlib import Path
@@ -10,38 +10,39 @@ from kafka_zk.cli.options import json_option
 from kafka_zk.cli.output import print_json
 
 
-@click.command("lesson", short_help="A guided lesson on consumer groups, on a live cluster.")
+@click.command("lesson", short_help="A guided lesson on groups and replicas, on a live cluster.")
 @click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
-@click.option("--chapter", "chapters", type=click.IntRange(1, 4), multiple=True, help="Only this one; may be repeated.")
+@click.option("--chapter", "chapters", type=click.IntRange(1, 6), multiple=True, help="Only this one; may be repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
 @json_option
 def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool) -> None:
-    """Start a small cluster and show how consumers share partitions, through ZooKeeper and through a broker.
+    """Start a small cluster and show how consumers share partitions, and what brokers do when one of them dies.
 
     \b
     1. five consumers on four partitions: one is idle
     2. two groups on one topic: each gets everything
     3. the same crash in an eager and a cooperative group, with the lag of both
     4. the same changes in a group of ZooKeeper and in one of the broker
+    5. a leader dies: what three brokers make of it, in the znodes
+    6. what an acknowledgement is worth: acks=1, acks=all and min.insync.replicas
 
     Where it stops, Enter goes on, s goes to the next chapter, b back (to the beginning of the chapter, and from there
-    to the one before), q ends the lesson. The consumers are real members, in this process, so that each watch can be
-    held back until you have read what it means; the time that you take is not counted. Nothing is left behind. --json
-    prints the measurements instead, without stops.
+    to the one before), q ends the lesson. In chapters 1 to 4 the consumers are real members, in this process, so that
+    each watch can be held back until you have read what it means; the time that you take is not counted. Nothing is
+    left behind. --json prints the measurements instead, without stops.
     """
     from kafka_zk.lesson import course
     from kafka_zk.lesson.chapters import CHAPTERS
-    from kafka_zk.lesson.classroom import Classroom
+    from kafka_zk.lesson.rooms import Rooms
     from kafka_zk.lesson.teacher import Teacher
 
     interrupt_at_the_end()
     teacher = Teacher(False, lambda line: None) if as_json else Teacher(pause)
-    with tempfile.TemporaryDirectory(prefix="kafka-zk-lesson-") as folder:
-        teacher.show("A ZooKeeper and a broker start …")
-        with Classroom(Path(folder), teacher, verbose) as room:
-            teacher.show("… and serve. In another terminal you can look at what this lesson does to the znodes:")
-            teacher.show(f"kafka-zk znodes --zookeeper {room.zookeeper} /consumers")
-            report = course.run(room, CHAPTERS, sorted(set(chapters) or CHAPTERS))
-            teacher.tell("The cluster stops; nothing is left behind.")
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-zk-lesson-") as folder,
+        Rooms(Path(folder), teacher, verbose) as rooms,
+    ):
+        report = course.run(rooms, CHAPTERS, sorted(set(chapters) or CHAPTERS))
+        teacher.tell("The cluster stops; nothing is left behind.")
     if as_json:
         print_json(report)

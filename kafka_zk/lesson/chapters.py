@@ -4,10 +4,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from kafka_zk.lesson.acks import acks_and_min_isr
+from kafka_zk.lesson.broker_room import BrokerRoom
 from kafka_zk.lesson.chart import lag_chart
 from kafka_zk.lesson.classroom import PATIENCE_S, Classroom, Group
+from kafka_zk.lesson.course import Chapter
 from kafka_zk.lesson.errors import LessonFailed
 from kafka_zk.lesson.kills import TIMES_MS, Kill, Writer, average_input, usual_lag
+from kafka_zk.lesson.leader_death import leader_dies
 from kafka_zk.lesson.twice import same_change_twice
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.timeline.narrator import listed
@@ -136,11 +140,21 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     return {"written": written, **measured}
 
 
-CHAPTERS: dict[int, Callable[[Classroom], dict[str, Any]]] = {
-    1: idle_member,
-    2: two_groups,
-    3: eager_and_cooperative,
-    4: same_change_twice,
+def _of_groups(chapter: Callable[[Classroom], dict[str, Any]]) -> Chapter:
+    return lambda rooms: chapter(rooms.classroom())
+
+
+def _of_brokers(chapter: Callable[[BrokerRoom], dict[str, Any]]) -> Chapter:
+    return lambda rooms: chapter(rooms.broker_room())
+
+
+CHAPTERS: dict[int, Chapter] = {
+    1: _of_groups(idle_member),
+    2: _of_groups(two_groups),
+    3: _of_groups(eager_and_cooperative),
+    4: _of_groups(same_change_twice),
+    5: _of_brokers(leader_dies),
+    6: _of_brokers(acks_and_min_isr),
 }
 
 

@@ -8,7 +8,7 @@ import heapq
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from kafka_zk.controller.events import IsrsChanged, LeadersElected
@@ -61,20 +61,27 @@ class ClusterEvents:
         return (event.leader, event.leader_epoch, event.isr) in self._written.get(event.partition, ())
 
 
-class ClusterLines:
-    """Lines with the time of day; ``verbose``: every step."""
+def time_of_day(time_ms: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(time_ms / 1000)) + f".{time_ms % 1000:03}"
 
-    def __init__(self, events: ClusterEvents, *, verbose: bool) -> None:
+
+class ClusterLines:
+    """Lines that begin with the time, as ``time_text`` tells it; ``verbose``: every step."""
+
+    def __init__(
+        self, events: ClusterEvents, *, verbose: bool, time_text: Callable[[int], str] = time_of_day
+    ) -> None:
         self._events = events
         self._narrator = ClusterNarrator()
         self._verbose = verbose
+        self._time_text = time_text
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
         """What is due now (None: all that is left)."""
         for line in self._grouped(self._events.due(now_ms)):
             more = len(line.items) - NAMED_COUNT
             named = ", ".join(line.items[:NAMED_COUNT]) + (f" and {more} more" if more > 0 else "")
-            yield f"{_time_of_day(line.time_ms)}  {line.who:<{_WHO_WIDTH}}  {line.text.replace('{}', named)}"
+            yield f"{self._time_text(line.time_ms)}  {line.who:<{_WHO_WIDTH}}  {line.text.replace('{}', named)}"
 
     def _grouped(self, events: Iterator[Event]) -> list[_Line]:
         found: list[_Line] = []
@@ -90,7 +97,3 @@ class ClusterLines:
                 found.append(line)
             line.items += [item for item in phrase.items if item not in line.items]
         return found
-
-
-def _time_of_day(time_ms: int) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(time_ms / 1000)) + f".{time_ms % 1000:03}"

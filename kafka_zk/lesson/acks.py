@@ -1,0 +1,100 @@
+"""The lesson's chapter on what a producer's acknowledgement is worth: acks and min.insync.replicas."""
+
+import time
+from typing import Any
+
+from kafka_zk.client.errors import BrokerError
+from kafka_zk.lesson.broker_room import FETCH_WAIT_MS, BrokerRoom
+from kafka_zk.lesson.errors import LessonFailed
+from kafka_zk.storage.types import TopicPartition
+
+CHAPTER = 6
+CONTROLLER, LEADER, THIRD = 0, 1, 2
+
+
+def acks_and_min_isr(room: BrokerRoom) -> dict[str, Any]:
+    """What acks=1 loses, and what acks=all with min.insync.replicas=2 refuses."""
+    teacher = room.teacher
+    teacher.chapter(CHAPTER, "What an acknowledgement is worth")
+    teacher.say(
+        "With acks=1 the leader acknowledges a record when it has written it to its own log. With acks=all it waits "
+        "until every replica of the ISR has the record, too. Two topics with three replicas: letters, and payments, "
+        "which has min.insync.replicas=2."
+    )
+    letters = room.topic("letters", LEADER)
+    payments = room.topic("payments", CONTROLLER, {"min.insync.replicas": "2"})
+    report = {"acks=1": _lost(room, letters), "acks=all": _refused(room, payments)}
+    teacher.say(
+        "So nothing that was acknowledged is lost as long as one replica of the ISR survives, if it was acks=all; and "
+        "min.insync.replicas=2 makes sure that the ISR had two then. acks=all alone does not: an ISR can be the leader "
+        "alone. The price is that nobody can write when two of three brokers are dead. Everybody can still read."
+    )
+    return report
+
+
+def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
+    """A record that only the leader had when it died."""
+    teacher = room.teacher
+    teacher.tell(
+        "First acks=1. The record a is sent and copied. Then the followers, brokers 0 and 2, are paused for a moment, "
+        "as if the network were slow, and b is sent. Broker 1, the leader, acknowledges it; then it is killed, before "
+        "anybody has fetched b. (In this chapter sessions of the dead expire at once.)"
+    )
+    with room.producer("1") as producer:
+        producer.send(tp.topic, b"a", partition=0).result()
+        room.wait_copied(tp, 1)
+        room.pause(CONTROLLER, THIRD)
+        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has answered what they had asked for
+        offset = producer.send(tp.topic, b"b", partition=0).result().offset
+        teacher.show(f"acks=1: b is acknowledged, offset {offset}")
+        room.kill(LEADER, expire=False)
+    room.resume(CONTROLLER, THIRD)
+    room.expire(LEADER)
+    room.wait_state(tp, lambda state: state.leader not in (-1, LEADER))
+    room.show_state(tp)
+    with room.producer("1") as producer:
+        after = producer.send(tp.topic, b"c", partition=0).result().offset
+    teacher.show(f"acks=1: c is acknowledged, offset {after}")
+    read = room.read(tp)
+    teacher.show(f"a consumer reads: {' '.join(read)}")
+    teacher.say(
+        "b is lost, although it was acknowledged: broker 0 was in the ISR and did not have it. Being in the ISR means "
+        f"to have kept up within replica.lag.time.max.ms, not to have everything. c has offset {after} now, which b "
+        "had."
+    )
+    return {"acknowledged": {"b": offset, "c": after}, "read": read}
+
+
+def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
+    """Records with acks=all while one broker after the other dies, and comes back."""
+    teacher = room.teacher
+    teacher.tell("Now acks=all and min.insync.replicas=2. Broker 1 is still dead:")
+    room.wait_state(tp, lambda state: LEADER not in state.isr)
+    outcomes = [_sent(room, tp, "d")]
+    teacher.tell("Broker 2 is killed, too:")
+    room.kill(THIRD, expire=True)
+    room.wait_state(tp, lambda state: state.isr == [CONTROLLER])
+    outcomes.append(_sent(room, tp, "e"))
+    teacher.tell("Broker 1 is started again, and then broker 2. They catch up:")
+    for broker_id in (LEADER, THIRD):
+        room.restart(broker_id)
+        room.wait_in_isr(tp, broker_id)
+    outcomes.append(_sent(room, tp, "f"))
+    read = room.read(tp)
+    teacher.show(f"a consumer reads: {' '.join(read)}")
+    return {"outcomes": outcomes, "read": read}
+
+
+def _sent(room: BrokerRoom, tp: TopicPartition, value: str) -> str:
+    """What becomes of a record, told; a refused one is not sent again."""
+    room.show_state(tp)
+    with room.producer("all", retries=0) as producer:
+        try:
+            offset = producer.send(tp.topic, value.encode(), partition=0).result().offset
+        except BrokerError as error:
+            if error.code is None:
+                raise LessonFailed(f"{value} was refused without a reason: {error}") from error
+            room.teacher.show(f"acks=all: {value} is refused, {error.code.name}")
+            return error.code.name
+    room.teacher.show(f"acks=all: {value} is acknowledged, offset {offset}")
+    return f"offset {offset}"

@@ -1,0 +1,91 @@
+"""The lesson's chapter on the death of a leader: what it looks like in the znodes."""
+
+from typing import Any
+
+from kafka_zk.controller.events import LeadersElected, RequestSent
+from kafka_zk.lesson.broker_room import SESSION_TIMEOUT_MS, BrokerRoom
+from kafka_zk.registry.znodes.brokers import broker_path
+from kafka_zk.replica.events import RoleChanged
+from kafka_zk.timeline.cluster_events import BrokerGone
+
+CHAPTER = 5
+LEADER = 1
+
+
+def leader_dies(room: BrokerRoom) -> dict[str, Any]:
+    """Kill the leader of a partition and look at ZooKeeper, until it is back."""
+    teacher = room.teacher
+    teacher.chapter(CHAPTER, "A leader dies")
+    teacher.say(
+        "Each partition has a replica on each of three brokers here. One replica is the leader: it takes all writes, "
+        "and the others, the followers, fetch from it. Those that have kept up are the in-sync replicas, the ISR. One "
+        "broker is the controller: it decides who leads. All of this is in znodes. Broker 0 is the controller, and "
+        "broker 1 leads a partition:"
+    )
+    tp = room.topic("orders", LEADER)
+    room.show_znode("/controller")
+    room.show_znode("/controller_epoch")
+    room.show_znode(broker_path(LEADER), data_matters=False)
+    room.show_state(tp)
+    teacher.say(
+        "An ephemeral znode lives as long as the session of the client that made it. Broker 1 is now killed, and says "
+        "goodbye to nobody. ZooKeeper only hears nothing from it any more, and ends its session after "
+        f"{SESSION_TIMEOUT_MS / 1000:g} s (18 s by default). A producer with acks=all has a record to send meanwhile."
+    )
+    with room.watched() as news, room.producer("all") as producer:
+        producer.send(tp.topic, b"before the death", partition=0).result()
+        news.begin()
+        room.kill(LEADER, expire=False)
+        future = producer.send(tp.topic, b"after it", partition=0)
+        room.wait(future.done, "the acknowledgement of a record")
+        acknowledged = news.seconds()
+        offset = future.value().offset
+        shown = room.wait_state(tp, lambda state: state.leader not in (-1, LEADER))
+        teacher.tell("This is what happened, in seconds after the death, and who did it:")
+        for line in news.lines():
+            teacher.show(line)
+        teacher.show(f"{acknowledged}  {'producer':<12}  its record is acknowledged, offset {offset}")
+        happened = list(news.all)
+        room.show_znode(broker_path(LEADER), data_matters=False)
+        room.show_state(tp)
+        teacher.say(
+            "Read it from the top. The session ends and the ephemeral znode goes with it. The controller had a watch "
+            "on /brokers/ids. It takes the first replica in the list of the partition that lives and is in the ISR, "
+            "counts up the leader epoch, and writes the state znode; only then it tells the brokers: LeaderAndIsr to "
+            "those that have a replica, UpdateMetadata to all. Requests with the old leader epoch are refused from "
+            "then on. The producer asked for the leader again and again, and lost nothing."
+        )
+        teacher.tell(f"Broker {LEADER} is started again.")
+        news.begin()
+        room.restart(LEADER)
+        whole = room.wait_in_isr(tp, LEADER)
+        for line in news.lines():
+            teacher.show(line)
+        room.show_znode(broker_path(LEADER), data_matters=False)
+        room.show_state(tp)
+    teacher.say(
+        "It is back in a new session. It follows, and when it has fetched all that is committed the leader asks the "
+        "controller to add it to the ISR (AlterPartition); the leader epoch stays, as the leader is the same. The "
+        "old leader leads again when the preferred leader is elected: by request, or by the controller, which looks "
+        "every five minutes whether too few brokers lead (not in this lesson)."
+    )
+    return {
+        "killed": LEADER,
+        "controller": room.controller_id(),
+        "leader": shown.leader,
+        "leader_epoch": shown.leader_epoch,
+        "isr": sorted(shown.isr),
+        "isr_at_the_end": sorted(whole.isr),
+        "record_offset": offset,
+        "order": _order(happened),
+    }
+
+
+def _order(events: list[Any]) -> list[str]:
+    """The kinds of what came of a death, by time."""
+    kinds = (BrokerGone, LeadersElected, RoleChanged, RequestSent)
+    first: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, kinds):
+            first[type(event).__name__] = min(event.time_ms, first.get(type(event).__name__, event.time_ms))
+    return sorted(first, key=lambda kind: first[kind])

@@ -1,0 +1,68 @@
+"""The lesson's live clusters: one that suits each chapter, one at a time."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kafka_zk.lesson.broker_room import BrokerRoom
+from kafka_zk.lesson.classroom import Classroom
+from kafka_zk.lesson.teacher import Teacher
+
+
+class Rooms:
+    """A room opens when a chapter needs it, and closes when one needs another; a context manager.
+
+    Raises: as the rooms.
+    """
+
+    def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
+        self._data_dir = data_dir
+        self._teacher = teacher
+        self._verbose = verbose
+        self._open: Classroom | BrokerRoom | None = None
+        self._closing = ExitStack()
+
+    def classroom(self) -> Classroom:
+        """For chapters on consumer groups."""
+        if not isinstance(self._open, Classroom):
+            self._close()
+            self._teacher.show("A ZooKeeper and a broker start …")
+            self._open = self._closing.enter_context(
+                Classroom(self._data_dir / "groups", self._teacher, self._verbose)
+            )
+            self._tell_where(self._open.zookeeper, "/consumers")
+        return self._open
+
+    def broker_room(self) -> BrokerRoom:
+        """For chapters on brokers: all of them run, whatever happened in the chapter before."""
+        if not isinstance(self._open, BrokerRoom):
+            self._close()
+            self._teacher.show("A ZooKeeper and three brokers start …")
+            self._open = self._closing.enter_context(
+                BrokerRoom(self._data_dir / "brokers", self._teacher, self._verbose)
+            )
+            self._tell_where(self._open.zookeeper, "/brokers")
+        self._open.repair()
+        return self._open
+
+    def dismiss(self) -> None:
+        """A chapter was left in the middle."""
+        if self._open is not None:
+            self._open.dismiss()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        self._open = None
+        self._closing.close()
+
+    def _tell_where(self, zookeeper: str, path: str) -> None:
+        self._teacher.show("… and serve. In another terminal you can look at what this lesson does to the znodes:")
+        self._teacher.show(f"kafka-zk znodes --zookeeper {zookeeper} {path}")
