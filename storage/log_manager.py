@@ -206,6 +206,11 @@ class LogManager:
         self._dir_of[tp] = log_dir
         log_dir.logs[tp] = log
         log.on_dirty(self._dirty.add)
+        log.on_rewind(self._rewound)
+
+    def _rewound(self, tp: TopicPartition) -> None:
+        """Write the recovery points here and now: other records follow. Raises: OSError."""
+        self._dir_of[tp].prepare_recovery_points()()
 
     # -- look up, create, delete --------------------------------------------------------------------------------
 
@@ -272,6 +277,7 @@ class LogManager:
         del self._logs[tp], self._dir_of[tp]
         self._dirty.discard(tp)
         log.on_dirty(None)
+        log.on_rewind(None)
 
     def delete_due(self, now_ms: int) -> int:
         """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""
