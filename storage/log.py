@@ -63,7 +63,8 @@ class Log:
 
     __slots__ = (
         "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_clean_part_cut",
-        "_on_dirty", "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config", "is_being_cleaned",
+        "_on_dirty", "_on_rewind", "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config",
+        "is_being_cleaned",
         "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id",
         "tp", "truncation_count",
     )  # fmt: skip
@@ -97,6 +98,7 @@ class Log:
         self._last_append_ms = -1
         self._on_dirty: Callable[[TopicPartition], None] | None = None
         self._on_clean_part_cut: Callable[[], None] | None = None
+        self._on_rewind: Callable[[TopicPartition], None] | None = None
 
     def __repr__(self) -> str:
         return f"Log({self.tp}, {self.log_start_offset}..{self.log_end_offset})"
@@ -399,6 +401,10 @@ class Log:
         """
         self._on_clean_part_cut = callback
 
+    def on_rewind(self, callback: Callable[[TopicPartition], None] | None) -> None:
+        """Call back when the recovery point has gone back, before what was durable behind it is truncated."""
+        self._on_rewind = callback
+
     def flush(self, up_to: int | None = None) -> None:
         """Make everything before ``up_to`` (None: all) durable and move the recovery point."""
         work, done = self.prepare_flush(up_to)
@@ -450,6 +456,7 @@ class Log:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
+        self._rewind(offset)
         self._complete_truncation(self.segments.truncate_to(offset, now_ms + self.config.file_delete_delay_ms))
         return True
 
@@ -459,10 +466,18 @@ class Log:
         Raises: OffsetOutOfRange for a negative offset.
         """
         self._refuse_negative(offset)
+        self._rewind(offset)
         self.segments.replace_all(offset, self.config, now_ms)
         self.log_start_offset = offset
         self.leader_epochs.clear()
         self._complete_truncation(offset)
+
+    def _rewind(self, offset: int) -> None:
+        """Nothing from ``offset`` on counts as durable any more: a crash must not find other records there that do."""
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            if self._on_rewind is not None:
+                self._on_rewind(self.tp)
 
     def _refuse_negative(self, offset: int) -> None:
         if offset < 0:

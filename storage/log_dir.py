@@ -217,7 +217,7 @@ class LogDir:
         """Log start offsets, recovery points, and up to where logs have been compacted."""
         works = [
             self.prepare_log_start_offsets(),
-            self._prepare(RECOVERY_POINT_CHECKPOINT, {tp: log.recovery_point for tp, log in self.logs.items()}),
+            self.prepare_recovery_points(),
         ]
         cleaner_offsets = self.prepare_cleaner_offsets()
         if cleaner_offsets is not None:
@@ -228,6 +228,10 @@ class LogDir:
                 each()
 
         return work
+
+    def prepare_recovery_points(self) -> Callable[[], None]:
+        """Of all logs."""
+        return self._prepare(RECOVERY_POINT_CHECKPOINT, {tp: log.recovery_point for tp, log in self.logs.items()})
 
     def prepare_log_start_offsets(self) -> Callable[[], None]:
         """Those that say more than the first segment."""

@@ -208,6 +208,11 @@ class LogManager:
         log_dir.logs[tp] = log
         log.on_dirty(self._dirty.add)
         log.on_clean_part_cut(log_dir.write_cleaner_offsets)
+        log.on_rewind(self._rewound)
+
+    def _rewound(self, tp: TopicPartition) -> None:
+        """Write the recovery points here and now: other records follow. Raises: OSError."""
+        self._dir_of[tp].prepare_recovery_points()()
 
     # -- look up, create, delete --------------------------------------------------------------------------------
 
@@ -275,6 +280,7 @@ class LogManager:
         self._dirty.discard(tp)
         log.on_dirty(None)
         log.on_clean_part_cut(None)
+        log.on_rewind(None)
         if log.cleaned_offset is not None:  # it must not be that of a log of this name that is made next
             self.checkpoint_cleaner_offsets()
 

@@ -373,3 +373,27 @@ def test_paths_may_be_strings_or_paths(tmp_path: Path) -> None:
     logs.start({})
     assert logs.live_directories == [tmp_path / "x"]
     logs.shutdown()
+
+
+def test_what_replaces_truncated_records_does_not_count_as_durable_after_a_crash(tmp_path: Path) -> None:
+    """A follower was truncated before its recovery point: a checkpoint that still names that one would make the log go
+    on there, behind a hole."""
+    logs = manager(tmp_path)
+    logs.start({})
+    log = logs.get_or_create(TPS[0])
+    for _ in range(4):
+        append(log, batch(5))
+    log.flush()
+    logs.checkpoint()
+    log.truncate_to(10)
+    append(log, batch(2), leader_epoch=1)
+    append(log, batch(5), leader_epoch=1)
+    path = log.directory / "00000000000000000000.log"
+    os.truncate(path, path.stat().st_size - 10)
+    crash(logs)
+    again = manager(tmp_path)
+    again.start({})
+    log = present(again.get(TPS[0]))
+    assert (log.log_end_offset, read_offsets(log)) == (12, list(range(12)))
+    assert log.recovery_point == 10
+    again.shutdown()
