@@ -32,7 +32,7 @@ def _watermark_over_too_few() -> None:
     def high_watermark(replicas: RemoteReplicas, local_end_offset: int, *_: int) -> int:
         return local_end_offset
 
-    RemoteReplicas.high_watermark = high_watermark  # type: ignore[method-assign]
+    RemoteReplicas.high_watermark = high_watermark  # type: ignore[assignment,method-assign]
 
 
 def _truncate_to_the_high_watermark() -> None:
@@ -47,9 +47,9 @@ def _truncate_to_the_high_watermark() -> None:
         if log is not None and offset >= log.high_watermark + _BEHIND:
             log.update_high_watermark(offset)
 
-    FetcherState.__init__ = without_epochs  # type: ignore[method-assign]
+    FetcherState.__init__ = without_epochs  # type: ignore[assignment,method-assign]
     FetcherState._truncates_on_fetch = property(lambda _: False)  # type: ignore[assignment,method-assign]
-    Partition.take_leader_high_watermark = take_leader_high_watermark  # type: ignore[method-assign]
+    Partition.take_leader_high_watermark = take_leader_high_watermark  # type: ignore[assignment,method-assign]
 
 
 def _keep_a_stale_isr() -> None:
@@ -63,7 +63,7 @@ def _keep_a_stale_isr() -> None:
             partition.isr = list(pending.proposed)
             partition.remotes.state = Committed(pending.proposed)
 
-    IsrUpdates._propose = propose_expansions_only  # type: ignore[method-assign]
+    IsrUpdates._propose = propose_expansions_only  # type: ignore[assignment,method-assign]
 
 
 def _give_all_controllers_one_epoch() -> None:
@@ -74,7 +74,7 @@ def _give_all_controllers_one_epoch() -> None:
         elected = await elect(registry, broker_id, known_epoch)
         return elected._replace(epoch=1) if isinstance(elected, Elected) else elected
 
-    ControllerRegistry.elect = elect_in_epoch_1  # type: ignore[method-assign]
+    ControllerRegistry.elect = elect_in_epoch_1  # type: ignore[assignment,method-assign]
 
 
 FAULTS: dict[str, Callable[[], None]] = {

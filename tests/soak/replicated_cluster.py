@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
@@ -176,9 +177,7 @@ class ReplicatedCluster:
             self._client.start()
             for broker_id in range(self._broker_count):
                 self.brokers.append(Broker(self, broker_id))
-            wait_until(
-                lambda: self.registered() == set(self.ids) and self.controller() >= 0, START_S, "all brokers to register"
-            )
+            wait_until(self._is_complete, START_S, "all brokers to register")
         except BaseException:
             self.__exit__()
             raise
@@ -190,6 +189,9 @@ class ReplicatedCluster:
         self._client.stop()
         self._client.close()
         self.zookeeper.kill()
+
+    def _is_complete(self) -> bool:
+        return self.registered() == set(self.ids) and self.controller() >= 0
 
     @property
     def ids(self) -> list[int]:
@@ -213,11 +215,9 @@ class ReplicatedCluster:
 
     def controller(self) -> int:
         """-1 when there is none."""
-        if self._client.exists("/controller") is None:
-            return -1
         try:
             return int(json.loads(self._client.get("/controller")[0])["brokerid"])
-        except self._client.handler.timeout_exception:
+        except NoNodeError:
             return -1
 
     def states(self, topic: str) -> dict[int, State]:

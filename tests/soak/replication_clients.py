@@ -2,7 +2,7 @@
 
 import threading
 from collections import defaultdict
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
@@ -41,8 +41,13 @@ class ClientThread:
     def _run(self) -> None:
         raise NotImplementedError
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Let it end, without waiting."""
         self._ends.set()
+
+    def stop(self) -> None:
+        """Wait until all that it was given to do is done."""
+        self.end()
         self._thread.join(_FLUSH_S)
         if self._thread.is_alive():
             self.failed.append(f"{self.name} does not end")
@@ -139,23 +144,19 @@ class OurSender(Sender):
         self._producer.close(1)
 
 
-class Reader(Protocol):
+class Reader(ClientThread):
     """Reads all partitions from their start."""
 
-    name: str
-    failed: list[str]
-    read: dict[int, list[Read]]
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
+    def __init__(self) -> None:
+        self.read: dict[int, list[Read]] = defaultdict(list)
+        super().__init__()
 
 
-class LibrdkafkaReader(ClientThread):
+class LibrdkafkaReader(Reader):
     name = "librdkafka's reader"
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         super().__init__()
-        self.read: dict[int, list[Read]] = defaultdict(list)
         self._consumer = Consumer({
             "bootstrap.servers": bootstrap, "log_level": 0, "group.id": "none", "enable.auto.commit": False,
             "auto.offset.reset": "error", "topic.metadata.refresh.interval.ms": _METADATA_MS,
@@ -168,18 +169,19 @@ class LibrdkafkaReader(ClientThread):
             for message in self._consumer.consume(500, 0.1):
                 error = message.error()
                 if error is None:
-                    self.read[message.partition()].append(Read(message.offset(), message.value()))
+                    partition, offset = message.partition(), message.offset()
+                    assert partition is not None and offset is not None
+                    self.read[partition].append(Read(offset, message.value() or b""))
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                     self.failed.append(f"{self.name}: {error}")
         self._consumer.close()
 
 
-class OurReader(ClientThread):
+class OurReader(Reader):
     name = "our reader"
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         super().__init__()
-        self.read: dict[int, list[Read]] = defaultdict(list)
         self._reader = BlockingReader(
             bootstrap_servers=bootstrap, auto_offset_reset="none", retry_backoff_ms=50, request_timeout_ms=10_000
         )

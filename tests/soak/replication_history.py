@@ -7,6 +7,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from kafka_zk.storage.record_batch import decode_records, iter_batches
@@ -107,7 +108,7 @@ def _order_faults(
     for producer, by_partition in sent.items():
         order = {value: number for number, value in enumerate(by_partition.get(partition, ()))}
         numbers = [order[value] for value in stored if value in order]
-        if any(later < earlier for earlier, later in zip(numbers, numbers[1:], strict=False)):
+        if any(later < earlier for earlier, later in pairwise(numbers)):
             yield f"the records of {producer} are not in the order they were sent in"
 
 

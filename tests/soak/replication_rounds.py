@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.peers.processes import wait_until
 from tests.soak import replication_clients, zookeeper_log
@@ -92,7 +93,8 @@ class ReplicationRounds:
         self.wait_full(_END_S)
         self.senders = replication_clients.senders(cluster.bootstrap, TOPIC, PARTITIONS)
         self.readers = replication_clients.readers(cluster.bootstrap, TOPIC, PARTITIONS)
-        for client in (*self.senders, *self.readers):
+        self.clients: list[replication_clients.ClientThread] = [*self.senders, *self.readers]
+        for client in self.clients:
             client.start()
         self.wait_acknowledged(100)
 
@@ -243,7 +245,7 @@ class ReplicationRounds:
             TOPIC,
             {sender.name: sender.sent for sender in self.senders},
             [each for sender in self.senders for each in sender.acknowledged],
-            [failure for client in (*self.senders, *self.readers) for failure in client.failed],
+            [failure for client in self.clients for failure in client.failed],
             {reader.name: reader.read for reader in self.readers},
             self._logs(),
             zookeeper_log.writes(self._cluster.zookeeper.data_dir / "data"),
@@ -258,5 +260,5 @@ class ReplicationRounds:
 
     def close(self) -> None:
         """End the clients."""
-        for client in (*self.senders, *self.readers):
-            client._ends.set()
+        for client in self.clients:
+            client.end()

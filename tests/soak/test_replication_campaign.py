@@ -1,7 +1,8 @@
 """Three brokers, or five, that die, stand still and are cut off while idempotent producers write with acks=all."""
 
-import pytest
 from pathlib import Path
+
+import pytest
 
 from tests.peers.targets import kafka_zk_command
 from tests.soak.replicated_cluster import ReplicatedCluster
@@ -9,13 +10,17 @@ from tests.soak.replication_rounds import ReplicationRounds
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
 
-_FIVE_EVERY = 4
+FIVE_EVERY = 4
 """So many seeds have one with five brokers."""
+ROUNDS = 10
+"""Of one seed at most: then the next one begins with new brokers."""
 
 
-def test_nothing_acknowledged_is_lost_whatever_happens(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    seed, count = pytestconfig.getoption("seed"), pytestconfig.getoption("rounds")
-    brokers = 5 if seed % _FIVE_EVERY == _FIVE_EVERY - 1 else 3
+def test_nothing_acknowledged_is_lost_whatever_happens(
+    tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
+) -> None:
+    seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
+    brokers = 5 if seed % FIVE_EVERY == FIVE_EVERY - 1 else 3
     with ReplicatedCluster(tmp_path, kafka_zk_command, brokers, restarts_at_once=True) as cluster:
         rounds = ReplicationRounds(cluster, seed)
         try:

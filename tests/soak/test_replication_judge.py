@@ -4,7 +4,6 @@ The same outages do no harm to brokers that lack none.
 """
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +14,7 @@ from tests.peers.processes import wait_until
 from tests.soak import faulty_replica
 from tests.soak.faulty_replica import STALE_ISR, TO_WATERMARK, TOO_FEW, UNFENCED
 from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, Broker, ReplicatedCluster
-from tests.soak.replication_history import Acknowledged, Evidence, Read, election_faults, faults
 from tests.soak.replication_rounds import TOPIC, ReplicationRounds
-from tests.soak.zookeeper_log import Write
 
 _WAIT_S = 30
 _TIME_TO_READ_S = 8
