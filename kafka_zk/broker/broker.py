@@ -248,6 +248,7 @@ class Broker:
             fetch_purgatory.check,
             self._logs.fail_directory,
             replicas.state_changes,
+            self._run_in_thread,
         )
         replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
         self.log_cleaner = LogCleaner(
