@@ -76,14 +76,16 @@ class FetchSession:
                 self._told.pop(key, None)
 
     def changes(self, fetched: Fetched) -> Fetched:
-        """Those with records, errors, or another high watermark or log start offset than the client knows."""
+        """Those with records, errors, a diverging epoch, or another high watermark or log start offset than the client
+        knows."""
         changed = []
         for topic, result in fetched:
             key = (topic, result.partition)
             told = (result.high_watermark, result.log_start_offset)
             if result.records and key in self.wanted:
                 self.wanted[key] = self.wanted.pop(key)
-            if result.records or result.error_code or self._told.get(key) != told:
+            has_news = result.records or result.error_code or result.diverging_epoch is not None
+            if has_news or self._told.get(key) != told:
                 changed.append((topic, result))
             if result.error_code:
                 self._told.pop(key, None)  # so that its end is told, too
