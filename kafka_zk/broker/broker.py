@@ -307,6 +307,7 @@ class Broker:
             purgatory.check,
             self._logs.fail_directory,
             replicas.role_changes,
+            self._run_in_thread,
         )
 
     async def _allocate_producer_ids(self) -> range:

@@ -19,10 +19,12 @@ from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.replica.fetcher_state import Append, AskOffsets, Effect, FetcherState, Refused, StartAnew, Truncate
 from kafka_zk.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
 from kafka_zk.replica.partition import Partition
+from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
+from kafka_zk.system.threads import RunInThread
 
 _log = Logger()
 
@@ -47,6 +49,7 @@ class ReplicaFetcher:
         role_changes: held while many partitions change their roles: what is added meanwhile is asked for together. Its
             holder must wait for nobody, since nothing is fetched until then.
         backoff_s: the pause after a leader could not be reached.
+        run_in_thread: where logs are flushed.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class ReplicaFetcher:
         directory_failed: DirectoryFailed,
         role_changes: DeferredLock,
         backoff_s: float,
+        run_in_thread: RunInThread,
     ) -> None:
         self.leader = leader
         self._clock = clock
@@ -68,6 +72,8 @@ class ReplicaFetcher:
         self._directory_failed = directory_failed
         self._role_changes = role_changes
         self._backoff_s = backoff_s
+        self._run_in_thread = run_in_thread
+        self._unflushed: dict[TopicPartition, None] = {}  # where flush.messages may ask for a flush
         self._partitions: dict[TopicPartition, Partition] = {}
         self._running: Deferred[None] | None = None
         self._sleep: Deferred[None] | None = None
@@ -87,6 +93,7 @@ class ReplicaFetcher:
         assert partition.log is not None
         self._partitions[partition.tp] = partition
         self._state.add(partition.tp, partition.topic_id.bytes, partition.leader_epoch, partition.log)
+        self._note_unflushed(partition.tp, partition.log)
         if self._running is None:
             self._running = Deferred()
             ensureDeferred(self._run())
@@ -132,6 +139,8 @@ class ReplicaFetcher:
         state = self._state
         state.wake(self._clock.seconds())
         await self._truncate()
+        if self._unflushed:
+            await self._flush()
         if not state.session.wanted:
             next_wake_s = state.wake(self._clock.seconds())  # with what the truncations delayed
             if not state.has_work:
@@ -176,6 +185,29 @@ class ReplicaFetcher:
         sleep, self._sleep = self._sleep, None
         if sleep is not None:
             sleep.callback(None)
+
+    # -- before each fetch --------------------------------------------------------------------------------------------
+
+    def _note_unflushed(self, tp: TopicPartition, log: Log) -> None:
+        if log.config.flush_messages < LONG_MAX:
+            self._unflushed[tp] = None
+
+    async def _flush(self) -> None:
+        """Make durable what ``flush.messages`` asks for: the next fetch tells the leader that this broker has it."""
+        unflushed, self._unflushed = self._unflushed, {}
+        for tp in unflushed:
+            log = self._log_of(tp)
+            if log is None or not log.flush_due(self._clock.wall_ms()):
+                continue
+            try:
+                work, done = log.prepare_flush()
+                try:
+                    await self._run_in_thread(work)
+                finally:
+                    done()
+            except OSError as error:
+                self.remove(tp)
+                self._directory_failed(log, error)
 
     # -- before the first fetch ---------------------------------------------------------------------------------------
 
@@ -261,6 +293,7 @@ class ReplicaFetcher:
             log.truncate_fully_and_start_at(effect.restart_at, now_ms)
         if effect.records:
             log.append_as_follower(effect.records, now_ms=now_ms)
+            self._note_unflushed(effect.tp, log)
         partition.take_leader_high_watermark(effect.high_watermark)
         start_offset = min(effect.log_start_offset, log.high_watermark)
         if start_offset > log.log_start_offset:

@@ -18,6 +18,7 @@ from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.replica.replica_fetcher import DirectoryFailed, ReplicaFetcher
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
+from kafka_zk.system.threads import RunInThread
 
 _log = Logger()
 
@@ -48,7 +49,7 @@ class ReplicaFetcherSettings(NamedTuple):
 
 
 class ReplicaFetcherManager:
-    """See the module's docstring. ``changed`` and ``directory_failed`` are as in ``ReplicaFetcher``."""
+    """See the module's docstring. ``changed`` and all that follow are as in ``ReplicaFetcher``."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class ReplicaFetcherManager:
         changed: Callable[[TopicPartition], None],
         directory_failed: DirectoryFailed,
         role_changes: DeferredLock,
+        run_in_thread: RunInThread,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
@@ -69,6 +71,7 @@ class ReplicaFetcherManager:
         self._changed = changed
         self._directory_failed = directory_failed
         self._role_changes = role_changes
+        self._run_in_thread = run_in_thread
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
         self._is_stopped = False
@@ -123,4 +126,5 @@ class ReplicaFetcherManager:
             self._directory_failed,
             self._role_changes,
             settings.backoff_s,
+            self._run_in_thread,
         )

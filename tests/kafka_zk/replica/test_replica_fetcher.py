@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +98,13 @@ class World:
         self.changed: list[TopicPartition] = []
         self.failed: list[OSError] = []
         self.is_reachable = True
+        self.in_threads: list[tuple[Callable[[], object], Deferred[Any]]] = []
         self.role_changes = DeferredLock()
         self.epoch_ends: list[tuple[ErrorCode, EpochEndOffset]] = []
         settings = ReplicaFetcherSettings(self.versions, FetchLimits(500, 1, 1 << 20), 1 << 20, 1.0)
         self.fetchers = ReplicaFetcherManager(
             ME, lambda: 44, self.clock, settings, self._connect, self.changed.append,
-            lambda log, error: self.failed.append(error), self.role_changes,
+            lambda log, error: self.failed.append(error), self.role_changes, self._run_in_thread,
         )  # fmt: skip
         self.log = new_log(folder)
         self.partition = Partition(ME, TP, InSyncRule(1000, lambda broker_id: True))
@@ -117,6 +119,10 @@ class World:
         self.leaders[broker_id].epoch_ends = self.epoch_ends
         connected.callback(self.leaders[broker_id])
         return connected
+
+    def _run_in_thread(self, work: Callable[[], Any]) -> Deferred[Any]:
+        self.in_threads.append((work, Deferred()))
+        return self.in_threads[-1][1]
 
     def lead(self, leader: int = LEADER, leader_epoch: int = 3) -> None:
         """LeaderAndIsr: who leads now."""
@@ -176,6 +182,19 @@ def test_the_log_becomes_the_leaders(world: World, tmp_path: Path) -> None:
     assert world.leader.wanted == [FetchPartition(0, 15, 1 << 20, 3, 2, 0)]
     assert (world.leader.requests[-1].session_id, world.leader.requests[-1].session_epoch) == (9, 1)
     assert world.fetchers.max_lag == 0
+
+
+def test_what_is_to_be_flushed_is_durable_before_the_leader_hears_of_it(world: World, tmp_path: Path) -> None:
+    """With flush.messages: a fetch from an offset says that this broker has what is before it."""
+    world.log.update_config(replace(world.log.config, flush_messages=1))
+    world.lead()
+    world.answer(written(tmp_path / "leader", three_batches), high_watermark=10)
+    assert world.log.log_end_offset == 15 and world.log.recovery_point == 0
+    assert len(world.leader.requests) == 1
+    [(work, done)] = world.in_threads
+    done.callback(work())
+    assert world.log.recovery_point == 15
+    assert len(world.leader.requests) == 2 and world.leader.wanted[0].fetch_offset == 15
 
 
 def test_an_answer_of_an_older_leader_epoch_is_not_applied(world: World, tmp_path: Path) -> None:

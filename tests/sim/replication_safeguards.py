@@ -1,0 +1,206 @@
+"""Safeguards of replication that can be taken out for a run: the judges must miss them.
+
+``python -m tests.sim.replication_safeguards NAME --seeds 0-24`` plays until one does.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from twisted.logger import globalLogBeginner
+
+from kafka_zk.controller import alter_partition
+from kafka_zk.controller.context import LeadershipInfo
+from kafka_zk.controller.effects import WriteState
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.fetcher_state import FetcherState, Truncate
+from kafka_zk.replica.isr_state import Pending
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.partition import Partition
+from kafka_zk.replica.remote_replicas import RemoteReplicas
+from kafka_zk.replica.replica_fetcher import ReplicaFetcher
+from kafka_zk.sim.campaign import Outcome
+from kafka_zk.sim.replicated import play_replicated
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.producer_state import ProducerState
+
+TakeOut = Callable[[pytest.MonkeyPatch], None]
+
+
+def watermark_of_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
+    """What the leader has is committed."""
+    patch.setattr(RemoteReplicas, "high_watermark", lambda self, local_end_offset, *more: local_end_offset)
+
+
+def watermark_of_the_fastest_follower(patch: pytest.MonkeyPatch) -> None:
+    """What any two have is committed."""
+
+    def of_two(self: RemoteReplicas, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
+        return min(local_end_offset, max(each.log_end_offset for each in self.followers.values()))
+
+    patch.setattr(RemoteReplicas, "high_watermark", of_two)
+
+
+def watermark_without_the_pending_isr(patch: pytest.MonkeyPatch) -> None:
+    """A follower that is being removed does not hold back the watermark any more; one that is added not yet."""
+    patch.setattr(Pending, "maximal_isr", property(lambda self: min(self.proposed, self.isr, key=len)))
+
+
+def no_truncation(patch: pytest.MonkeyPatch) -> None:
+    """A follower keeps what its leader does not have."""
+    patch.setattr(Log, "truncate_to", lambda self, offset, now_ms=0: False)
+
+
+def truncation_to_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """As before KIP-101: a new leader's follower drops what it does not know to be committed."""
+    add = FetcherState.add
+
+    def cut_first(self: FetcherState, tp: Any, topic_id: bytes, leader_epoch: int, log: Any) -> None:
+        known = self.partitions.get(tp)
+        if known is None or known.leader_epoch != leader_epoch:
+            log.truncate_to(log.high_watermark, 0)
+        add(self, tp, topic_id, leader_epoch, log)
+
+    patch.setattr(FetcherState, "add", cut_first)
+
+
+def no_diverging_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A follower goes on at its end, whatever the leader says of epochs."""
+
+    def at_end(self: FetcherState, tp: Any, known: Any, end: Any, log: Any) -> Truncate:
+        return Truncate(tp, log.log_end_offset)
+
+    patch.setattr(FetcherState, "_truncation", at_end)
+
+
+def no_shrinking(patch: pytest.MonkeyPatch) -> None:
+    """A follower that lags stays in the ISR."""
+    patch.setattr(RemoteReplicas, "out_of_sync", lambda self, log_end_offset, now_ms: [])
+
+
+def no_growing(patch: pytest.MonkeyPatch) -> None:
+    """Who left the ISR does not come back."""
+    patch.setattr(RemoteReplicas, "may_join", lambda self, broker_id, high_watermark: False)
+
+
+def joins_without_having_caught_up(patch: pytest.MonkeyPatch) -> None:
+    """A follower is in sync as soon as it fetches."""
+    patch.setattr(RemoteReplicas, "may_join", lambda self, broker_id, high_watermark: broker_id not in self.state.isr)
+
+
+def no_min_insync_replicas(patch: pytest.MonkeyPatch) -> None:
+    """One replica is enough."""
+    patch.setattr(Partition, "min_insync_replicas", property(lambda self: 1))
+
+
+def acknowledged_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
+    """acks=all is answered as acks=1."""
+    patch.setattr(Partition, "has_committed", lambda self, last_offset: True)
+
+
+def ends_are_told_before_they_are_known(patch: pytest.MonkeyPatch) -> None:
+    """A new leader tells its own high watermark, which may be behind what the one before showed."""
+    patch.setattr(Partition, "knows_what_is_committed", property(lambda self: True))
+
+
+def no_epoch_check_of_leaders(patch: pytest.MonkeyPatch) -> None:
+    """Whoever asks in another leader epoch is served."""
+    leader_log = Partition.leader_log
+    patch.setattr(Partition, "leader_log", lambda self, current_leader_epoch=-1: leader_log(self))
+
+
+def older_leader_epochs_are_taken(patch: pytest.MonkeyPatch) -> None:
+    """LeaderAndIsr of any age is carried out."""
+    take_state = ReplicaManager._take_state
+
+    def taken(self: ReplicaManager, wanted: Any) -> ErrorCode:
+        partition = self.partitions.get(wanted.tp)
+        if partition is not None and wanted.state.leader_epoch < partition.leader_epoch:
+            partition.leader_epoch = wanted.state.leader_epoch - 1
+        return take_state(self, wanted)
+
+    patch.setattr(ReplicaManager, "_take_state", taken)
+    patch.setattr(ReplicaManager, "accept_controller", lambda self, epoch: True)
+
+
+def any_isr_is_written(patch: pytest.MonkeyPatch) -> None:
+    """The controller writes what a leader proposes, whatever epochs it knows."""
+
+    def granted(context: Any, broker_id: int, tp: Any, proposal: Any) -> WriteState:
+        info = context.leadership[tp]
+        wanted = LeadershipInfo(
+            info.leader, list(proposal.isr), info.leader_epoch, context.epoch, 0, info.zk_version
+        )
+        return WriteState(tp, wanted, ())
+
+    patch.setattr(alter_partition, "judge", granted)
+
+
+def no_flush_of_followers(patch: pytest.MonkeyPatch) -> None:
+    """A follower tells the leader that it has what only its page cache has."""
+    patch.setattr(ReplicaFetcher, "_note_unflushed", lambda self, tp, log: None)
+
+
+def followers_know_no_producers(patch: pytest.MonkeyPatch) -> None:
+    """A new leader takes a batch again that was written before it led."""
+    patch.setattr(Log, "_update_producer", lambda self, *more, **options: None)
+
+
+def no_duplicate_detection(patch: pytest.MonkeyPatch) -> None:
+    """A batch that is sent again is appended again."""
+    patch.setattr(ProducerState, "check", lambda self, header: None)
+
+
+SAFEGUARDS: dict[str, TakeOut] = {
+    take_out.__name__: take_out
+    for take_out in (
+        watermark_of_the_leader_alone,
+        watermark_of_the_fastest_follower,
+        watermark_without_the_pending_isr,
+        no_truncation,
+        truncation_to_the_high_watermark,
+        no_diverging_epoch,
+        no_shrinking,
+        no_growing,
+        joins_without_having_caught_up,
+        no_min_insync_replicas,
+        acknowledged_before_it_is_committed,
+        ends_are_told_before_they_are_known,
+        no_epoch_check_of_leaders,
+        older_leader_epochs_are_taken,
+        any_isr_is_written,
+        no_flush_of_followers,
+        followers_know_no_producers,
+        no_duplicate_detection,
+    )
+}
+
+
+def play_replicated_without(name: str, seed: int) -> Outcome:
+    """A run without one of ``SAFEGUARDS``."""
+    with pytest.MonkeyPatch.context() as patch:
+        SAFEGUARDS[name](patch)
+        return play_replicated(seed)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.replication_safeguards", description=__doc__)
+    parser.add_argument("name", choices=sorted(SAFEGUARDS))
+    parser.add_argument("--seeds", metavar="A-B", default="0-24")
+    options = parser.parse_args(arguments)
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
+    first, _, last = options.seeds.partition("-")
+    for count, seed in enumerate(range(int(first), int(last or first) + 1), 1):
+        outcome = play_replicated_without(options.name, seed)
+        if outcome.violations:
+            violation = outcome.violations[0].splitlines()[0][:200]
+            print(f"without {options.name}: found by seed {seed} after {count} seeds: {violation}", flush=True)
+            return 0
+    print(f"without {options.name}: not found in {count} seeds", flush=True)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
