@@ -32,7 +32,7 @@ from kafka_zk.timeline.trace_file import TraceFollower
 
 PATIENCE_S = 60
 BROKERS = 3
-SESSION_TIMEOUT_MS = 3_000
+SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
 """So long a leader holds back a follower's Fetch while there is nothing new."""
 _TICK_TIME_MS = 500
@@ -177,6 +177,13 @@ class BrokerRoom:
                 return []
             return [(record.value or b"").decode() for records in reader.batches(end) for record in records]
 
+    def elect_unclean(self, tp: TopicPartition) -> None:
+        """Have a replica elected that is not in the ISR."""
+        with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
+            (refusal,) = admin.elect_leaders([tp], unclean=True).values()
+        if refusal is not None:
+            raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
+
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
         """Wait until consumers can read so many records, which is when the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
@@ -234,6 +241,15 @@ class BrokerRoom:
     def wait_in_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
         """Wait until a broker is in the ISR; returns the state."""
         return self.wait_state(tp, lambda state: broker_id in state.isr)
+
+    def wait_out_of_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
+        """Wait until a broker is not in the ISR; returns the state."""
+        return self.wait_state(tp, lambda state: broker_id not in state.isr)
+
+    def wait_registered(self, *broker_ids: int) -> None:
+        """Wait until brokers have znodes in ``/brokers/ids`` again."""
+        paths = [broker_path(broker_id) for broker_id in broker_ids]
+        self.wait(lambda: None not in map(self.znode, paths), "brokers to register")
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
         """Wait, and take in what happens meanwhile. Raises: LessonFailed."""

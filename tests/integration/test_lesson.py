@@ -68,9 +68,13 @@ def _check_brokers(report: dict[str, Any]) -> None:
     acks = report["chapter 6"]
     assert acks["acks=1"] == {"acknowledged": {"b": 1, "c": 1}, "read": ["a", "c"]}, "b is lost"
     assert acks["acks=all"] == {"outcomes": ["offset 0", "NOT_ENOUGH_REPLICAS", "offset 1"], "read": ["d", "f"]}
+    unclean = report["chapter 7"]
+    assert (unclean["leaderless_isr"], unclean["elected"], unclean["isr_at_the_end"]) == ([1], 0, [0, 1, 2])
+    assert unclean["leader_epochs"][0] < unclean["leader_epochs"][1]
+    assert (unclean["d"], unclean["read"]) == (1, ["a", "d"]), "b and c are lost, and nothing else"
 
 
-@pytest.mark.parametrize("chapter", range(1, 7))
+@pytest.mark.parametrize("chapter", range(1, 8))
 def test_a_chapter_in_a_pipe(chapter: int) -> None:
     """In words, one line per change."""
     done = kafka_zk("lesson", "--no-pause", "--chapter", str(chapter), timeout_s=TIMEOUT_S)
