@@ -13,6 +13,7 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.controller.events import ControllerEvent
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.lesson.errors import LessonFailed
+from kafka_zk.lesson.replica_log import ReplicaLog, read_log
 from kafka_zk.lesson.teacher import Teacher
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.registry import connect_string
@@ -53,6 +54,8 @@ _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 class BrokerRoom:
     """Brokers 0 to 2, of which broker 0 is the first controller, and a ZooKeeper; a context manager.
 
+    ``client``: of its ZooKeeper, for the lesson's own reads and writes.
+
     Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed when what must come does not come.
     """
 
@@ -87,7 +90,7 @@ class BrokerRoom:
         try:
             for _ in range(1, BROKERS):
                 self._cluster.add_broker()
-            self._client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
+            self.client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
         except BaseException:
             self._closing.close()
             raise
@@ -184,21 +187,34 @@ class BrokerRoom:
         if refusal is not None:
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
 
+    def claim_controller(self, broker_id: int) -> None:
+        """Make this broker the controller: the sessions of others that are it end until it is this one's turn."""
+        self.wait(lambda: self.controller_id() is not None, "a controller")
+        while (current := self.controller_id()) != broker_id:
+            if current is not None:
+                self.expire(current)
+            self.wait(lambda: self.controller_id() not in (None, current), "another controller")
+        self.wait_registered(*range(BROKERS))
+
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
         """Wait until consumers can read so many records, which is when the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
+    def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
+        """What lies in the files of a replica."""
+        return read_log(self._cluster.brokers[broker_id].log_dir, tp)
+
     # --- what there is in ZooKeeper ---
 
     def controller_id(self) -> int | None:
         """Whom ``/controller`` names."""
-        return run_blocking(ControllerRegistry(self._client).current())
+        return run_blocking(ControllerRegistry(self.client).current())
 
     def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
         """What a znode has in it; None if it is not there."""
         try:
-            data, stat = run_blocking(self._client.get(path))
+            data, stat = run_blocking(self.client.get(path))
         except NoNode:
             return None
         return (data or b"").decode(), stat
@@ -257,14 +273,14 @@ class BrokerRoom:
         while not done():
             if time.monotonic() > end_s:
                 raise LessonFailed(f"waited {PATIENCE_S} s in vain for {what}")
-            self._client.process(_POLL_MS)
+            self.client.process(_POLL_MS)
 
     @contextmanager
     def watched(self) -> Iterator["News"]:
         """What happens in the cluster within the block."""
-        news = News(TraceFollower(self._trace, from_start=False), self.verbose, self._client.process)
-        observer = ClusterObserver(self._client, news.add)
-        self._client.process(_POLL_MS)
+        news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process)
+        observer = ClusterObserver(self.client, news.add)
+        self.client.process(_POLL_MS)
         try:
             yield news
         finally:
