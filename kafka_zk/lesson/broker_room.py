@@ -33,6 +33,7 @@ from kafka_zk.timeline.trace_file import TraceFollower
 
 PATIENCE_S = 60
 BROKERS = 3
+FIRST_CONTROLLER = 0
 SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
 """So long a leader holds back a follower's Fetch while there is nothing new."""
@@ -107,13 +108,14 @@ class BrokerRoom:
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """All brokers run and serve."""
+        """All brokers run and serve, and broker 0 is the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
             broker.start()
         if dead:
             self._cluster.wait_ready()
+        self._make_controller(FIRST_CONTROLLER)
 
     # --- what the lesson does ---
 
@@ -186,15 +188,6 @@ class BrokerRoom:
             (refusal,) = admin.elect_leaders([tp], unclean=True).values()
         if refusal is not None:
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
-
-    def claim_controller(self, broker_id: int) -> None:
-        """Make this broker the controller: the sessions of others that are it end until it is this one's turn."""
-        self.wait(lambda: self.controller_id() is not None, "a controller")
-        while (current := self.controller_id()) != broker_id:
-            if current is not None:
-                self.expire(current)
-            self.wait(lambda: self.controller_id() not in (None, current), "another controller")
-        self.wait_registered(*range(BROKERS))
 
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
         """Wait until consumers can read so many records, which is when the whole ISR has them."""
@@ -274,6 +267,17 @@ class BrokerRoom:
             if time.monotonic() > end_s:
                 raise LessonFailed(f"waited {PATIENCE_S} s in vain for {what}")
             self.client.process(_POLL_MS)
+
+    def _make_controller(self, broker_id: int) -> None:
+        """The sessions of other controllers end until it is this one's turn."""
+        while (current := self.controller_id()) != broker_id:
+            if current is not None:
+                self.expire(current)
+            self._wait_for_controller(other_than=current)
+        self.wait_registered(*range(BROKERS))
+
+    def _wait_for_controller(self, other_than: int | None) -> None:
+        self.wait(lambda: self.controller_id() not in (None, other_than), "another controller")
 
     @contextmanager
     def watched(self) -> Iterator["News"]:

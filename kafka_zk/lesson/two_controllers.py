@@ -20,7 +20,6 @@ def two_controllers(room: BrokerRoom) -> dict[str, Any]:
         "/controller_epoch. But a session can end while its owner still runs: a long pause is enough. Then there are "
         "two brokers that think they are the controller. Broker 0 is the controller, and leads a partition:"
     )
-    room.claim_controller(OLD)
     tp = room.topic("ledger", OLD)
     before = room.state(tp)
     found = room.znode(EPOCH)

@@ -78,9 +78,12 @@ def _check_brokers(report: dict[str, Any]) -> None:
     assert zombie["zookeeper"].startswith("/controller_epoch is not at version ")
     assert (zombie["broker"], zombie["told_in_trace"]) == ("STALE_CONTROLLER_EPOCH", True)
     assert (zombie["leader"], zombie["isr"]) == (1, [0, 1, 2]), "the late orders changed nothing"
+    logs = report["chapter 9"]
+    assert (logs["dead"]["2"], logs["leader"]["2"], logs["truncated_to"]) == ("c", "d", 2)
+    assert logs["back"] == logs["leader"] and logs["epochs"]["0"] == 0
 
 
-@pytest.mark.parametrize("chapter", range(1, 9))
+@pytest.mark.parametrize("chapter", range(1, 10))
 def test_a_chapter_in_a_pipe(chapter: int) -> None:
     """In words, one line per change."""
     done = kafka_zk("lesson", "--no-pause", "--chapter", str(chapter), timeout_s=TIMEOUT_S)
