@@ -12,7 +12,7 @@ from kafka_zk.cli.output import print_json
 
 @click.command("lesson", short_help="A guided lesson on groups and replicas, on a live cluster.")
 @click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
-@click.option("--chapter", "chapters", type=click.IntRange(1, 6), multiple=True, help="Only this one; may be repeated.")
+@click.option("--chapter", "chapters", type=click.IntRange(1, 9), multiple=True, help="Only this one; may be repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
 @json_option
 def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool) -> None:
@@ -25,6 +25,9 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, as_json: bool
     4. the same changes in a group of ZooKeeper and in one of the broker
     5. a leader dies: what three brokers make of it, in the znodes
     6. what an acknowledgement is worth: acks=1, acks=all and min.insync.replicas
+    7. an unclean election loses what it must
+    8. two controllers and the epoch: the orders of the old one are refused
+    9. why a follower truncates its log, and where
 
     Where it stops, Enter goes on, s goes to the next chapter, b back (to the beginning of the chapter, and from there
     to the one before), q ends the lesson. In chapters 1 to 4 the consumers are real members, in this process, so that

@@ -69,11 +69,11 @@ def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
     """Records with acks=all while one broker after the other dies, and comes back."""
     teacher = room.teacher
     teacher.tell("Now acks=all and min.insync.replicas=2. Broker 1 is still dead:")
-    room.wait_state(tp, lambda state: LEADER not in state.isr)
+    room.wait_out_of_isr(tp, LEADER)
     outcomes = [_sent(room, tp, "d")]
     teacher.tell("Broker 2 is killed, too:")
     room.kill(THIRD, expire=True)
-    room.wait_state(tp, lambda state: state.isr == [CONTROLLER])
+    room.wait_out_of_isr(tp, THIRD)
     outcomes.append(_sent(room, tp, "e"))
     teacher.tell("Broker 1 is started again, and then broker 2. They catch up:")
     for broker_id in (LEADER, THIRD):

@@ -13,6 +13,7 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.controller.events import ControllerEvent
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.lesson.errors import LessonFailed
+from kafka_zk.lesson.replica_log import ReplicaLog, read_log
 from kafka_zk.lesson.teacher import Teacher
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.registry import connect_string
@@ -32,7 +33,8 @@ from kafka_zk.timeline.trace_file import TraceFollower
 
 PATIENCE_S = 60
 BROKERS = 3
-SESSION_TIMEOUT_MS = 3_000
+FIRST_CONTROLLER = 0
+SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
 """So long a leader holds back a follower's Fetch while there is nothing new."""
 _TICK_TIME_MS = 500
@@ -52,6 +54,8 @@ _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 
 class BrokerRoom:
     """Brokers 0 to 2, of which broker 0 is the first controller, and a ZooKeeper; a context manager.
+
+    ``client``: of its ZooKeeper, for the lesson's own reads and writes.
 
     Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed when what must come does not come.
     """
@@ -87,7 +91,7 @@ class BrokerRoom:
         try:
             for _ in range(1, BROKERS):
                 self._cluster.add_broker()
-            self._client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
+            self.client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
         except BaseException:
             self._closing.close()
             raise
@@ -104,13 +108,14 @@ class BrokerRoom:
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """All brokers run and serve."""
+        """All brokers run and serve, and broker 0 is the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
             broker.start()
         if dead:
             self._cluster.wait_ready()
+        self._make_controller(FIRST_CONTROLLER)
 
     # --- what the lesson does ---
 
@@ -177,21 +182,32 @@ class BrokerRoom:
                 return []
             return [(record.value or b"").decode() for records in reader.batches(end) for record in records]
 
+    def elect_unclean(self, tp: TopicPartition) -> None:
+        """Have a replica elected that is not in the ISR."""
+        with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
+            (refusal,) = admin.elect_leaders([tp], unclean=True).values()
+        if refusal is not None:
+            raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
+
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
         """Wait until consumers can read so many records, which is when the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
+    def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
+        """What lies in the files of a replica."""
+        return read_log(self._cluster.brokers[broker_id].log_dir, tp)
+
     # --- what there is in ZooKeeper ---
 
     def controller_id(self) -> int | None:
         """Whom ``/controller`` names."""
-        return run_blocking(ControllerRegistry(self._client).current())
+        return run_blocking(ControllerRegistry(self.client).current())
 
     def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
         """What a znode has in it; None if it is not there."""
         try:
-            data, stat = run_blocking(self._client.get(path))
+            data, stat = run_blocking(self.client.get(path))
         except NoNode:
             return None
         return (data or b"").decode(), stat
@@ -235,20 +251,40 @@ class BrokerRoom:
         """Wait until a broker is in the ISR; returns the state."""
         return self.wait_state(tp, lambda state: broker_id in state.isr)
 
+    def wait_out_of_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
+        """Wait until a broker is not in the ISR; returns the state."""
+        return self.wait_state(tp, lambda state: broker_id not in state.isr)
+
+    def wait_registered(self, *broker_ids: int) -> None:
+        """Wait until brokers have znodes in ``/brokers/ids`` again."""
+        paths = [broker_path(broker_id) for broker_id in broker_ids]
+        self.wait(lambda: None not in map(self.znode, paths), "brokers to register")
+
     def wait(self, done: Callable[[], bool], what: str) -> None:
         """Wait, and take in what happens meanwhile. Raises: LessonFailed."""
         end_s = time.monotonic() + PATIENCE_S
         while not done():
             if time.monotonic() > end_s:
                 raise LessonFailed(f"waited {PATIENCE_S} s in vain for {what}")
-            self._client.process(_POLL_MS)
+            self.client.process(_POLL_MS)
+
+    def _make_controller(self, broker_id: int) -> None:
+        """The sessions of other controllers end until it is this one's turn."""
+        while (current := self.controller_id()) != broker_id:
+            if current is not None:
+                self.expire(current)
+            self._wait_for_controller(other_than=current)
+        self.wait_registered(*range(BROKERS))
+
+    def _wait_for_controller(self, other_than: int | None) -> None:
+        self.wait(lambda: self.controller_id() not in (None, other_than), "another controller")
 
     @contextmanager
     def watched(self) -> Iterator["News"]:
         """What happens in the cluster within the block."""
-        news = News(TraceFollower(self._trace, from_start=False), self.verbose, self._client.process)
-        observer = ClusterObserver(self._client, news.add)
-        self._client.process(_POLL_MS)
+        news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process)
+        observer = ClusterObserver(self.client, news.add)
+        self.client.process(_POLL_MS)
         try:
             yield news
         finally:

@@ -12,7 +12,10 @@ from kafka_zk.lesson.course import Chapter
 from kafka_zk.lesson.errors import LessonFailed
 from kafka_zk.lesson.kills import TIMES_MS, Kill, Writer, average_input, usual_lag
 from kafka_zk.lesson.leader_death import leader_dies
+from kafka_zk.lesson.truncation import truncation
 from kafka_zk.lesson.twice import same_change_twice
+from kafka_zk.lesson.two_controllers import two_controllers
+from kafka_zk.lesson.unclean_election import unclean_election
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.timeline.narrator import listed
 from kafka_zk.timeline.rebalances import GroupRebalance
@@ -155,6 +158,9 @@ CHAPTERS: dict[int, Chapter] = {
     4: _of_groups(same_change_twice),
     5: _of_brokers(leader_dies),
     6: _of_brokers(acks_and_min_isr),
+    7: _of_brokers(unclean_election),
+    8: _of_brokers(two_controllers),
+    9: _of_brokers(truncation),
 }
 
 

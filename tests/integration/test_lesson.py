@@ -23,6 +23,7 @@ def transcript(text: str) -> str:
         unfolded,
         (r"(^ +\d+\.\d s  .*\n( {5,}\S.*\n)*)+", "   EVENTS\n"),
         (r'"timestamp":"\d+"', '"timestamp":"TIME"'),
+        (r'(^   /controller  .*"brokerid":)[12]\b', r"\1NEW"),
         (r"\bsession 0x[0-9a-f]+", "session ID"),
         (r"^ *⚡ owners.*\n(   A partition is free.*\n(   [^→⚡\s].*\n)?)?", ""),
         (r"^\n? *\[Enter\] go on.*\n", ""),
@@ -68,9 +69,21 @@ def _check_brokers(report: dict[str, Any]) -> None:
     acks = report["chapter 6"]
     assert acks["acks=1"] == {"acknowledged": {"b": 1, "c": 1}, "read": ["a", "c"]}, "b is lost"
     assert acks["acks=all"] == {"outcomes": ["offset 0", "NOT_ENOUGH_REPLICAS", "offset 1"], "read": ["d", "f"]}
+    unclean = report["chapter 7"]
+    assert (unclean["leaderless_isr"], unclean["elected"], unclean["isr_at_the_end"]) == ([1], 0, [0, 1, 2])
+    assert unclean["leader_epochs"][0] < unclean["leader_epochs"][1]
+    assert (unclean["d"], unclean["read"]) == (1, ["a", "d"]), "b and c are lost, and nothing else"
+    zombie = report["chapter 8"]
+    assert zombie["new_controller"] in (1, 2) and zombie["new_epoch"] > zombie["old_epoch"]
+    assert zombie["zookeeper"].startswith("/controller_epoch is not at version ")
+    assert (zombie["broker"], zombie["told_in_trace"]) == ("STALE_CONTROLLER_EPOCH", True)
+    assert (zombie["leader"], zombie["isr"]) == (1, [0, 1, 2]), "the late orders changed nothing"
+    logs = report["chapter 9"]
+    assert (logs["dead"]["2"], logs["leader"]["2"], logs["truncated_to"]) == ("c", "d", 2)
+    assert logs["back"] == logs["leader"] and logs["epochs"]["0"] == 0
 
 
-@pytest.mark.parametrize("chapter", range(1, 7))
+@pytest.mark.parametrize("chapter", range(1, 10))
 def test_a_chapter_in_a_pipe(chapter: int) -> None:
     """In words, one line per change."""
     done = kafka_zk("lesson", "--no-pause", "--chapter", str(chapter), timeout_s=TIMEOUT_S)

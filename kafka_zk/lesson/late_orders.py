@@ -1,0 +1,68 @@
+"""What a controller would send that was replaced and has not noticed: the lesson sends it in its place."""
+
+from kafka_zk.client.reactor_thread import reactor_thread
+from kafka_zk.controller.context import ReplicaAssignment
+from kafka_zk.controller.control_requests import LeaderAndIsrPartition, LeaderAndIsrRequest, Node, Sender
+from kafka_zk.lesson.errors import LessonFailed
+from kafka_zk.network.client import connect
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client import SetData
+from kafka_zk.registry.controller import ControllerRegistry
+from kafka_zk.registry.errors import ControllerMoved
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, encode_state, state_path
+from kafka_zk.storage.types import TopicPartition
+
+_VERSION = 4  # names topics, as topic ids do not matter here
+
+
+def late_write(
+    client: KazooBlockingClient, epoch_zk_version: int, tp: TopicPartition, state: LeaderIsrAndControllerEpoch
+) -> str:
+    """Write the state of a partition as the controller that made this version of ``/controller_epoch``.
+
+    Returns: why it is refused. Raises: LessonFailed if it is not.
+    """
+    write = SetData(state_path(*tp), encode_state(state), -1)
+    try:
+        run_blocking(ControllerRegistry(client).fenced_multi(epoch_zk_version, [write]))
+    except ControllerMoved as refusal:
+        return str(refusal)
+    raise LessonFailed(f"the state of {tp} was written by a controller that is not one any more")
+
+
+def late_leader_and_isr(
+    client: KazooBlockingClient,
+    broker_id: int,
+    controller_id: int,
+    controller_epoch: int,
+    tp: TopicPartition,
+    state: LeaderIsrAndControllerEpoch,
+) -> ErrorCode:
+    """What a broker answers to a LeaderAndIsr of this controller epoch. Raises: KafkaError, LessonFailed."""
+    brokers = run_blocking(BrokerRegistry(client).live())
+    found = brokers.get(broker_id)
+    endpoint = found and found[0].endpoint("PLAINTEXT")
+    if found is None or not endpoint:
+        raise LessonFailed(f"broker {broker_id} is not registered")
+    host, port = endpoint.host, endpoint.port
+    request = LeaderAndIsrRequest(
+        Sender(controller_id, controller_epoch, found[1]),
+        {tp: LeaderAndIsrPartition(state, ReplicaAssignment(tuple(state.isr)), False)},
+        {},
+        (Node(broker_id, host, port),),
+    )
+    (message,) = request.messages(_VERSION)
+
+    thread = reactor_thread()
+
+    async def send() -> int:
+        connection = await connect(thread.reactor, host, port)
+        try:
+            answer = await connection.request(request.api_key, message, version=_VERSION)
+            return int(answer.error_code)
+        finally:
+            await connection.disconnect()
+
+    return ErrorCode(thread.call(send))
