@@ -228,6 +228,18 @@ class Classroom:
         self._thread.call(_nothing)
         return list(group.news(self.verbose))
 
+    def rebalance(self, group: Group, known: int) -> GroupRebalance:
+        """The group's newest rebalance, as soon as more than ``known`` are over. What tells of it may come after the
+        group has settled."""
+
+        def is_over() -> bool:
+            self.news(group)
+            return len(group.timeline.summaries) > known
+
+        if not self.gate.open_until(is_over, time.monotonic() + PATIENCE_S):
+            raise LessonFailed(f"no rebalance of the group {group.name} was over within {PATIENCE_S} s")
+        return group.timeline.summaries[-1]
+
     def join(self, group: Group, name: str) -> LessonMember:
         """A new member; returns when the group has settled. Watches that fire meanwhile go through the gate."""
         member = group.new_member(name)

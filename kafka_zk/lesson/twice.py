@@ -1,4 +1,4 @@
-"""The lesson's last chapter: the same changes in a group of ZooKeeper and in one of a broker, side by side."""
+"""The same changes in a group of ZooKeeper and in one of a broker, side by side."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -96,9 +96,9 @@ def _who_decides(room: Classroom, found: Mapping[str, Mapping[str, GroupRebalanc
 
 def _changed(room: Classroom, group: Group, change: Change) -> GroupRebalance:
     """The rebalance that the change made."""
+    known = len(group.timeline.summaries)
     change.do(room, group)
-    room.news(group)
-    return group.timeline.summaries[-1]
+    return room.rebalance(group, known)
 
 
 def _join(room: Classroom, group: Group, name: str) -> None:
