@@ -77,6 +77,8 @@ class ControlSocket:
         self._server.close()
         self._path.unlink(missing_ok=True)
         self._cluster_file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # others have their sockets there
+            self._path.parent.rmdir()
 
 
 def ask(path: Path, request: Mapping[str, Any]) -> Document:
