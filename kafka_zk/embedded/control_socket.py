@@ -10,7 +10,6 @@ tests/kafka_zk/embedded/test_control_socket.py.
 import contextlib
 import json
 import os
-import select
 import socket
 import stat
 import tempfile
@@ -66,9 +65,11 @@ class ControlSocket:
     def serve(self, timeout_s: float, answer: Callable[[Document], Mapping[str, Any]]) -> None:
         """Wait so long for a request, and answer it with what ``answer`` returns, or refuse it if that raises
         EmbeddedError."""
-        if not select.select([self._server], [], [], timeout_s)[0]:
+        self._server.settimeout(timeout_s)
+        try:
+            connection, _ = self._server.accept()
+        except TimeoutError:
             return
-        connection, _ = self._server.accept()
         with connection, contextlib.suppress(OSError):
             connection.settimeout(REQUEST_TIMEOUT_S)
             connection.sendall(json.dumps(_answered(_receive(connection), answer)).encode())

@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from kafka_zk.embedded import control_socket
 from kafka_zk.embedded.control_socket import ControlSocket, NotReached, Refused
 from kafka_zk.embedded.errors import EmbeddedError
+
+_TIMEOUT_S = 30
 
 
 class Served:
@@ -65,6 +68,7 @@ def test_what_is_no_request_is_refused_and_the_next_one_is_answered(
 ) -> None:
     [path] = control_socket.sockets(folder)
     with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_TIMEOUT_S)
         connection.connect(str(path))
         connection.sendall(request_bytes)
         connection.shutdown(socket.SHUT_WR)
@@ -77,6 +81,16 @@ def test_whoever_goes_away_without_reading_disturbs_nobody(served: Served, folde
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(path))
     assert control_socket.ask(path, {}) == {"echo": {}}
+
+
+def test_a_process_with_many_open_files_answers(tmp_path: Path, folder: Path) -> None:
+    """``select`` knows no file descriptor above 1,023."""
+    with ExitStack() as held:
+        for _ in range(1100):
+            held.enter_context((tmp_path / "file").open("w"))
+        held.enter_context(closing(Served(tmp_path, folder)))
+        assert max(int(number) for number in os.listdir("/proc/self/fd")) > 1024
+        assert control_socket.ask(control_socket.socket_of(tmp_path), {}) == {"echo": {}}
 
 
 def test_nothing_is_left_behind(tmp_path: Path, folder: Path) -> None:

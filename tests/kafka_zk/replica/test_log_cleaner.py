@@ -32,7 +32,9 @@ SETTINGS = LogCleanerSettings(dedupe_buffer_bytes=1 << 21, backoff_ms=1000)
 
 def readable(descriptor: int) -> "Deferred[None]":
     """Wait for it here and now."""
-    assert select.select([descriptor], [], [], 60)[0]
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    assert poll.poll(60_000)
     return succeed(None)
 
 
