@@ -36,29 +36,36 @@ class Refused(EmbeddedError):
     """What was asked for cannot be done; ``str()`` says why."""
 
 
+class NotOurs(OSError):
+    """Somebody else made the folder for sockets, or others may write to it."""
+
+
 class ControlSocket:
     """The end that ``up`` holds. Close it at the end.
 
     Args:
         data_dir: of the cluster; it must be there.
         folder: where sockets are, see the module's docstring.
-    Raises: OSError, also if somebody else made the folder.
+    Raises: OSError; NotOurs.
     """
 
     def __init__(self, data_dir: Path, folder: Path | None = None) -> None:
         folder = folder or socket_folder()
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _check_ours(folder)
-        _remove_dead(folder)
         self._path = folder / f"{os.getpid()}.sock"
-        self._path.unlink(missing_ok=True)
         self._cluster_file = data_dir / CLUSTER_FILE
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _check_ours(folder)
+            _remove_dead(folder)
+            self._path.unlink(missing_ok=True)
             self._server.bind(str(self._path))
             self._server.listen()
             self._cluster_file.write_text(json.dumps({"pid": os.getpid(), "socket": str(self._path)}) + "\n")
-        except OSError:
+        except NotOurs:
+            self._server.close()
+            raise
+        except BaseException:  # Ctrl-C, too: nothing is left behind
             self.close()
             raise
 
@@ -116,10 +123,10 @@ def socket_folder() -> Path:
 
 
 def _check_ours(folder: Path) -> None:
-    """Raises: OSError unless it is a folder of this user's, which nobody else can write to."""
+    """Raises: NotOurs unless it is a folder of this user's, which nobody else can write to."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise OSError(f"{folder} is not a folder for this user alone")
+        raise NotOurs(f"{folder} is not a folder for this user alone")
 
 
 def _remove_dead(folder: Path) -> None:
