@@ -43,7 +43,7 @@ class Causality:
         """Of a change that this process made; ``session_end``: the entry of the session's end that it belongs to."""
         if session_end is not None:
             return Cause(session_end, certain=True)
-        last = self._last.get(actor)
+        last = self._last.get(_process(actor))
         if last is None or time_ms - last.time_ms > CLOSELY_MS:
             return None
         return Cause(last.seq, certain=False)
@@ -69,7 +69,7 @@ class Causality:
             found = self._by_zxid.get(event.zxid)
         if found is not None:
             return Cause(found, certain=True)
-        last = self._last.get(event.actor)
+        last = self._last.get(_process(event.actor))
         if last is None or isinstance(event, SessionChanged) or event.time_ms - last.time_ms > CLOSELY_MS:
             return None
         return Cause(last.seq, certain=False)
@@ -81,7 +81,12 @@ class Causality:
         elif isinstance(event, Reread):
             _remember(self._reread, (event.actor, event.path), seq)
         if not isinstance(event, WatchArmed):
-            self._last[event.actor] = _Told(seq, event.time_ms)
+            self._last[_process(event.actor)] = _Told(seq, event.time_ms)
+
+
+def _process(actor: str) -> str:
+    """The controller is a broker in its office."""
+    return actor.replace("controller-", "broker-", 1) if actor.startswith("controller-") else actor
 
 
 def _remember(known: dict[Any, int], key: Any, seq: int) -> None:

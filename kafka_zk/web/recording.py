@@ -96,7 +96,7 @@ class Recording:
         self.count = int(self._row("select coalesce(max(seq), 0) from entries")[0])
         self._tree = ZnodeTree()
         self._at = 0  # the moment of ``_tree``
-        self._head = self._tree if not self.count else ZnodeTree(self.tree(self.count).znodes)
+        self._head = ZnodeTree(self.tree(self.count).znodes)
         self._known_zxid = self._row("select coalesce(max(zxid), 0) from entries where session != 0")[0]
 
     def close(self) -> None:

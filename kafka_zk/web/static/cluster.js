@@ -2,7 +2,9 @@
 
 import { clock, colour, html, svg } from "./dom.js";
 
-const BOX = { width: 150, height: 54, gap: 24 };
+const BOX = { width: 150, height: 46, gap: 18 };
+const ROW = 84;
+const MOST_BOXES = 8;
 const EXPECT = {
   kill: "Its session runs out, then the controller elects other leaders.",
   restart: "It registers once its old session is over, and catches up.",
@@ -12,32 +14,33 @@ const EXPECT = {
 };
 
 export function clusterView(cluster, recording, flow, breakBroker) {
-  return html("div", {},
-    flowPicture(cluster, recording, flow),
-    recording.can_break ? breaking(recording, breakBroker) : null,
-    ...partitions(cluster), ...groups(cluster), ...others(cluster));
+  return html("div", { class: "columns" },
+    html("div", {}, flowPicture(cluster, recording, flow), recording.can_break ? breaking(recording, breakBroker) : null),
+    html("div", {}, ...partitions(cluster)),
+    html("div", {}, ...groups(cluster), ...others(cluster)));
 }
 
 function flowPicture(cluster, recording, flow) {
   const ids = [...new Set([...recording.known_brokers, ...cluster.brokers.map((each) => each.id)])].sort((a, b) => a - b);
-  const members = cluster.groups.flatMap((group) => group.members.map((member) => member.id)).slice(0, 8);
+  const members = cluster.groups.flatMap((group) => group.members.map((member) => member.id)).slice(0, MOST_BOXES);
+  ids.splice(MOST_BOXES);
   const columns = Math.max(ids.length, members.length, 2);
   const width = columns * (BOX.width + BOX.gap);
   const rows = members.length ? 3 : 2;
   const picture = svg("svg", {
-    viewBox: `0 0 ${width} ${rows * 110}`, width: Math.min(width, 1100), role: "img",
+    viewBox: `0 0 ${width} ${rows * ROW - 30}`, width: Math.min(width, ids.length > 4 ? 900 : 460), role: "img",
     "aria-label": `ZooKeeper, ${ids.length} brokers, ${members.length} members of groups`,
   });
-  const places = new Map([["zookeeper", { x: width / 2, y: 30 }]]);
-  ids.forEach((id, index) => places.set(`broker-${id}`, { x: ((index + 0.5) * width) / ids.length, y: 140 }));
-  members.forEach((id, index) => places.set(id, { x: ((index + 0.5) * width) / members.length, y: 250 }));
+  const places = new Map([["zookeeper", { x: width / 2, y: 26 }]]);
+  ids.forEach((id, index) => places.set(`broker-${id}`, { x: ((index + 0.5) * width) / ids.length, y: 26 + ROW }));
+  members.forEach((id, index) => places.set(id, { x: ((index + 0.5) * width) / members.length, y: 26 + 2 * ROW }));
   arrows(picture, places, flow);
   const epoch = cluster.controller.epoch === null ? "" : `controller epoch ${cluster.controller.epoch}`;
   picture.append(box(places.get("zookeeper"), "ZooKeeper", epoch, "var(--paper)", true));
   for (const id of ids) {
     const alive = cluster.brokers.find((each) => each.id === id);
     const role = cluster.controller.broker === id ? " ★ controller" : "";
-    const note = alive ? `♥ session ${alive.session}` : "no session";
+    const note = alive ? `♥ session …${alive.session.slice(-5)}` : "no session";
     picture.append(box(places.get(`broker-${id}`), `broker ${id}${role}`, note, colour(`broker ${id}`), alive));
   }
   for (const id of members) picture.append(box(places.get(id), short(id), "member", colour(id), true));
@@ -49,7 +52,7 @@ function box(place, title, note, fill, alive) {
     svg("rect", { class: "box", x: place.x - BOX.width / 2, y: place.y - BOX.height / 2, width: BOX.width,
       height: BOX.height, rx: 8 }),
     svg("rect", { x: place.x - BOX.width / 2, y: place.y - BOX.height / 2, width: 7, height: BOX.height, rx: 3, fill }),
-    svg("text", { x: place.x, y: place.y - 5, "text-anchor": "middle", "font-weight": 600 }, title),
+    svg("text", { x: place.x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, title),
     svg("text", { x: place.x, y: place.y + 13, "text-anchor": "middle", class: "soft" }, note));
 }
 

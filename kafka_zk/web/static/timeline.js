@@ -3,24 +3,22 @@
 import { clock, colour, svg } from "./dom.js";
 
 const ROW = 20, LABEL = 190, TOP = 18;
-const KINDS = ["controller", "broker", "leader", "owner", "member"];
+const KINDS = ["controller", "broker", "member", "other", "leader", "owner"];
 const DETAILS = new Set(["WatchArmed", "PartitionsMoved", "ReplicasMoved"]);
 const MOST_LANES = 60;
 
 export function timelinePicture(width, range, spans, entries, moment, chosen, every, choose) {
   const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - 10);
-  const lanes = lanesOf(spans);
-  const actors = actorsOf(entries);
-  const height = TOP + (lanes.length + actors.length) * ROW + 8;
+  const lanes = lanesOf(spans, entries);
+  const height = TOP + lanes.length * ROW + 8;
   const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height,
     role: "img", "aria-label": "who held what, and what happened, by time" });
   axis(picture, range, scale, height);
-  lanes.forEach((lane, index) => laneRow(picture, lane, TOP + index * ROW, scale, range));
-  actors.forEach((actor, index) => {
-    const y = TOP + (lanes.length + index) * ROW;
-    label(picture, actor, y);
-    if (entries.buckets) buckets(picture, entries, actor, y, scale);
-    else dots(picture, entries.entries.filter((each) => each.actor === actor && (every || !DETAILS.has(each.kind))),
+  lanes.forEach((lane, index) => {
+    const y = TOP + index * ROW;
+    laneRow(picture, lane, y, scale, range);
+    if (entries.buckets) buckets(picture, entries, lane.actors, y, scale);
+    else dots(picture, entries.entries.filter((each) => lane.actors.has(each.actor) && (every || !DETAILS.has(each.kind))),
       y, scale, chosen, choose);
   });
   const x = scale(moment);
@@ -28,21 +26,28 @@ export function timelinePicture(width, range, spans, entries, moment, chosen, ev
   return picture;
 }
 
-function lanesOf(spans) {
+// A process has one lane: its registration as a bar, what it did as marks. The controller is a broker in its office.
+function lanesOf(spans, entries) {
   const lanes = new Map();
-  for (const [kind, lane, holder, note, from_ms, to_ms] of spans) {
+  const laneOf = (kind, lane) => {
     const name = `${kind} ${lane}`;
-    if (!lanes.has(name)) lanes.set(name, { kind, lane, spans: [] });
-    lanes.get(name).spans.push({ holder, note, from_ms, to_ms });
+    if (!lanes.has(name)) lanes.set(name, { kind, lane, spans: [], actors: new Set() });
+    return lanes.get(name);
+  };
+  for (const [kind, lane, holder, note, from_ms, to_ms] of spans) {
+    laneOf(kind, lane).spans.push({ holder, note, from_ms, to_ms });
   }
-  const found = [...lanes.values()].filter((lane) => lane.spans.some((span) => span.holder));
-  found.sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || a.lane.localeCompare(b.lane, undefined, { numeric: true }));
+  const members = new Map([...lanes.values()].filter((each) => each.kind === "member")
+    .map((each) => [each.lane.slice(each.lane.indexOf(": ") + 2), each]));
+  for (const actor of new Set((entries.buckets ?? entries.entries).map((each) => each.actor ?? each[0]))) {
+    const broker = /^(?:broker|controller)-(\d+)$/.exec(actor);
+    const lane = broker ? laneOf("broker", `broker ${broker[1]}`) : members.get(actor) ?? laneOf("other", actor);
+    lane.actors.add(actor);
+  }
+  const found = [...lanes.values()].filter((lane) => lane.actors.size || lane.spans.some((span) => span.holder));
+  found.sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind)
+    || a.lane.localeCompare(b.lane, undefined, { numeric: true }));
   return found.slice(0, MOST_LANES);
-}
-
-function actorsOf(entries) {
-  const names = new Set((entries.buckets ?? entries.entries).map((each) => each.actor ?? each[0]));
-  return [...names].sort((a, b) => a.localeCompare(b, undefined, { numeric: true })).slice(0, MOST_LANES);
 }
 
 function axis(picture, range, scale, height) {
@@ -62,17 +67,19 @@ function label(picture, text, y) {
 }
 
 function laneRow(picture, lane, y, scale, range) {
-  const prefix = { leader: "leader of ", owner: "owner in ", controller: "", broker: "", member: "member of " }[lane.kind];
+  const prefix = { leader: "leader of ", owner: "owner in ", member: "member of " }[lane.kind] ?? "";
   label(picture, prefix + lane.lane, y);
+  const thin = lane.kind === "broker" || lane.kind === "member";
   for (const span of lane.spans) {
     const x = Math.max(LABEL, scale(span.from_ms));
     const end = scale(Math.min(span.to_ms ?? range.to_ms, range.to_ms));
     if (end <= LABEL || x > end) continue;
     const told = `${span.holder || "nobody"}${span.note ? `, ISR ${span.note}` : ""} from ${clock(span.from_ms)}`;
-    picture.append(svg("rect", { x, y: y + 3, width: Math.max(1.5, end - x), height: ROW - 6, rx: 2,
+    picture.append(svg("rect", { x, y: y + (thin ? 14 : 3),
+      width: Math.max(1.5, end - x), height: thin ? 4 : ROW - 6, rx: 2,
       fill: span.holder ? colour(holderColour(span.holder, lane)) : null, class: span.holder ? "" : "silence" },
     svg("title", {}, told)));
-    if (span.holder && end - x > 70 && lane.kind !== "broker" && lane.kind !== "member") {
+    if (span.holder && end - x > 70 && !thin) {
       const text = svg("text", { x: x + 4, y: y + 14 }, shortened(`${span.holder}${span.note ? `  ISR ${span.note}` : ""}`, end - x));
       text.style.fill = "#000";
       picture.append(text);
@@ -80,31 +87,36 @@ function laneRow(picture, lane, y, scale, range) {
   }
 }
 
-const holderColour = (holder, lane) => (lane.kind === "broker" ? lane.lane : lane.kind === "owner" ? holder.replace(/-\d+$/, "") : holder);
+function holderColour(holder, lane) {
+  if (lane.kind === "broker") return lane.lane;
+  if (lane.kind === "member") return lane.lane.slice(lane.lane.indexOf(": ") + 2);
+  return lane.kind === "owner" ? holder.replace(/-\d+$/, "") : holder;
+}
+
 const shortened = (text, width) => (text.length * 7 > width ? `${text.slice(0, Math.max(1, Math.floor(width / 7) - 1))}…` : text);
 
 function dots(picture, entries, y, scale, chosen, choose) {
   for (const each of entries) {
     const x = scale(each.time_ms);
     if (x < LABEL) continue;
-    const attributes = { "data-seq": each.seq, fill: colour(each.actor), class: each.seq === chosen ? "ring" : "",
+    const attributes = { "data-seq": each.seq, fill: colour(each.actor.replace(/^controller-/, "broker-")), class: each.seq === chosen ? "ring" : "",
       onclick: () => choose(each.seq) };
     const written = each.zxid && ["created", "changed", "deleted"].includes(each.kind);
-    const mark = written ? svg("rect", { ...attributes, x: x - 3.5, y: y + 6, width: 7, height: 7 })
-      : each.kind === "WatchFired" ? svg("path", { ...attributes, d: `M${x - 5} ${y + 5}h10l-5 9z` })
-        : svg("circle", { ...attributes, cx: x, cy: y + 10, r: 4 });
+    const mark = written ? svg("rect", { ...attributes, x: x - 3.5, y: y + 4, width: 7, height: 7 })
+      : each.kind === "WatchFired" ? svg("path", { ...attributes, d: `M${x - 5} ${y + 3}h10l-5 9z` })
+        : svg("circle", { ...attributes, cx: x, cy: y + 7.5, r: 4 });
     mark.append(svg("title", {}, `${clock(each.time_ms)} ${each.line}`));
     picture.append(mark);
   }
 }
 
-function buckets(picture, entries, actor, y, scale) {
+function buckets(picture, entries, actors, y, scale) {
   const most = Math.max(...entries.buckets.map(([, , count]) => count));
   for (const [name, from_ms, count] of entries.buckets) {
-    if (name !== actor) continue;
+    if (!actors.has(name)) continue;
     const height = 2 + (count / most) * (ROW - 6);
     const x = scale(from_ms);
     picture.append(svg("rect", { x, y: y + ROW - 3 - height, width: Math.max(1, scale(from_ms + entries.width_ms) - x),
-      height, fill: colour(actor) }, svg("title", {}, `${count} events`)));
+      height, fill: colour(name) }, svg("title", {}, `${count} events`)));
   }
 }
