@@ -10,6 +10,7 @@ from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.options import zookeeper_option, zookeeper_properties
 from kafka_zk.cli.output import note, say
+from kafka_zk.cli.up import WEB_PORT
 
 if TYPE_CHECKING:
     from kafka_zk.cli.running_cluster import RunningCluster
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from kafka_zk.web.service import Cluster
     from kafka_zk.web.sources import Source
 
-DEFAULT_PORT = 8088
 EXPIRE = "expire"
 URL = "web page at "
 
@@ -39,7 +39,7 @@ URL = "web page at "
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
+    default=WEB_PORT,
     show_default=True,
     help="Of the page, on this machine only; 0 chooses a free one.",
 )

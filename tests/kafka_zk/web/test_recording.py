@@ -1,4 +1,4 @@
-"""A recording tells every moment again, whatever was asked before; it goes on where it was, and parts can be cut out."""
+"""A recording tells every moment again, whatever was asked before; it goes on where it was; parts can be cut out."""
 
 import sqlite3
 from pathlib import Path
