@@ -18,7 +18,7 @@ _INT = struct.Struct(">i")
 _CREATE, _DELETE, _SET_DATA, _MULTI, _CREATE2, _CREATE_CONTAINER, _DELETE_CONTAINER, _CREATE_TTL = (
     1, 2, 5, 14, 15, 19, 20, 21
 )  # fmt: skip
-_CREATE_SESSION, _CLOSE_SESSION = -10, -11
+_CREATE_SESSION, _CLOSE_SESSION, _ERROR = -10, -11, -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +139,20 @@ def _operations(kind: int, body: bytes) -> Iterator[Operation]:
     elif kind == _CLOSE_SESSION:
         yield SessionClosed(_paths(body))
     elif kind == _MULTI:
-        (count,) = _INT.unpack_from(body)
-        position = 4
-        for _ in range(count):
-            (inner,) = _INT.unpack_from(body, position)
-            change, position = _buffer(body, position + 4)
-            yield from _operations(inner, change or b"")
+        parts = list(_parts(body))
+        if _ERROR not in (inner for inner, _ in parts):  # else nothing of it was done
+            for inner, change in parts:
+                yield from _operations(inner, change)
+
+
+def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """Of a MultiTxn: kind and body of each."""
+    (count,) = _INT.unpack_from(body)
+    position = _INT.size
+    for _ in range(count):
+        (kind,) = _INT.unpack_from(body, position)
+        change, position = _buffer(body, position + _INT.size)
+        yield kind, change or b""
 
 
 def _paths(body: bytes) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from kafka_zk.cli.up import WEB_PORT
 if TYPE_CHECKING:
     from kafka_zk.cli.running_cluster import RunningCluster
     from kafka_zk.web.documents import Document
+    from kafka_zk.web.recording import Recording
     from kafka_zk.web.service import Cluster
     from kafka_zk.web.sources import Source
 
@@ -69,27 +70,26 @@ def command(
     if recording is not None and any(given is not None for given in (data, trace, record)):
         raise click.UsageError("a recording is shown as it is: without --data, --trace and --record")
     from kafka_zk.web.errors import NoRecording
+    from kafka_zk.web.recording import Recording
 
     try:
         if recording is not None:
-            _serve(recording, None, f"recording {recording.name}", port)
+            _serve(Recording(recording, read_only=True), None, f"recording {recording.name}", port)
         else:
-            cluster, described = _find(zookeeper, data, trace)
-            _serve(record, cluster, described, port)
+            _record(Recording(record), zookeeper, data, trace, port)
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
 
 
-def _serve(recording: Path | None, cluster: "Cluster | None", described: str, port: int) -> None:
+def _serve(recording: "Recording", cluster: "Cluster | None", described: str, port: int) -> None:
     from twisted.internet import reactor
     from twisted.internet.error import CannotListenError
 
-    from kafka_zk.web.recording import Recording
     from kafka_zk.web.service import WebService
 
     any_reactor: Any = reactor
     with ExitStack() as cleanup:
-        service = WebService(Recording(recording, read_only=cluster is None), cluster, described)
+        service = WebService(recording, cluster, described)
         cleanup.callback(service.stop)
         try:
             service.start(reactor, port)
@@ -99,7 +99,7 @@ def _serve(recording: Path | None, cluster: "Cluster | None", described: str, po
         any_reactor.run()
 
 
-def _find(zookeeper: str | None, data: Path | None, trace: Path | None) -> "tuple[Cluster, str]":
+def _record(recording: "Recording", zookeeper: str | None, data: Path | None, trace: Path | None, port: int) -> None:
     """The cluster of an ``up`` on this machine if that is the one that is meant, else whatever is at that ZooKeeper."""
     from kafka_zk.cli.running_cluster import find_cluster
     from kafka_zk.web.service import Cluster
@@ -112,33 +112,31 @@ def _find(zookeeper: str | None, data: Path | None, trace: Path | None) -> "tupl
             raise
         source = _watches(zookeeper)
         traces = TraceSource(trace, from_start=True) if trace is not None else None
-        return Cluster(source, traces), source.described
-    source = _log_of(running)
+        _serve(recording, Cluster(source, traces), source.described, port)
+        return
+    source = _log_of(running, recording.last_zxid())
     found = trace if trace is not None else running.trace
     if found is None:
         note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
-    traces = TraceSource(found, from_start=True) if found is not None else None
-    broken = Cluster(source, traces, running.broker_ids, lambda action, broker: _break(running, action, broker))
-    return broken, source.described
+    traces = TraceSource(found, from_start=not recording.count) if found is not None else None
+    cluster = Cluster(source, traces, running.broker_ids, lambda action, broker: _break(running, action, broker))
+    _serve(recording, cluster, source.described, port)
 
 
-def _log_of(running: "RunningCluster") -> "Source":
+def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":
     from kafka_zk.registry import connect_string
     from kafka_zk.web.sources import LogSource
 
     log = Path(running.data) / "zookeeper" / "data"
     chroot = connect_string.parse(running.zookeeper).chroot
-    return LogSource(log, chroot or "") if log.is_dir() else _watches(running.zookeeper)
+    return LogSource(log, chroot or "", after_zxid) if log.is_dir() else _watches(running.zookeeper)
 
 
 def _watches(zookeeper: str) -> "Source":
     from kafka_zk.security.zookeeper import zookeeper_security
     from kafka_zk.web.sources import WatchSource
 
-    security = zookeeper_security(zookeeper_properties())
-    if security.tls is not None:
-        raise CommandFailed("kafka-zk web cannot watch a ZooKeeper with TLS from outside")
-    return WatchSource(zookeeper, security)
+    return WatchSource(zookeeper, zookeeper_security(zookeeper_properties()))
 
 
 def _break(running: "RunningCluster", action: str, broker_id: int) -> "Document":

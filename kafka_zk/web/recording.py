@@ -97,7 +97,6 @@ class Recording:
         self._tree = ZnodeTree()
         self._at = 0  # the moment of ``_tree``
         self._head = ZnodeTree(self.tree(self.count).znodes)
-        self._known_zxid = self._row("select coalesce(max(zxid), 0) from entries where session != 0")[0]
 
     def close(self) -> None:
         self._database.close()
@@ -105,14 +104,13 @@ class Recording:
     # --- adding ---
 
     def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
-        """Take what came since the last call. Transactions that are known already are passed over.
+        """Take what came since the last call.
 
         Raises: sqlite3.Error (a full disk, say); then nothing of this call is in the recording.
         """
-        fresh = [each for each in transactions if each.zxid > self._known_zxid or not each.zxid]
         merged: list[tuple[int, int, Event | Transaction]] = [
             *((each.time_ms, 1, each) for each in events),
-            *((each.time_ms, 0, each) for each in fresh),
+            *((each.time_ms, 0, each) for each in transactions),
         ]
         with self._database:
             for _, _, each in sorted(merged, key=lambda item: item[:2]):
@@ -120,7 +118,6 @@ class Recording:
                     self._add_transaction(each)
                 else:
                     self._add_event(each)
-        self._known_zxid = max([self._known_zxid, *(each.zxid for each in fresh)])
         self._checkpoint_if_due()
 
     def _add_event(self, event: Event) -> None:
@@ -218,6 +215,10 @@ class Recording:
         return dict(self._database.execute("select key, value from meta"))
 
     # --- reading ---
+
+    def last_zxid(self) -> int:
+        """Of the latest transaction; 0: there is none."""
+        return int(self._row("select coalesce(max(zxid), 0) from entries where kind in (?, ?, ?)", *CHANGES)[0])
 
     def times(self) -> tuple[int, int] | None:
         """The first and the last moment in ms; None: nothing happened yet."""

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kafka_zk.registry.events import Event
-from kafka_zk.registry.kazoo_tree import TreeWatcher
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.security import NO_SECURITY, Security
 from kafka_zk.registry.transaction_log import (
     Created,
@@ -14,7 +14,11 @@ from kafka_zk.registry.transaction_log import (
     Transaction,
     TransactionLogFollower,
 )
+from kafka_zk.registry.tree_watcher import TreeWatcher
 from kafka_zk.timeline.trace_file import TraceFollower
+
+SESSION_TIMEOUT_MS = 10_000
+PROCESS_MS = 20
 
 
 class Source(Protocol):
@@ -35,16 +39,18 @@ class LogSource:
     Args:
         data_dir: the server's.
         chroot: paths are told without it, and what lies elsewhere is not told.
+        after_zxid: what is known already.
     """
 
-    def __init__(self, data_dir: Path, chroot: str = "") -> None:
+    def __init__(self, data_dir: Path, chroot: str = "", after_zxid: int = 0) -> None:
+        self._after_zxid = after_zxid
         self._follower = TransactionLogFollower(data_dir)
         self._chroot = chroot
         self.described = f"the transaction log in {data_dir}"
         self.misses = ""
 
     def read(self) -> list[Transaction]:
-        found = self._follower.read()
+        found = [each for each in self._follower.read() if each.zxid > self._after_zxid]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def close(self) -> None:
@@ -52,18 +58,22 @@ class LogSource:
 
 
 class WatchSource:
-    """Watches on all znodes of any ZooKeeper. Raises: ConnectionTimeout."""
+    """Watches on all znodes of any ZooKeeper. Raises: RegistryError."""
 
     def __init__(self, zookeeper: str, security: Security = NO_SECURITY) -> None:
-        self._watcher = TreeWatcher(zookeeper, security)
+        self._client = KazooBlockingClient(zookeeper, SESSION_TIMEOUT_MS, security=security)
+        self._client.start()
+        self._watcher = TreeWatcher(self._client)
         self.described = f"watches on ZooKeeper {zookeeper}"
         self.misses = "changes between a watch and the read that follows it; who made a change"
 
     def read(self) -> list[Transaction]:
+        self._client.process(PROCESS_MS)
         return self._watcher.read()
 
     def close(self) -> None:
         self._watcher.close()
+        self._client.close()
 
 
 class TraceSource:

@@ -55,8 +55,9 @@ class ZnodeTree:
         changes = []
         for operation in transaction.operations:
             for change in self._changes(transaction, operation):
+                if not _same(change):
+                    changes.append(change)
                 self.apply(change)
-                changes.append(change)
         return changes
 
     def apply(self, change: Change) -> None:
@@ -95,3 +96,9 @@ class ZnodeTree:
         before = self.znodes.get(path)
         if before is not None:
             yield Change(path, before, None)
+
+
+def _same(change: Change) -> bool:
+    """Whether somebody only looked again, who has seen the znode before."""
+    before, after = change.before, change.after
+    return before is not None and after is not None and (before[:2], before.session) == (after[:2], after.session)
