@@ -85,7 +85,7 @@ def _many(seeds: range, kinds: tuple[str, ...], played_by: Play, workers: int | 
             failed.append(outcome.seed)
             _report(outcome, kinds, shrink=False)
         if kinds == DRAWN:
-            played.record(world, outcome.seed, outcome.seed, len(outcome.violations) > 0)
+            played.record(world, outcome.seed, outcome.seed, int(bool(outcome.violations)))
     spent_s = time.monotonic() - begun_s
     print(f"{len(seeds)} seeds in {spent_s:.0f} s, {len(failed)} failed{': ' if failed else ''}{_listed(failed)}")
     return 1 if failed else 0
@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="play this one")
     parser.add_argument("--seeds", metavar="A-B", help="play many, on all cores")
     parser.add_argument("--replicated", action="store_true", help="with --seeds: the world of replicated partitions")
-    parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: so many processes instead of a core each")
+    parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: so many processes, not one per core")
     parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")
     named = ", ".join(SAFEGUARDS)

@@ -15,7 +15,7 @@ def of_this_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_range_that_follows_is_joined() -> None:
     for seed in range(3):
-        played.record("seeds", seed, seed, failed=seed == 1)
+        played.record("seeds", seed, seed, int(seed == 1))
     played.record("scripts", 3, 4, 0)
     assert played.recorded() == [
         played.Range("seeds", "abc", 0, 2, 1),
