@@ -22,6 +22,7 @@ from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.registry.events import Event
 from kafka_zk.sim.disk import SimDisk
+from kafka_zk.sim.helpers import SimHelpers
 from kafka_zk.sim.network import SimNetwork
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Scheduler
@@ -77,6 +78,7 @@ class SimBroker:
         self.is_started = False
         self.gave_up = False
         self.start_error = None
+        helpers = SimHelpers(process, Random(f"{self.world.seed} {self.name} {self.starts} helpers"))
         broker = self.broker = Broker(
             process,
             config,
@@ -88,6 +90,8 @@ class SimBroker:
             run_in_thread=process.run_in_thread,
             connect=self.world.connect_from(process),
             open_port=self.world.network.open_port(process),
+            when_readable=helpers.when_readable,
+            start_helper=helpers.start,
         )
         process.callLater(0, self._begin, broker)
 
