@@ -97,7 +97,7 @@ class ReplicaManager:
         self.logs = logs
         self.controller_epoch = -1
         self.partitions: dict[TopicPartition, Partition] = {}
-        self._topic_names: dict[uuid.UUID, str] = {}
+        self._topics: dict[uuid.UUID, tuple[str, set[int]]] = {}  # name and hosted partitions
         self._clock = clock
         self._purgatory = purgatory
         self._batch_helpers = batch_helpers
@@ -109,7 +109,8 @@ class ReplicaManager:
         self.isr_updates = IsrUpdates(clock, purgatory.check, events)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.role_listeners: list[Callable[[Partition], None]] = []
-        """Told, in this order, of every replica whose role or leader epoch is another one now."""
+        """Told, in this order, of every replica whose role or leader epoch is another one now, or whose topic has got
+        an id."""
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -123,8 +124,9 @@ class ReplicaManager:
         return partition
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        """The topic with that id, if a LeaderAndIsr has named it; the topic may be gone."""
-        return self._topic_names.get(topic_id)
+        """The topic with that id, if this broker has a replica of it."""
+        known = self._topics.get(topic_id)
+        return None if known is None else known[0]
 
     def hosts(self, topic: str | bytes, partition: int) -> bool:
         """Whether there is such a replica here; ``topic`` is a name, or an id of 16 bytes."""
@@ -413,8 +415,7 @@ class ReplicaManager:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         before = _standing(partition)
         partition.take_state(wanted.state)
-        partition.topic_id = wanted.topic_id
-        self._topic_names[wanted.topic_id] = tp.topic
+        self._give_topic_id(partition, wanted.topic_id)
         self.partitions[tp] = partition
         refusal = self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new)
         partition.become(refusal, self.isr_updates.now_ms())
@@ -426,9 +427,26 @@ class ReplicaManager:
         """The leader epoch is known: what is told may be older than what AlterPartition brought since. News are the
         topic's configuration, and the id of a topic that had none."""
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
-        partition.topic_id = partition.topic_id if has_id else wanted.topic_id
+        if not has_id:
+            self._give_topic_id(partition, wanted.topic_id)
+        before = _standing(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
+        if not has_id and _standing(partition) == before:
+            self._tell_listeners(partition)  # a follower fetches by the id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
+
+    def _give_topic_id(self, partition: Partition, topic_id: uuid.UUID) -> None:
+        if partition.topic_id != topic_id:
+            self._forget_topic_id(partition)
+        partition.topic_id = topic_id
+        if topic_id != uuids.ZERO:
+            self._topics.setdefault(topic_id, (partition.tp.topic, set()))[1].add(partition.tp.partition)
+
+    def _forget_topic_id(self, partition: Partition) -> None:
+        _, numbers = self._topics.get(partition.topic_id, ("", set()))
+        numbers.discard(partition.tp.partition)
+        if not numbers:
+            self._topics.pop(partition.topic_id, None)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str], cause: str) -> None:
         """Apply the topic's configuration; the decisions of the controller stay as they are."""
@@ -526,8 +544,7 @@ class ReplicaManager:
         if partition is not None:
             partition.change_role(Role.STOPPED)
             del self.partitions[tp]
-            if delete:
-                self._topic_names.pop(partition.topic_id, None)
+            self._forget_topic_id(partition)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
             self._tell_listeners(partition)
         self._wake(tp)

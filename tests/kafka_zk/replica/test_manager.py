@@ -12,6 +12,7 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.replica.batch_helpers import BatchHelpers
@@ -236,3 +237,29 @@ def test_a_stopped_replica_is_hosted_no_more(world: World) -> None:
     assert world.replicas.stop_replica(T, 2, delete=True) == ErrorCode.FENCED_LEADER_EPOCH
     assert world.replicas.stop_replica(T, 3, delete=True) == ErrorCode.NONE
     assert partition.role is Role.STOPPED and T not in world.replicas.partitions and world.logs.get(T) is None
+
+
+def test_a_topic_keeps_its_name_until_its_last_replica_goes(world: World) -> None:
+    """Whether it goes at once or, as topics are deleted, is stopped first and deleted then."""
+    other = TopicPartition("t", 1)
+    world.tell(T)
+    world.tell(other)
+    world.replicas.stop_replica(T, -2, delete=True)
+    assert world.replicas.topic_name(TOPIC_ID) == "t"
+    assert world.replicas.hosts(TOPIC_ID.bytes, 1)
+    world.replicas.stop_replica(other, -2, delete=False)
+    world.replicas.stop_replica(other, -2, delete=True)
+    assert world.replicas.topic_name(TOPIC_ID) is None
+
+
+def test_a_topic_id_that_comes_later_reaches_whoever_goes_by_it(world: World) -> None:
+    """The epoch and the role stay: the controller's protocol was raised to one with ids."""
+    heard: list[uuid.UUID] = []
+    world.replicas.role_listeners.append(lambda partition: heard.append(partition.topic_id))
+    state = LeaderAndIsrPartitionState(1, 0, 1, 0, [0, 1], [0, 1], True)
+    for topic_id, code in ((uuids.ZERO, 0), (TOPIC_ID, 0), (TOPIC_ID, ErrorCode.STALE_CONTROLLER_EPOCH)):
+        [(_, found)] = world.replicas.become_leader_or_follower([LeaderState(T, topic_id, state, {})])
+        assert found == code
+    assert heard == [uuids.ZERO, TOPIC_ID]
+    assert world.replicas.topic_name(TOPIC_ID) == "t"
+    assert world.replicas.topic_name(uuids.ZERO) is None
