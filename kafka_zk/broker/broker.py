@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import ensureDeferred, gatherResults
+from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.logger import Logger
 
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
@@ -265,8 +265,12 @@ class Broker:
         config = self._config
         replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
         self._controller_channel = ControllerChannel(
-            lambda: self._controller.controller_id, metadata, config.inter_broker_listener, self._connect_to_broker
+            lambda: self._controller.controller_id,
+            metadata,
+            config.inter_broker_listener,
+            lambda host, port: Deferred.fromCoroutine(self._connect_to_broker(host, port)),
         )
+        self._controller.on_controller_change(lambda controller_id: self._controller_channel.controller_changed())
         version = alter_partition_version(config.inter_broker_protocol_version)
         self._alter_partitions: AlterPartitionManager | ZkAlterPartitionManager
         if version is None:
