@@ -22,7 +22,7 @@ from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.inter_broker_protocol import alter_partition_version
+from kafka_zk.config.inter_broker_protocol import alter_partition_version, control_versions
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.loop import Controller, ControllerConfig
 from kafka_zk.group.config import CoordinatorConfig
@@ -294,6 +294,7 @@ class Broker:
                 config.auto_leader_rebalance_enable,
                 config.leader_imbalance_check_interval_seconds,
                 config.leader_imbalance_per_broker_percentage,
+                control_versions(config.inter_broker_protocol_version),
             ),
             self._connect,
             self._observe,
