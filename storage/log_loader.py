@@ -124,6 +124,8 @@ def load_log_steps(
         observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
         recovery_point = 0
     epochs, rebuilds_epochs = _load_epochs(directory, segments, observe)
+    if not clean_shutdown:
+        epochs.truncate_from_end(recovery_point)  # of what was not flushed the batches tell, which are scanned
     may_have_holes = config.is_compacted or cleaned_offset is not None
     dropped, end_offset = yield from _Recovery(
         tp, segments, epochs, recovery_point, clean_shutdown, may_have_holes, scan, observe
