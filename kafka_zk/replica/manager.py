@@ -226,13 +226,14 @@ class ReplicaManager:
             self._purgatory.check(tp)
         self._purgatory.check(LogEnd(tp))
         if required_acks == -1:
-            return ensureDeferred(self._commit(partition, info, timeout_ms))
+            return ensureDeferred(self._commit(partition, info, partition.terms_ended, timeout_ms))
         return info
 
     async def _flush_and_commit(
         self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, timeout_ms: int
     ) -> AppendResult:
         """Make an append durable, in a thread, and then visible."""
+        terms_ended = partition.terms_ended
         try:
             work, done = log.prepare_flush()
             try:
@@ -245,21 +246,23 @@ class ReplicaManager:
         finally:
             partition.flush_ended(self.isr_updates.now_ms())
             self._wake(partition.tp)
-        return await self._commit(partition, info, timeout_ms) if required_acks == -1 else info
+        return await self._commit(partition, info, terms_ended, timeout_ms) if required_acks == -1 else info
 
-    async def _commit(self, partition: Partition, info: LogAppendInfo, timeout_ms: int) -> AppendResult:
+    async def _commit(
+        self, partition: Partition, info: LogAppendInfo, terms_ended: int, timeout_ms: int
+    ) -> AppendResult:
         """Wait until the high watermark has passed an append. Source: DelayedProduce.scala@3.9."""
 
         def is_decided() -> bool:
             try:
-                return partition.has_committed(info.last_offset)
+                return partition.has_committed(info.last_offset, terms_ended)
             except ApiError:
                 return True
 
         if not is_decided() and not await self._purgatory.wait([partition.tp], is_decided, timeout_ms):
             return ApiError(ErrorCode.REQUEST_TIMED_OUT)
         try:
-            partition.has_committed(info.last_offset)
+            partition.has_committed(info.last_offset, terms_ended)
         except ApiError as error:
             return error
         return info

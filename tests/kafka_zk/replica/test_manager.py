@@ -239,6 +239,45 @@ def test_a_stopped_replica_is_hosted_no_more(world: World) -> None:
     assert partition.role is Role.STOPPED and T not in world.replicas.partitions and world.logs.get(T) is None
 
 
+def test_an_append_is_not_acknowledged_by_a_later_term_of_the_same_leader(world: World) -> None:
+    """While the flush was under way the lead was lost, the record truncated, and the lead won back."""
+    world.tell(properties=FLUSHED)
+    answers = world.append(T)
+    world.tell(leader=1, leader_epoch=1, isr=(0, 1), replicas=(0, 1), properties=FLUSHED)
+    log = world.logs.get(T)
+    assert log is not None and log.log_end_offset == 1
+    log.truncate_to(0)
+    world.tell(leader_epoch=2, properties=FLUSHED)
+    others = world.append(T)
+    world.finish_one()
+    world.finish_one()
+    assert codes(others[0]) == [0]
+    assert codes(answers[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_raised_leader_epoch_of_the_same_leader_takes_nothing_back(world: World) -> None:
+    """As when replicas are added: its log stays as it is."""
+    world.tell(properties=FLUSHED)
+    answers = world.append(T)
+    world.tell(leader_epoch=1, properties=FLUSHED)
+    world.finish_one()
+    assert codes(answers[0]) == [0]
+
+
+def test_a_log_that_no_controller_spoke_of_is_not_served_and_can_be_deleted(world: World) -> None:
+    """The replica was removed, or its topic deleted, while this broker was dead. With another topic id it is never
+    taken for the topic of now."""
+    world.logs.get_or_create(T, topic_id=uuids.to_text(uuid.UUID(int=8)))
+    with pytest.raises(ApiError) as refused:
+        world.replicas.partition(T)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.tell() == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert codes(world.append(T)[0]) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert world.replicas.stop_replica(T, -1, delete=True) == ErrorCode.NONE
+    assert world.logs.get(T) is None
+    assert world.tell() == ErrorCode.NONE
+
+
 def test_a_topic_keeps_its_name_until_its_last_replica_goes(world: World) -> None:
     """Whether it goes at once or, as topics are deleted, is stopped first and deleted then."""
     other = TopicPartition("t", 1)
