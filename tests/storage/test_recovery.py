@@ -16,7 +16,6 @@ from kafka_zk.storage.record_batch import BatchHeader, iter_batches, read_header
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import run_here
 from kafka_zk.storage.types import LogAppendInfo
-
 from tests.soak.power import JournaledDisk
 
 from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen

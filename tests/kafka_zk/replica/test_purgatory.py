@@ -97,3 +97,18 @@ def test_a_request_is_told_which_of_its_keys_is_checked() -> None:
     assert told == ["b"] and not waiting.called
     purgatory.check("c")
     assert waiting.called
+
+
+def test_an_error_of_one_request_leaves_the_others_and_the_one_who_checks_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A leader's append wakes fetches; it must not fail with one of them."""
+    purgatory = Purgatory(Clock())
+
+    def mistake() -> bool:
+        raise KeyError("a mistake of ours")
+
+    waiting = [purgatory.wait(["a"], condition, 10) for condition in (mistake, lambda: True)]
+    purgatory.check("a")
+    assert [deferred.result for deferred in waiting] == [True, True]
+    assert "KeyError" in caplog.text
