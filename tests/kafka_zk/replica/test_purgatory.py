@@ -73,21 +73,6 @@ def test_a_chain_of_requests_that_complete_each_other_does_not_deepen_the_stack(
     assert purgatory.count == 0
 
 
-def test_a_condition_that_fails_leaves_the_others_to_later_checks() -> None:
-    """It is a bug that its caller hears of; nobody else waits for ever because of it."""
-    purgatory = Purgatory(Clock())
-
-    def fail() -> bool:
-        raise ZeroDivisionError
-
-    purgatory.wait(["bad"], fail, 1000)
-    good = purgatory.wait(["good"], lambda: True, 1000)
-    with pytest.raises(ZeroDivisionError):
-        purgatory.check("bad")
-    purgatory.check("good")
-    assert good.called
-
-
 def test_a_request_is_told_which_of_its_keys_is_checked() -> None:
     """Before its condition is asked, so that it need not look at the others."""
     purgatory, told = Purgatory(Clock()), []
