@@ -397,7 +397,12 @@ class ReplicaManager:
     def become_leader_or_follower(self, states: Iterable[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
         """Carry out LeaderAndIsr, one partition a step; gives an error code for each. Hold ``state_changes``."""
         for state in states:
-            yield state.tp, self._take_state(state)
+            try:
+                code = self._take_state(state)
+            except Exception:
+                _log.failure("what the controller said of {tp} was not carried out", tp=state.tp)
+                code = ErrorCode.UNKNOWN_SERVER_ERROR
+            yield state.tp, code
 
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         tp = wanted.tp
@@ -469,8 +474,12 @@ class ReplicaManager:
             self._purgatory.check(key)
 
     def _tell_listeners(self, partition: Partition) -> None:
+        """Whatever a listener does with it, the others are told, and the roles of other partitions change."""
         for role_changed in self.role_listeners:
-            role_changed(partition)
+            try:
+                role_changed(partition)
+            except Exception:
+                _log.failure("not everybody heard of the role of {tp}", tp=partition.tp)
 
     def _open_log(
         self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False

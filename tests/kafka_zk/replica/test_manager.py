@@ -18,7 +18,7 @@ from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, RoleChanged
 from kafka_zk.replica.manager import AppendResult, LeaderState, ReplicaManager
-from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Role
+from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage.errors import InvalidRecord
@@ -276,6 +276,32 @@ def test_a_log_that_no_controller_spoke_of_is_not_served_and_can_be_deleted(worl
     assert world.replicas.stop_replica(T, -1, delete=True) == ErrorCode.NONE
     assert world.logs.get(T) is None
     assert world.tell() == ErrorCode.NONE
+
+
+def test_an_error_with_one_partition_spoils_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither in the code that opens its log nor in what listens to roles."""
+    heard: list[TopicPartition] = []
+
+    def listener(partition: Partition) -> None:
+        if partition.tp == T:
+            raise KeyError("a mistake of a listener")
+
+    world.replicas.role_listeners += [listener, lambda partition: heard.append(partition.tp)]
+    state = LeaderAndIsrPartitionState(0, 0, 1, 0, [0], [0], True)
+    asked = [LeaderState(tp, TOPIC_ID, state, {}) for tp in (T, U)]
+    assert dict(world.replicas.become_leader_or_follower(asked)) == {T: 0, U: 0}
+    assert heard == [T, U] and "a mistake of a listener" in caplog.text
+
+    def mistake(*args: object, **named: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.logs, "get_or_create", mistake)
+        assert world.tell(TopicPartition("t", 1)) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a mistake of ours" in caplog.text
+    assert world.tell(TopicPartition("t", 1), leader_epoch=1) == ErrorCode.NONE
 
 
 def test_a_topic_keeps_its_name_until_its_last_replica_goes(world: World) -> None:
