@@ -124,11 +124,11 @@ def load_log_steps(
         problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
         observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
         recovery_point = 0
-    epochs, rebuilds_epochs = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
+    epochs, is_afresh = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
     may_have_holes = config.is_compacted or cleaned_offset is not None
     dropped, end_offset = yield from _Recovery(
         tp, segments, epochs, recovery_point, clean_shutdown, may_have_holes, scan, observe
-    ).steps(rebuilds_epochs)
+    ).steps(is_afresh)
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
@@ -232,7 +232,7 @@ def _load_topic_id(directory: str, observe: Observe) -> str | None:
 
 
 def _load_epochs(
-    directory: str, segments: list[Segment], believed_up_to: int, observe: Observe
+    directory: str, segments: list[Segment], flushed_end: int, observe: Observe
 ) -> tuple[LeaderEpochCache, bool]:
     """The leader epochs from their file, and whether the batches have to be asked instead: they name each epoch.
 
@@ -247,7 +247,7 @@ def _load_epochs(
         observe(discard(path, error, meaning))
         return epochs, True
     was_empty = not epochs.entries
-    epochs.truncate_from_end(believed_up_to)
+    epochs.truncate_from_end(flushed_end)
     if not was_empty or not _names_an_epoch(segments):
         return epochs, False
     observe(Finding(path, "is missing or empty", meaning))
