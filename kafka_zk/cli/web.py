@@ -8,8 +8,8 @@ import click
 
 from kafka_zk.broker.signals import interrupt_at_the_end
 from kafka_zk.cli.errors import CommandFailed
-from kafka_zk.cli.options import zookeeper_option, zookeeper_properties
-from kafka_zk.cli.output import note, say
+from kafka_zk.cli.options import json_option, zookeeper_option, zookeeper_properties
+from kafka_zk.cli.output import note, print_json, say
 from kafka_zk.cli.up import WEB_PORT
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ URL = "web page at "
     show_default=True,
     help="Of the page, on this machine only; 0 chooses a free one.",
 )
+@json_option
 def command(
     recording: Path | None,
     zookeeper: str | None,
@@ -51,6 +52,7 @@ def command(
     trace: Path | None,
     record: Path | None,
     port: int,
+    as_json: bool,
 ) -> None:
     """Show a live cluster in a browser, and any moment before: brokers, partitions, groups, all znodes, and what set
     off what.
@@ -74,14 +76,14 @@ def command(
 
     try:
         if recording is not None:
-            _serve(Recording(recording, read_only=True), None, f"recording {recording.name}", port)
+            _serve(Recording(recording, read_only=True), None, f"recording {recording.name}", port, as_json)
         else:
-            _record(Recording(record), zookeeper, data, trace, port)
+            _record(Recording(record), zookeeper, data, trace, port, as_json)
     except NoRecording as error:
         raise CommandFailed(str(error)) from error
 
 
-def _serve(recording: "Recording", cluster: "Cluster | None", described: str, port: int) -> None:
+def _serve(recording: "Recording", cluster: "Cluster | None", described: str, port: int, as_json: bool) -> None:
     from twisted.internet import reactor
     from twisted.internet.error import CannotListenError
 
@@ -95,11 +97,21 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
             service.start(reactor, port)
         except CannotListenError as error:
             raise CommandFailed(f"port {port} is in use; choose another one with --port") from error
-        say(f"{URL}{service.url}")
+        if as_json:
+            print_json({"event": "web", "url": service.url})
+        else:
+            say(f"{URL}{service.url}")
         any_reactor.run()
 
 
-def _record(recording: "Recording", zookeeper: str | None, data: Path | None, trace: Path | None, port: int) -> None:
+def _record(
+    recording: "Recording",
+    zookeeper: str | None,
+    data: Path | None,
+    trace: Path | None,
+    port: int,
+    as_json: bool,
+) -> None:
     """The cluster of an ``up`` on this machine if that is the one that is meant, else whatever is at that ZooKeeper."""
     from kafka_zk.cli.running_cluster import find_cluster
     from kafka_zk.web.service import Cluster
@@ -112,7 +124,7 @@ def _record(recording: "Recording", zookeeper: str | None, data: Path | None, tr
             raise
         source = _watches(zookeeper)
         traces = TraceSource(trace, from_start=True) if trace is not None else None
-        _serve(recording, Cluster(source, traces), source.described, port)
+        _serve(recording, Cluster(source, traces), source.described, port, as_json)
         return
     source = _log_of(running, recording.last_zxid())
     found = trace if trace is not None else running.trace
@@ -120,7 +132,7 @@ def _record(recording: "Recording", zookeeper: str | None, data: Path | None, tr
         note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
     traces = TraceSource(found, from_start=not recording.count) if found is not None else None
     cluster = Cluster(source, traces, running.broker_ids, lambda action, broker: _break(running, action, broker))
-    _serve(recording, cluster, source.described, port)
+    _serve(recording, cluster, source.described, port, as_json)
 
 
 def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":

@@ -50,10 +50,15 @@ class Page:
         self.driver.get(url)
 
     def text(self, selector: str) -> str:
-        return "\n".join(each.text for each in self.driver.find_elements(By.CSS_SELECTOR, selector))
+        """Of all that match, at one moment: the page draws itself again and again."""
+        script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent).join('\\n')"
+        return str(self.driver.execute_script(script, selector))
 
-    def press(self, selector: str) -> None:
-        self.driver.find_element(By.CSS_SELECTOR, selector).click()
+    def press(self, selector: str, which: int = 0) -> None:
+        """-1: the last one."""
+        script = "const found = [...document.querySelectorAll(arguments[0])].at(arguments[1]);"
+        dispatch = "found.dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+        self.driver.execute_script(script + dispatch, selector, which)
 
     def show_all_time(self) -> None:
         Select(self.driver.find_element(By.ID, "window")).select_by_value("0")
@@ -69,8 +74,8 @@ class Page:
 
     def roles(self) -> list[str]:
         """What each replica of the partitions is, as the table says."""
-        found = self.driver.find_elements(By.CSS_SELECTOR, "[data-role]")
-        return [each.get_attribute("title") or "" for each in found]
+        script = "return [...document.querySelectorAll('[data-role]')].map((each) => each.title)"
+        return list(self.driver.execute_script(script))
 
     def errors(self) -> list[Any]:
         log: list[Any] = self.driver.get_log("browser")
@@ -114,8 +119,9 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(pages: li
     until(lambda: first.text("#moment") != before, "the event before")
     first.wind(0)
     until(lambda: "No topics." in first.text("#view") or "Nothing" in first.text("#view"), "the beginning")
-    marks = until(lambda: second.driver.find_elements(By.CSS_SELECTOR, "#timeline [data-seq]"), "events")
-    second.driver.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", marks[-1])
+    second.show_all_time()
+    until(lambda: second.driver.find_elements(By.CSS_SELECTOR, "#timeline [data-seq]"), "events")
+    second.press("#timeline [data-seq]", -1)
     until(lambda: "What came of it?" in second.text("#details"), "its causes")
     second.press("#view-tree")
     until(lambda: "topics" in second.text("#view table.tree"), "the znodes")

@@ -21,6 +21,7 @@ const page = {
   below: "",
   playing: false,
   drawing: false,
+  held: false, // while a button is down nothing is drawn: else it would be another one when it comes up
   again: false,
 };
 
@@ -41,7 +42,7 @@ async function breakBroker(action, broker) {
 // --- drawing ---
 
 async function draw() {
-  if (page.drawing) { page.again = true; return; }
+  if (page.drawing || page.held) { page.again = true; return; }
   page.drawing = true;
   try {
     await drawOnce();
@@ -189,6 +190,11 @@ function keys(event) {
   else bound[event.key]?.();
 }
 
+function release() {
+  page.held = false;
+  if (page.again) { page.again = false; draw(); }
+}
+
 function begin() {
   id("live").addEventListener("click", goLive);
   id("previous").addEventListener("click", () => step(-1));
@@ -200,6 +206,8 @@ function begin() {
   id("slider").addEventListener("input", (event) => windTo(Number(event.target.value)));
   for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).addEventListener("click", () => show(name));
   document.addEventListener("keydown", keys);
+  document.addEventListener("pointerdown", () => { page.held = true; });
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(release, 0));
   id("details").replaceChildren(html("p", { class: "soft" },
     "Choose an event in the timeline: why it came, what came of it, what it changed, and where the code is."));
   const news = new EventSource("api-news");
