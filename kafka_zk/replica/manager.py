@@ -25,6 +25,7 @@ from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
+from kafka_zk.replica.replication_quota import ReplicationQuotas
 from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import InvalidConfig, StorageError
 from kafka_zk.storage.log import Log
@@ -108,6 +109,8 @@ class ReplicaManager:
         self.role_changes = DeferredLock()
         self.isr_updates = IsrUpdates(clock, purgatory.check, events)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
+        self.quotas = ReplicationQuotas()
+        self.replication_bytes_out = 0  # answers to followers' fetches
         self.role_listeners: list[Callable[[Partition], None]] = []
         """Told, in this order, of every replica whose role or leader epoch is another one now."""
 
@@ -458,6 +461,7 @@ class ReplicaManager:
         refusal, config = self._usable_config(partition, topic_properties)
         if refusal is not None:
             return refusal
+        self.quotas.apply(partition.tp, self.broker_id, config)
         try:
             refusal = self._find_log(partition, config, is_new)
             if partition.log is not None and partition.is_leader:
@@ -526,6 +530,7 @@ class ReplicaManager:
         if partition is not None:
             partition.change_role(Role.STOPPED)
             del self.partitions[tp]
+            self.quotas.forget(tp)
             if delete:
                 self._topic_names.pop(partition.topic_id, None)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")

@@ -76,7 +76,24 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         fetched, _, _ = _read_all(services, version, request, wanted, isolation)
     if version < conversion.MAGIC_2_SINCE_FETCH:
         fetched = await _converted(services, context, version, wanted, isolation, fetched)
-    return write_fetch_response(version, header.correlation_id, fetching.response(fetched))
+    parts = write_fetch_response(version, header.correlation_id, fetching.response(fetched))
+    if request.replica_id >= 0:
+        _count_replication(services, wanted, fetched, parts)
+    return parts
+
+
+def _count_replication(services: Services, wanted: list[_Wanted], fetched: Fetched, parts: list[Part]) -> None:
+    """Those in sync are not held back, but what they are sent counts."""
+    replicas = services.replicas
+    replicas.replication_bytes_out += sum(map(len, parts))
+    quota = replicas.quotas.leader
+    if quota.throttled:
+        sizes_bytes = (
+            len(result.records or b"")
+            for entry, (_, result) in zip(wanted, fetched, strict=True)
+            if quota.is_throttled(entry.tp)
+        )
+        quota.record(sum(sizes_bytes), replicas.isr_updates.now_ms())
 
 
 def _isolation(request: FetchRequest) -> FetchIsolation:
@@ -312,7 +329,8 @@ class _Awaited:
         """Find out whether the wait is over: there is enough, or waiting would not bring more."""
         entry = self._wanted[key]
         if self._request.min_bytes <= 1:
-            self.is_over = _has_something(self._services, entry, self._isolation)
+            held_back = follower_fetch.is_held_back(self._services.replicas, entry.tp, self._request.replica_id)
+            self.is_over = not held_back and _has_something(self._services, entry, self._isolation)
             return
         _, size_bytes, is_final = _read_all(self._services, self._version, self._request, [entry], self._isolation)
         self._count(key, size_bytes)
