@@ -72,7 +72,6 @@ def remove(admin: "BlockingAdmin", topics: Iterable[str]) -> str:
     Raises: BrokerError."""
     removed = []
     for broker in _alive(admin):
-        # The values are not shown, as in Kafka, whose table of keys has no rates.
         found = {
             entry.name
             for entry in admin.describe_broker_configs(broker)

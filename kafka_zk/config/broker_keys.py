@@ -493,7 +493,7 @@ class BrokerKeys:
     zookeeper_ssl_truststore_password = PASSWORD(use=ACCEPTED)
     zookeeper_ssl_truststore_type = STRING(use=ACCEPTED)
 
-    # Not in DescribeConfigs, where they are shown as plugins' keys are.
+    # Not in DescribeConfigs; where they are set, those that are not dynamic are shown as plugins' keys are.
     follower_replication_throttled_rate = LONG(
         None, "Bytes a second that throttled replicas fetch at most.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
@@ -518,6 +518,11 @@ BROKER_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
     {name: row for name, row in ALL_KEYS.items() if row.is_listed}
 )
 """What DescribeConfigs shows of every broker."""
+
+DYNAMIC_ONLY_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
+    {name: row for name, row in ALL_KEYS.items() if row.is_dynamic and not row.is_listed}
+)
+"""What it shows where it is set."""
 
 
 def documentation(key: str) -> str:
