@@ -57,7 +57,9 @@ class BrokerKeys:
     broker_id_generation_enable = BOOLEAN(
         "true", "Whether a broker without broker.id gets one from ZooKeeper.", use=READ,
     )
-    broker_rack = STRING(None, "Rack of this broker, told to clients.", use=READ)
+    broker_rack = STRING(
+        None, "Rack of this broker: told to clients; the replicas of a new partition lie in different ones.", use=READ
+    )
     broker_session_timeout_ms = INT("9000")
     client_quota_callback_class = CLASS()
     compression_gzip_level = topic_default("compression.gzip.level")
@@ -361,7 +363,10 @@ class BrokerKeys:
     replica_lag_time_max_ms = LONG(
         "30000", "A follower that has not caught up for so long leaves the in-sync replicas.", low=1, use=READ,
     )
-    replica_selector_class = STRING()
+    replica_selector_class = STRING(
+        None, "Who tells consumers which replica to read from; RackAwareReplicaSelector: one in their client.rack.",
+        use=READ,
+    )
     replica_socket_receive_buffer_bytes = INT("65536")
     replica_socket_timeout_ms = INT("30000", "How long a follower waits for its leader.", low=1, use=READ)
     replication_quota_window_num = INT(

@@ -302,12 +302,14 @@ class ReplicaManager:
         *,
         current_leader_epoch: int = -1,
         min_one_batch: bool = True,
+        any_replica: bool = False,
     ) -> tuple[Log, LogRead]:
-        """A slice of the log from ``fetch_offset`` on; the caller releases it.
+        """A slice of the log from ``fetch_offset`` on. ``any_replica``: also of one that follows.
 
         Raises: ApiError, OffsetOutOfRange; OSError after the log directory was taken offline.
         """
-        log = self.partition(tp).leader_log(current_leader_epoch)
+        partition = self.partition(tp)
+        log = (partition.readable_log if any_replica else partition.leader_log)(current_leader_epoch)
         try:
             found = log.read(fetch_offset, max_bytes, isolation=isolation, min_one_batch=min_one_batch)
         except OSError as error:

@@ -141,7 +141,8 @@ def start(
 ) -> Target:
     """Start a cluster of `broker_count` brokers in its own chroot of ZooKeeper, its files under `folder`.
 
-    `racks` are those of the brokers by id, or nothing. `chroot` (the target's name by default) and `folder` of a cluster that has ended give the new one its topics.
+    `chroot` (the target's name by default) and `folder` of a cluster that has ended give the new one its topics.
+    `racks` are those of the brokers, in the order of their ids.
     Every broker answers Metadata and sees all others when this returns. Raises: ProcessFailed, also after `timeout_s`.
     """
     zookeeper = f"{zookeeper}/{chroot or name}"

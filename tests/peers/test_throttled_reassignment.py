@@ -1,6 +1,7 @@
 """Kafka 3.9.1's tool moves partitions between three brokers under a throttle: the same of kafka-zk and Apache Kafka.
 
-The throttle is so low that the move stands still after a first answer, until the tool raises it.
+The throttle is so low that the move stands still after a first answer, until the tool raises it. It is there before the
+tool sets it, since brokers take up their configuration a moment after it was answered.
 """
 
 from __future__ import annotations
@@ -26,19 +27,32 @@ def _reassign(name: str, *arguments: str, until: str = "") -> Step:
     return Step(name, _REASSIGN, (*arguments, *_FILE), until)
 
 
-def _configs(name: str, kind: str, entity: str) -> Step:
-    return Step(name, CONFIGS, ("--describe", "--entity-type", kind, "--entity-name", entity))
+def _configs(name: str, kind: str, entity: str, until: str = "") -> Step:
+    return Step(name, CONFIGS, ("--describe", "--entity-type", kind, "--entity-name", entity), until)
+
+
+def _set(name: str, kind: str, entity: str, keys: str, value: str) -> Step:
+    added = f"leader.replication.throttled.{keys}={value},follower.replication.throttled.{keys}={value}"
+    return Step(name, CONFIGS, ("--alter", "--entity-type", kind, "--entity-name", entity, "--add-config", added))
 
 
 _CREATE = Step("create", TOPICS, ("--create", "--topic", "t", "--replica-assignment", "0:1,0:1"))
+_COMPLETED = "\n".join(f"Reassignment of partition t-{number} is completed." for number in (0, 1))
+_MOVING = (
+    "\tTopic: t\tPartition: 0\tLeader: 0\tReplicas: 2,1,0\tIsr: 0,1\tAdding Replicas: 2\tRemoving Replicas: 0"
+    "\tElr: N/A\tLastKnownElr: N/A\n\tTopic: t\tPartition: 1\tLeader: 0\tReplicas: 2,1,0"
+)
 _STEPS = [
+    _set("set-topic", "topics", "t", "replicas", "*"),
+    *(_set(f"set-broker-{broker}", "brokers", broker, "rate", "1000") for broker in "012"),
+    *(_configs(f"broker-{broker}-set", "brokers", broker, until="rate=1000") for broker in "012"),
     _reassign("execute", "--execute", "--throttle", "1000"),
     _configs("topic-throttled", "topics", "t"),
     _configs("broker-throttled", "brokers", "2"),
     _reassign("verify-held-back", "--verify"),
-    Step("describe-held-back", TOPICS, ("--describe", "--topic", "t")),
+    Step("describe-held-back", TOPICS, ("--describe", "--topic", "t"), _MOVING),
     _reassign("execute-faster", "--execute", "--additional", "--throttle", "100000000"),
-    _reassign("verify", "--verify", until="Clearing topic-level throttles"),
+    _reassign("verify", "--verify", until=_COMPLETED),
     _configs("topic", "topics", "t"),
     _configs("broker", "brokers", "2"),
     Step("describe", TOPICS, ("--describe", "--topic", "t")),

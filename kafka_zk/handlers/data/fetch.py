@@ -5,7 +5,7 @@ Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromL
 
 import functools
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from itertools import islice
 from typing import NamedTuple
@@ -29,6 +29,7 @@ from kafka_zk.replica import follower_fetch
 from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey
 from kafka_zk.replica.isr_updates import Follower
 from kafka_zk.replica.manager import LogEnd
+from kafka_zk.replica.replica_selector import preferred_read_replica
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.segment import FileSlice
@@ -36,6 +37,8 @@ from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
 _READ_COMMITTED = 1
 _ZSTD_SINCE = 10
+_ANY_REPLICA_SINCE = 11
+"""Consumers of this version and later may read from followers (KIP-392)."""
 _AT_ONCE = 250
 _FILES_SHARE = 8
 """An answer has slices of one in so many files that may be open: they stay open until the client has taken it."""
@@ -70,10 +73,13 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if version < _ZSTD_SINCE:
         wanted = [_without_zstd(services, entry) for entry in wanted]
     isolation = _isolation(request)
-    fetched, size_bytes, is_final = _read_all(services, version, request, wanted, isolation, is_first_read=True)
+    elsewhere = _elsewhere(services, context, request) if request.rack_id else None
+    fetched, size_bytes, is_final = _read_all(
+        services, version, request, wanted, isolation, is_first_read=True, elsewhere=elsewhere
+    )
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
         await _wait(services, version, request, wanted, isolation, fetched)
-        fetched, _, _ = _read_all(services, version, request, wanted, isolation)
+        fetched, _, _ = _read_all(services, version, request, wanted, isolation, elsewhere=elsewhere)
     if version < conversion.MAGIC_2_SINCE_FETCH:
         fetched = await _converted(services, context, version, wanted, isolation, fetched)
     parts = write_fetch_response(version, header.correlation_id, fetching.response(fetched))
@@ -173,8 +179,12 @@ def _read_all(
     isolation: FetchIsolation,
     *,
     is_first_read: bool = False,
+    elsewhere: "_Elsewhere | None" = None,
 ) -> tuple[Fetched, int, bool]:
-    """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for)."""
+    """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for).
+
+    ``elsewhere`` answers for a partition that the consumer should read from another broker.
+    """
     follower = Follower(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
     left_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
     slices_left = services.replicas.logs.pool.max_open_files // _FILES_SHARE
@@ -186,8 +196,10 @@ def _read_all(
             result = FetchedPartition(entry.fetch.partition, entry.error)
         elif follower is not None:
             result = _read_for(follower, services, entry, left_bytes, size_bytes == 0, is_first_read)
+        elif elsewhere is not None and (moved := elsewhere(entry)) is not None:
+            result = moved
         elif version >= conversion.MAGIC_2_SINCE_FETCH:
-            result = _read(services, entry, isolation, left_bytes, size_bytes == 0)
+            result = _read(services, version, entry, isolation, left_bytes, size_bytes == 0)
         else:
             result = conversion.read(
                 services, version, entry.tp, entry.fetch, isolation, left_bytes, size_bytes == 0
@@ -202,14 +214,54 @@ def _read_all(
             if slices_left <= 0:
                 left_bytes = 0
                 is_final = True
-        elif result.diverging_epoch is not None:
+        elif result.diverging_epoch is not None or result.preferred_read_replica >= 0:
             is_final = True
         fetched.append((entry.topic, result))
     return fetched, size_bytes, is_final
 
 
+_Elsewhere = Callable[[_Wanted], FetchedPartition | None]
+
+
+def _elsewhere(services: Services, context: RequestContext, request: FetchRequest) -> "_Elsewhere | None":
+    """Tells a consumer in a rack which replica to ask, if a selector is configured."""
+    if services.config.replica_selector_class is None or request.replica_id >= 0:
+        return None
+
+    def choose(wanted: _Wanted) -> FetchedPartition | None:
+        replicas, (_, tp, fetch, _) = services.replicas, wanted
+        partition = replicas.partitions.get(tp)
+        if partition is None:
+            return None
+        now_ms = replicas.isr_updates.now_ms()
+        preferred = preferred_read_replica(
+            partition, request.rack_id, context.listener_name, fetch.fetch_offset, services.metadata, now_ms
+        )
+        if preferred is None:
+            return None
+        try:
+            log = partition.readable_log(fetch.current_leader_epoch)
+        except ApiError as error:
+            return FetchedPartition(fetch.partition, error.code)
+        return FetchedPartition(
+            fetch.partition,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            preferred_read_replica=preferred,
+        )
+
+    return choose
+
+
 def _read(
-    services: Services, wanted: _Wanted, isolation: FetchIsolation, left_bytes: int, min_one_batch: bool
+    services: Services,
+    version: int,
+    wanted: _Wanted,
+    isolation: FetchIsolation,
+    left_bytes: int,
+    min_one_batch: bool,
 ) -> FetchedPartition:
     fetch = wanted.fetch
     try:
@@ -220,6 +272,7 @@ def _read(
             isolation,
             current_leader_epoch=fetch.current_leader_epoch,
             min_one_batch=min_one_batch,
+            any_replica=version >= _ANY_REPLICA_SINCE,
         )
     except OffsetOutOfRange:
         return _out_of_range(services, wanted)
@@ -271,8 +324,9 @@ def _read_for(
 
 
 def _out_of_range(services: Services, wanted: _Wanted) -> FetchedPartition:
-    log_start_offset = services.replicas.partition(wanted.tp).leader_log().log_start_offset
-    return FetchedPartition(wanted.fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start_offset)
+    log = services.replicas.partition(wanted.tp).readable_log()
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+    return FetchedPartition(wanted.fetch.partition, code, log_start_offset=log.log_start_offset)
 
 
 async def _converted(
@@ -330,12 +384,21 @@ class _Awaited:
         entry = self._wanted[key]
         if self._request.min_bytes <= 1:
             held_back = follower_fetch.is_held_back(self._services.replicas, entry.tp, self._request.replica_id)
-            self.is_over = not held_back and _has_something(self._services, entry, self._isolation)
+            self.is_over = not held_back and self._has_something(entry)
             return
         _, size_bytes, is_final = _read_all(self._services, self._version, self._request, [entry], self._isolation)
         self._count(key, size_bytes)
         has_enough = self._size_bytes >= self._request.min_bytes
         self.is_over = is_final or has_enough or len(self._sizes_bytes) >= self._most_slices
+
+    def _has_something(self, entry: _Wanted) -> bool:
+        any_replica = self._version >= _ANY_REPLICA_SINCE and self._request.replica_id < 0
+        try:
+            partition = self._services.replicas.partition(entry.tp)
+            log = (partition.readable_log if any_replica else partition.leader_log)(entry.fetch.current_leader_epoch)
+        except ApiError:
+            return True
+        return log.readable_end(self._isolation) > entry.fetch.fetch_offset
 
     def is_over_by_now(self) -> bool:
         """Look at the partitions once more, until one says so."""
@@ -370,15 +433,3 @@ async def _wait(
     if request.replica_id >= 0 and awaited.is_over_by_now():
         return  # what this follower told has let a producer go on, who wrote more after it was read
     await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
-
-
-def _has_something(services: Services, entry: _Wanted, isolation: FetchIsolation) -> bool:
-    try:
-        return _readable_end(services, entry, isolation) > entry.fetch.fetch_offset
-    except ApiError:
-        return True
-
-
-def _readable_end(services: Services, entry: _Wanted, isolation: FetchIsolation) -> int:
-    log = services.replicas.partition(entry.tp).leader_log(entry.fetch.current_leader_epoch)
-    return log.readable_end(isolation)
