@@ -28,6 +28,7 @@ Moves = dict["TopicPartition", list[int]]
 @click.option("--generate", metavar="BROKER[,...]", help="Print a file that spreads --topic evenly over these brokers.")
 @click.option("--list", "lists", is_flag=True, help="Show the moves that are under way.")
 @click.option("--topic", "topics", multiple=True, help="For --generate; may be repeated.")
+@click.option("--disable-rack-aware", is_flag=True, help="For --generate: pay no attention to broker.rack.")
 @click.option(
     "--throttle",
     metavar="BYTES",
@@ -43,6 +44,7 @@ def command(
     generate: str | None,
     lists: bool,
     topics: tuple[str, ...],
+    disable_rack_aware: bool,
     throttle: int | None,
     bootstrap: str,
     as_json: bool,
@@ -67,7 +69,8 @@ def command(
         raise click.UsageError("--throttle goes with --execute")
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         if generate is not None:
-            print_json(_document(_spread(admin, topics, _broker_ids(generate))))
+            racks = _racks(admin, _broker_ids(generate), rack_aware=not disable_rack_aware)
+            print_json(_document(_spread(admin, topics, racks)))
         elif lists:
             _show_moving(admin, as_json)
         elif execute is not None:
@@ -103,7 +106,12 @@ def _broker_ids(text: str) -> list[int]:
         raise click.UsageError(f"--generate {text}: broker ids are numbers") from None
 
 
-def _spread(admin: "BlockingAdmin", topics: Sequence[str], broker_ids: Sequence[int]) -> Moves:
+def _racks(admin: "BlockingAdmin", broker_ids: Sequence[int], *, rack_aware: bool) -> dict[int, str | None]:
+    nodes = admin.describe_cluster().nodes if rack_aware else {}
+    return {broker: nodes[broker].rack if broker in nodes else None for broker in broker_ids}
+
+
+def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, str | None]) -> Moves:
     """Every topic over these brokers, with as many replicas as it has. Raises: CommandFailed."""
     from kafka_zk.cli.brokers import check_topics
     from kafka_zk.metadata import replica_assignment
@@ -113,11 +121,13 @@ def _spread(admin: "BlockingAdmin", topics: Sequence[str], broker_ids: Sequence[
     moves: Moves = {}
     for number, (name, topic) in enumerate(admin.describe_topics(topics).items()):
         factor = len(topic.partitions[0].replicas)
-        if factor > len(broker_ids):
+        if factor > len(racks):
             raise CommandFailed(f"{name} has {factor} replicas, more than brokers are given")
-        spread = replica_assignment.assign(
-            broker_ids, len(topic.partitions), factor, number % len(broker_ids), number % len(broker_ids)
-        )
+        start = number % len(racks)
+        try:
+            spread = replica_assignment.assign_by_racks(racks, len(topic.partitions), factor, start, start)
+        except replica_assignment.MissingRacks as error:
+            raise CommandFailed(f"{error} Give --disable-rack-aware to do without.") from None
         moves.update((TopicPartition(name, partition), list(replicas)) for partition, replicas in spread.items())
     return moves
 

@@ -202,11 +202,15 @@ class _ZooKeeperTopics:
             raise CommandFailed(
                 "give --partitions and --replication-factor: with --zookeeper the brokers' defaults are unknown"
             )
-        brokers = sorted(run_blocking(BrokerRegistry(self._client).live()))
-        if replication_factor > len(brokers):
-            raise CommandFailed(f"replication factor {replication_factor} is above the {len(brokers)} live brokers")
-        start, shift = random.randrange(len(brokers)), random.randrange(len(brokers))
-        return replica_assignment.assign(brokers, partitions, replication_factor, start, shift)
+        live = run_blocking(BrokerRegistry(self._client).live())
+        racks = {broker_id: info.rack or None for broker_id, (info, _) in live.items()}
+        if replication_factor > len(racks):
+            raise CommandFailed(f"replication factor {replication_factor} is above the {len(racks)} live brokers")
+        start, shift = random.randrange(len(racks)), random.randrange(len(racks))
+        try:
+            return replica_assignment.assign_by_racks(racks, partitions, replication_factor, start, shift)
+        except replica_assignment.MissingRacks as error:
+            raise CommandFailed(str(error)) from None
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
         from kafka_zk.registry.kazoo_blocking import run_blocking

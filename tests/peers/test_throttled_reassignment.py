@@ -68,6 +68,9 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
     for step in _STEPS:
         arguments: Sequence[str] = [argument.replace("{folder}", str(folder)) for argument in step.arguments]
         said[step.name] = runner.run(target, step._replace(arguments=arguments))
+    # The tool asks any broker, and one may not know yet which replicas a partition that moves has.
+    code, lines = said["execute-faster"]
+    said["execute-faster"] = Said(code, [line for line in lines if not line.startswith("{")])
     return said
 
 
