@@ -82,10 +82,11 @@ class FetchSession:
         for topic, result in fetched:
             key = (topic, result.partition)
             told = (result.high_watermark, result.log_start_offset)
-            if result.records and key in self.wanted:
+            has_records = bool(result.records)
+            if has_records and key in self.wanted:
                 self.wanted[key] = self.wanted.pop(key)
             is_told_anyway = (
-                result.records
+                has_records
                 or result.error_code
                 or result.diverging_epoch is not None
                 or result.preferred_read_replica >= 0

@@ -308,8 +308,9 @@ class ReplicaManager:
 
         Raises: ApiError, OffsetOutOfRange; OSError after the log directory was taken offline.
         """
-        partition = self.partition(tp)
-        log = (partition.readable_log if any_replica else partition.leader_log)(current_leader_epoch)
+        partition = self.partitions.get(tp) or self.partition(tp)
+        find_log = partition.readable_log if any_replica else partition.leader_log
+        log = find_log(current_leader_epoch)
         try:
             found = log.read(fetch_offset, max_bytes, isolation=isolation, min_one_batch=min_one_batch)
         except OSError as error:

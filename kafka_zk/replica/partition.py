@@ -165,10 +165,11 @@ class Partition:
 
     def readable_log(self, current_leader_epoch: int = -1) -> Log:
         """As ``leader_log``, also if this broker follows: consumers may read from any replica (KIP-392)."""
-        if self.role is not Role.FOLLOWER or self.log is None:
-            return self.leader_log(current_leader_epoch)
-        self._check_epoch(current_leader_epoch)
-        return self.log
+        if self.role is not _LEADER or (current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch):
+            if self.role is not Role.FOLLOWER or self.log is None:
+                self._check_leads(current_leader_epoch)
+            self._check_epoch(current_leader_epoch)
+        return self.log  # type: ignore[return-value]  # a leader has one
 
     def _check_leads(self, current_leader_epoch: int) -> None:
         if self.refusal is not None:

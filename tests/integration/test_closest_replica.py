@@ -51,9 +51,7 @@ def read(reader: Consumer, count: int) -> list[int]:
     offsets: list[int] = []
 
     def has_all() -> bool:
-        message = reader.poll(0.1)
-        if message is not None and message.error() is None:
-            offsets.append(message.offset())
+        offsets.extend(each.offset() for each in reader.consume(count, 0.2) if each.error() is None)
         return len(offsets) >= count
 
     wait_for(has_all, f"{count} records", 30)

@@ -36,6 +36,7 @@ from kafka_zk.storage.segment import FileSlice
 from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
 _READ_COMMITTED = 1
+_MAGIC_2_SINCE = conversion.MAGIC_2_SINCE_FETCH
 _ZSTD_SINCE = 10
 _ANY_REPLICA_SINCE = 11
 """Consumers of this version and later may read from followers (KIP-392)."""
@@ -72,7 +73,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         wanted = _resolve(services, context, request, fetching.wanted.items())
     if version < _ZSTD_SINCE:
         wanted = [_without_zstd(services, entry) for entry in wanted]
-    isolation = _isolation(request)
+    is_follower = request.replica_id >= 0
+    isolation = FetchIsolation.LOG_END if is_follower else FetchIsolation.HIGH_WATERMARK
+    if request.isolation_level == _READ_COMMITTED and not is_follower:
+        isolation = FetchIsolation.TXN_COMMITTED
     elsewhere = _elsewhere(services, context, request) if request.rack_id else None
     fetched, size_bytes, is_final = _read_all(
         services, version, request, wanted, isolation, is_first_read=True, elsewhere=elsewhere
@@ -80,10 +84,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
         await _wait(services, version, request, wanted, isolation, fetched)
         fetched, _, _ = _read_all(services, version, request, wanted, isolation, elsewhere=elsewhere)
-    if version < conversion.MAGIC_2_SINCE_FETCH:
+    if version < _MAGIC_2_SINCE:
         fetched = await _converted(services, context, version, wanted, isolation, fetched)
     parts = write_fetch_response(version, header.correlation_id, fetching.response(fetched))
-    if request.replica_id >= 0:
+    if is_follower:
         _count_replication(services, wanted, fetched, parts)
     return parts
 
@@ -100,12 +104,6 @@ def _count_replication(services: Services, wanted: list[_Wanted], fetched: Fetch
             if quota.is_throttled(entry.tp)
         )
         quota.record(sum(sizes_bytes), replicas.isr_updates.now_ms())
-
-
-def _isolation(request: FetchRequest) -> FetchIsolation:
-    if request.replica_id >= 0:
-        return FetchIsolation.LOG_END
-    return FetchIsolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else FetchIsolation.HIGH_WATERMARK
 
 
 async def _resolve_in_turns(
@@ -130,12 +128,13 @@ def _resolve(
 ) -> list[_Wanted]:
     """Find the topics' names and whether the client may read them."""
     names: dict[TopicKey, tuple[str, ErrorCode | None]] = {}
+    known = services.metadata.topics
     wanted = []
     for (key, partition), fetch in asked:
         if key not in names:
             names[key] = _resolve_topic(services, context, request, key)
         name, error = names[key]
-        if error is None and request.replica_id < 0 and services.metadata.partition(name, partition) is None:
+        if error is None and request.replica_id < 0 and partition not in known.get(name, ()):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         wanted.append(_Wanted(key, TopicPartition(name, partition), fetch, error))
     return wanted
@@ -159,14 +158,15 @@ def _topic_id(key: bytes) -> uuid.UUID:
 def _resolve_topic(
     services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
 ) -> tuple[str, ErrorCode | None]:
+    is_follower = request.replica_id >= 0
     name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
-    if name is None and request.replica_id >= 0 and isinstance(key, bytes):
+    if name is None and is_follower and isinstance(key, bytes):
         name = services.replicas.topic_name(_topic_id(key))  # LeaderAndIsr comes before UpdateMetadata
-    if request.replica_id >= 0 and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+    if is_follower and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # reads to the log end are for followers only
     if name is None:
         return "", ErrorCode.UNKNOWN_TOPIC_ID
-    if request.replica_id < 0 and not services.authorizer.authorize(context, Operation.READ, topic(name)):
+    if not is_follower and not services.authorizer.authorize(context, Operation.READ, topic(name)):
         return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return name, None
 
@@ -198,7 +198,7 @@ def _read_all(
             result = _read_for(follower, services, entry, left_bytes, size_bytes == 0, is_first_read)
         elif elsewhere is not None and (moved := elsewhere(entry)) is not None:
             result = moved
-        elif version >= conversion.MAGIC_2_SINCE_FETCH:
+        elif version >= _MAGIC_2_SINCE:
             result = _read(services, version, entry, isolation, left_bytes, size_bytes == 0)
         else:
             result = conversion.read(
