@@ -12,6 +12,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from kafka_zk.cli.main import run
 from kafka_zk.config.kafka_config import RACK_AWARE_SELECTOR
+from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.storage import types
 from tests.integration.processes import wait_for
 from tests.integration.rack_cluster import RACKS, RackCluster
 from tests.integration.test_replication import create, leader, quiet
@@ -81,6 +83,21 @@ def test_consumers_read_from_the_replica_in_their_rack(
         sent = [after - earlier for after, earlier in zip(bytes_out(), before, strict=True)]
         assert sent[server] > COUNT * len(VALUE), (rack, sent)
         assert all(each < 50_000 for broker, each in enumerate(sent) if broker != server), (rack, sent)
+
+
+def test_our_own_reader_goes_to_its_rack_too(cluster: RackCluster, bytes_out: Callable[[], list[float]]) -> None:
+    create(cluster, "ours")
+    produce(cluster, "ours")
+    server = (leader(cluster, "ours") + 1) % 3
+    before = bytes_out()
+    with BlockingReader(bootstrap_servers=cluster.bootstrap, client_rack=RACKS[server]) as reader:
+        tp = types.TopicPartition("ours", 0)
+        reader.assign({tp: "earliest"})
+        found = [record.offset for records in reader.batches({tp: COUNT}) for record in records]
+    assert found == list(range(COUNT))
+    sent = [after - earlier for after, earlier in zip(bytes_out(), before, strict=True)]
+    assert sent[server] > COUNT * len(VALUE)
+    assert all(each < 50_000 for broker, each in enumerate(sent) if broker != server)
 
 
 def test_new_records_reach_those_who_wait_at_a_follower(cluster: RackCluster) -> None:
