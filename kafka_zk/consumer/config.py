@@ -13,7 +13,8 @@ class ReaderConfig(ClientConfig):
     """Kafka's consumer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
     ``auto_offset_reset`` says where to continue when an offset is out of range: ``earliest``, ``latest``, or
-    ``none``: raise. ``client_rack``: brokers may name a replica in that rack to read from. Raises: ConfigError naming the key and what is allowed.
+    ``none``: raise. ``client_rack``: brokers may name a replica in that rack to read from.
+    Raises: ConfigError naming the key and what is allowed.
     """
 
     client_id: str = "kafka-zk-reader"
