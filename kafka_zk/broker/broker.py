@@ -274,6 +274,7 @@ class Broker:
         """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
         config = self._config
         replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
+        replicas.quotas.configure(config)
         self._controller_channel = ControllerChannel(
             lambda: self._controller.controller_id,
             metadata,
@@ -323,6 +324,7 @@ class Broker:
             self._logs.fail_directory,
             replicas.role_changes,
             self._run_in_thread,
+            replicas.quotas.follower,
         )
 
     async def _allocate_producer_ids(self) -> range:

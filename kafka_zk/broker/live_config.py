@@ -82,6 +82,7 @@ class LiveConfig:
         self._quotas.set_limits(
             config.max_connections, config.max_connections_per_ip, config.connections_per_ip_overrides
         )
+        services.replicas.quotas.configure(config)
         services.replicas.logs.producer_id_expiration_ms = config.producer_id_expiration_ms
         self._log_cleaner.reconfigure(LogCleanerSettings.of(config))
         if new_defaults:

@@ -28,6 +28,13 @@ Moves = dict["TopicPartition", list[int]]
 @click.option("--generate", metavar="BROKER[,...]", help="Print a file that spreads --topic evenly over these brokers.")
 @click.option("--list", "lists", is_flag=True, help="Show the moves that are under way.")
 @click.option("--topic", "topics", multiple=True, help="For --generate; may be repeated.")
+@click.option("--disable-rack-aware", is_flag=True, help="For --generate: pay no attention to broker.rack.")
+@click.option(
+    "--throttle",
+    metavar="BYTES",
+    type=click.IntRange(min=0),
+    help="For --execute: copy at most so many bytes a second from and to each broker. --verify removes it at the end.",
+)
 @bootstrap_option
 @json_option
 def command(
@@ -37,6 +44,8 @@ def command(
     generate: str | None,
     lists: bool,
     topics: tuple[str, ...],
+    disable_rack_aware: bool,
+    throttle: int | None,
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -56,15 +65,21 @@ def command(
         raise click.UsageError("give one of --execute, --verify, --cancel, --generate, --list")
     if bool(generate) != bool(topics):
         raise click.UsageError("--generate and --topic go together")
+    if throttle is not None and execute is None:
+        raise click.UsageError("--throttle goes with --execute")
     with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
         if generate is not None:
-            print_json(_document(_spread(admin, topics, _broker_ids(generate))))
+            racks = _racks(admin, _broker_ids(generate), rack_aware=not disable_rack_aware)
+            print_json(_document(_spread(admin, topics, racks)))
         elif lists:
             _show_moving(admin, as_json)
         elif execute is not None:
-            _tell(admin.alter_reassignments(_moves(execute)), "begun", as_json)
+            _execute(admin, _moves(execute), throttle, as_json)
         elif cancel is not None:
-            _tell(admin.alter_reassignments(dict.fromkeys(_moves(cancel))), "cancelled", as_json)
+            moves = _moves(cancel)
+            outcomes = admin.alter_reassignments(dict.fromkeys(moves))
+            _remove_throttles(admin, moves)
+            _tell(outcomes, "cancelled", as_json)
         elif verify is not None:
             _verify(admin, _moves(verify), as_json)
 
@@ -91,7 +106,12 @@ def _broker_ids(text: str) -> list[int]:
         raise click.UsageError(f"--generate {text}: broker ids are numbers") from None
 
 
-def _spread(admin: "BlockingAdmin", topics: Sequence[str], broker_ids: Sequence[int]) -> Moves:
+def _racks(admin: "BlockingAdmin", broker_ids: Sequence[int], *, rack_aware: bool) -> dict[int, str | None]:
+    nodes = admin.describe_cluster().nodes if rack_aware else {}
+    return {broker: nodes[broker].rack if broker in nodes else None for broker in broker_ids}
+
+
+def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, str | None]) -> Moves:
     """Every topic over these brokers, with as many replicas as it has. Raises: CommandFailed."""
     from kafka_zk.cli.brokers import check_topics
     from kafka_zk.metadata import replica_assignment
@@ -101,11 +121,13 @@ def _spread(admin: "BlockingAdmin", topics: Sequence[str], broker_ids: Sequence[
     moves: Moves = {}
     for number, (name, topic) in enumerate(admin.describe_topics(topics).items()):
         factor = len(topic.partitions[0].replicas)
-        if factor > len(broker_ids):
+        if factor > len(racks):
             raise CommandFailed(f"{name} has {factor} replicas, more than brokers are given")
-        spread = replica_assignment.assign(
-            broker_ids, len(topic.partitions), factor, number % len(broker_ids), number % len(broker_ids)
-        )
+        start = number % len(racks)
+        try:
+            spread = replica_assignment.assign_by_racks(racks, len(topic.partitions), factor, start, start)
+        except replica_assignment.MissingRacks as error:
+            raise CommandFailed(f"{error} Give --disable-rack-aware to do without.") from None
         moves.update((TopicPartition(name, partition), list(replicas)) for partition, replicas in spread.items())
     return moves
 
@@ -126,6 +148,25 @@ def _show_moving(admin: "BlockingAdmin", as_json: bool) -> None:
         print_rows(("topic", "partition", "replicas", "adding", "removing"), rows, as_json)
     else:
         note("No partition is being moved.")
+
+
+def _execute(admin: "BlockingAdmin", moves: Moves, throttle: int | None, as_json: bool) -> None:
+    from kafka_zk.cli import reassignment_throttle
+
+    if throttle is not None:
+        brokers = reassignment_throttle.apply(admin, moves, throttle)
+        note(f"Brokers {', '.join(map(str, brokers))} copy at most {throttle} bytes a second until --verify is done.")
+    _tell(admin.alter_reassignments(moves), "begun", as_json)
+
+
+def _remove_throttles(admin: "BlockingAdmin", moves: Moves) -> None:
+    """As soon as nothing moves any more."""
+    from kafka_zk.cli import reassignment_throttle
+
+    if not admin.list_reassignments():
+        removed = reassignment_throttle.remove(admin, {tp.topic for tp in moves})
+        if removed:
+            note(f"Throttles removed: {removed}.")
 
 
 def _tell(outcomes: Mapping["TopicPartition", "BrokerError | None"], done: str, as_json: bool) -> None:
@@ -157,6 +198,8 @@ def _verify(admin: "BlockingAdmin", moves: Moves, as_json: bool) -> None:
             result = "done" if replicas == target else f"other replicas: {replicas}"
         rows.append({"topic": tp.topic, "partition": tp.partition, "target": target, "result": result})
     print_rows(("topic", "partition", "target", "result"), rows, as_json)
+    if not moving:
+        _remove_throttles(admin, moves)
     undone = sum(row["result"] != "done" for row in rows)
     if undone:
         raise CommandFailed(f"{undone} of {len(rows)} moves are not done")

@@ -3,21 +3,29 @@
 import contextlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_zk.cli.errors import CommandFailed
 from kafka_zk.cli.nearest import missing
+
+if TYPE_CHECKING:
+    from kafka_zk.client.admin import Reassignment
+    from kafka_zk.storage.types import TopicPartition
 
 Assignment = Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
+    """``adding`` and ``removing`` of ``replicas`` while the partition is being moved."""
+
     partition: int
     leader: int
     replicas: list[int]
     isr: list[int]
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,8 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        return len(self.partitions[0].replicas) if self.partitions else 0
+        """Of the first partition, before what is being added to it."""
+        return len(self.partitions[0].replicas) - len(self.partitions[0].adding) if self.partitions else 0
 
 
 class TopicExists(CommandFailed):
@@ -114,17 +123,44 @@ class _BrokerTopics:
         from kafka_zk.protocol import uuids
 
         check_topics(self._admin, names)
+        from kafka_zk.storage.types import TopicPartition
+
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
+        # A partition that moves has replicas that are not in sync yet.
+        may_move = any(len(each.isr) < len(each.replicas) for topic in found.values() for each in topic.partitions)
+        moving = self._reassignments() if may_move else {}
+
+        def described(topic: str, found: Any) -> PartitionDescription:
+            move = moving.get(TopicPartition(topic, found.partition))
+            lists = [list(each) for each in ((move.adding, move.removing) if move else ((), ()))]
+            return PartitionDescription(found.partition, found.leader, list(found.replicas), list(found.isr), *lists)
+
         return [
             TopicDescription(
                 name,
                 uuids.to_text(topic.topic_id) if topic.topic_id != uuids.ZERO else None,
-                [PartitionDescription(p.partition, p.leader, list(p.replicas), list(p.isr)) for p in topic.partitions],
+                [described(name, each) for each in topic.partitions],
                 configs.get(name),
             )
             for name, topic in found.items()
         ]
+
+    def _reassignments(self) -> "Mapping[TopicPartition, Reassignment]":
+        """None while there is no controller, and with brokers that do not speak ListPartitionReassignments."""
+        from kafka_zk.client.errors import KafkaError
+        from kafka_zk.protocol.errors import ErrorCode
+
+        cluster = self._admin.describe_cluster()
+        if cluster.controller_id not in cluster.nodes:
+            return {}
+        try:
+            moving: Mapping[TopicPartition, Reassignment] = self._admin.list_reassignments()
+        except KafkaError as error:
+            if error.code is ErrorCode.UNSUPPORTED_VERSION:
+                return {}
+            raise
+        return moving
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
         """What was set for each topic; empty with brokers that do not speak DescribeConfigs."""
@@ -202,11 +238,15 @@ class _ZooKeeperTopics:
             raise CommandFailed(
                 "give --partitions and --replication-factor: with --zookeeper the brokers' defaults are unknown"
             )
-        brokers = sorted(run_blocking(BrokerRegistry(self._client).live()))
-        if replication_factor > len(brokers):
-            raise CommandFailed(f"replication factor {replication_factor} is above the {len(brokers)} live brokers")
-        start, shift = random.randrange(len(brokers)), random.randrange(len(brokers))
-        return replica_assignment.assign(brokers, partitions, replication_factor, start, shift)
+        live = run_blocking(BrokerRegistry(self._client).live())
+        racks = {broker_id: info.rack or None for broker_id, (info, _) in live.items()}
+        if replication_factor > len(racks):
+            raise CommandFailed(f"replication factor {replication_factor} is above the {len(racks)} live brokers")
+        start, shift = random.randrange(len(racks)), random.randrange(len(racks))
+        try:
+            return replica_assignment.assign_by_racks(racks, partitions, replication_factor, start, shift)
+        except replica_assignment.MissingRacks as error:
+            raise CommandFailed(str(error)) from None
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]:
         from kafka_zk.registry.kazoo_blocking import run_blocking
@@ -226,7 +266,10 @@ class _ZooKeeperTopics:
             for partition, replicas in sorted(assignments[name].partitions.items()):
                 state = states.get(TopicPartition(name, partition))  # None until the controller has seen the topic
                 leader, isr = (state.leader, list(state.isr)) if state else (-1, [])
-                partitions.append(PartitionDescription(partition, leader, list(replicas), isr))
+                lists = [
+                    list(moves.get(partition, ())) for moves in (assignments[name].adding, assignments[name].removing)
+                ]
+                partitions.append(PartitionDescription(partition, leader, list(replicas), isr, *lists))
             described.append(TopicDescription(name, assignments[name].topic_id, partitions, configs[name]))
         return described
 

@@ -161,7 +161,10 @@ def _show_description(topic: TopicDescription) -> None:
     say(f"Topic {topic.name}: {counts}{told_id}")
     for key, value in sorted((topic.configs or {}).items()):
         say(f"{key}={value}")
-    print_table(("partition", "leader", "replicas", "isr"), [_partition_row(each) for each in topic.partitions])
+    is_moving = any(each.adding or each.removing for each in topic.partitions)
+    columns = ("partition", "leader", "replicas", "isr", *(("adding", "removing") if is_moving else ()))
+    rows = [_partition_row(each) for each in topic.partitions]
+    print_table(columns, [{column: row[column] for column in columns} for row in rows])
 
 
 def _partition_row(partition: PartitionDescription) -> dict[str, Any]:
@@ -181,7 +184,11 @@ def _print_description(topic: TopicDescription) -> None:
     for partition in topic.partitions:
         replicas, isr = (",".join(map(str, brokers)) for brokers in (partition.replicas, partition.isr))
         leader = partition.leader if partition.leader >= 0 else "none"
+        moves = ""
+        if partition.adding or partition.removing:
+            adding, removing = (",".join(map(str, brokers)) for brokers in (partition.adding, partition.removing))
+            moves = f"\tAdding Replicas: {adding}\tRemoving Replicas: {removing}"
         click.echo(
             f"\tTopic: {topic.name}\tPartition: {partition.partition}\tLeader: {leader}"
-            f"\tReplicas: {replicas}\tIsr: {isr}"
+            f"\tReplicas: {replicas}\tIsr: {isr}{moves}"
         )

@@ -305,16 +305,35 @@ class Admin:
 
     async def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Set some keys of a topic, those with None back to their default. Raises: BrokerError."""
+        await self._known_brokers()
+        await self._alter_config(
+            TOPIC_RESOURCE,
+            name,
+            changes,
+            lambda message: self._cluster.request_any(ApiKey.INCREMENTAL_ALTER_CONFIGS, message),
+        )
+
+    async def alter_broker_config(self, broker_id: int, changes: Mapping[str, str | None]) -> None:
+        """Set some keys of a broker, which it is asked for itself; those with None back to their default. Raises:
+        BrokerError."""
+        await self._known_brokers()
+        await self._alter_config(
+            BROKER_RESOURCE,
+            str(broker_id),
+            changes,
+            lambda message: self._cluster.request(broker_id, ApiKey.INCREMENTAL_ALTER_CONFIGS, message),
+        )
+
+    async def _alter_config(
+        self, resource_type: int, name: str, changes: Mapping[str, str | None], ask: Callable[[Any], Any]
+    ) -> None:
         resource = _AlterConfigs.AlterConfigsResource
         entries = [
             resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
             for key, value in changes.items()
         ]
-        altered = resource(resource_type=TOPIC_RESOURCE, resource_name=name, configs=entries)
-        await self._known_brokers()
-        response = await self._cluster.request_any(
-            ApiKey.INCREMENTAL_ALTER_CONFIGS, _AlterConfigs(resources=[altered], validate_only=False)
-        )
+        altered = resource(resource_type=resource_type, resource_name=name, configs=entries)
+        response = await ask(_AlterConfigs(resources=[altered], validate_only=False))
         for each in response.responses:
             if each.error_code:
                 raise broker_error(each.error_code, f"configuration of {name}", each.error_message)

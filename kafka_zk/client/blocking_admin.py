@@ -92,6 +92,10 @@ class BlockingAdmin:
         """Set some keys of a topic, those with None back to their default."""
         self._thread.call(self._admin.alter_topic_config, name, changes)
 
+    def alter_broker_config(self, broker_id: int, changes: Mapping[str, str | None]) -> None:
+        """Set some keys of a broker, those with None back to their default."""
+        self._thread.call(self._admin.alter_broker_config, broker_id, changes)
+
     def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """The bytes of a broker's replicas; those that it does not have are missing."""
         return self._thread.call(self._admin.log_sizes, broker_id, tps)

@@ -57,7 +57,9 @@ class BrokerKeys:
     broker_id_generation_enable = BOOLEAN(
         "true", "Whether a broker without broker.id gets one from ZooKeeper.", use=READ,
     )
-    broker_rack = STRING(None, "Rack of this broker, told to clients.", use=READ)
+    broker_rack = STRING(
+        None, "Rack of this broker: told to clients; the replicas of a new partition lie in different ones.", use=READ
+    )
     broker_session_timeout_ms = INT("9000")
     client_quota_callback_class = CLASS()
     compression_gzip_level = topic_default("compression.gzip.level")
@@ -361,11 +363,16 @@ class BrokerKeys:
     replica_lag_time_max_ms = LONG(
         "30000", "A follower that has not caught up for so long leaves the in-sync replicas.", low=1, use=READ,
     )
-    replica_selector_class = STRING()
+    replica_selector_class = STRING(
+        None, "Who tells consumers which replica to read from; RackAwareReplicaSelector: one in their client.rack.",
+        use=READ,
+    )
     replica_socket_receive_buffer_bytes = INT("65536")
     replica_socket_timeout_ms = INT("30000", "How long a follower waits for its leader.", low=1, use=READ)
-    replication_quota_window_num = INT("11")
-    replication_quota_window_size_seconds = INT("1")
+    replication_quota_window_num = INT(
+        "11", "How many samples the rate of throttled replicas is measured over.", low=1, use=READ
+    )
+    replication_quota_window_size_seconds = INT("1", "How long each of these samples is.", low=1, use=READ)
     request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
     reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
     sasl_client_callback_handler_class = CLASS()
@@ -491,13 +498,19 @@ class BrokerKeys:
     zookeeper_ssl_truststore_password = PASSWORD(use=ACCEPTED)
     zookeeper_ssl_truststore_type = STRING(use=ACCEPTED)
 
-    # Not in DescribeConfigs, where they are shown as plugins' keys are.
-    follower_replication_throttled_rate = LONG(low=0, update=CLUSTER_WIDE, is_listed=False)
+    # Not in DescribeConfigs; where they are set, those that are not dynamic are shown as plugins' keys are.
+    follower_replication_throttled_rate = LONG(
+        None, "Bytes a second that throttled replicas fetch at most.",
+        low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
+    )
     host_name = STRING(use=ACCEPTED, is_listed=False)
     java_security_auth_login_config = STRING(use=ACCEPTED, is_listed=False)
-    leader_replication_throttled_rate = LONG(low=0, update=CLUSTER_WIDE, is_listed=False)
+    leader_replication_throttled_rate = LONG(
+        None, "Bytes a second that followers are sent of throttled replicas at most.",
+        low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
+    )
     port = STRING(use=ACCEPTED, is_listed=False)
-    replica_alter_log_dirs_io_max_bytes_per_second = LONG(low=0, update=CLUSTER_WIDE, is_listed=False)
+    replica_alter_log_dirs_io_max_bytes_per_second = LONG(low=0, use=ACCEPTED, update=CLUSTER_WIDE, is_listed=False)
     zookeeper_auth_digest = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_client = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_clientconfig = STRING(use=ACCEPTED, is_listed=False)
@@ -510,6 +523,11 @@ BROKER_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
     {name: row for name, row in ALL_KEYS.items() if row.is_listed}
 )
 """What DescribeConfigs shows of every broker."""
+
+DYNAMIC_ONLY_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
+    {name: row for name, row in ALL_KEYS.items() if row.is_dynamic and not row.is_listed}
+)
+"""What it shows where it is set."""
 
 
 def documentation(key: str) -> str:

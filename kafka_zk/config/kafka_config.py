@@ -26,6 +26,7 @@ from kafka_zk.system.integers import NATURAL_INT32, PORTS_TO_LISTEN_ON, decimal_
 R = TypeVar("R")
 
 SECURITY_PROTOCOLS = ("PLAINTEXT",)
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class InvalidBrokerConfig(Exception):
@@ -238,6 +239,10 @@ def _check_whole(config: KafkaConfig) -> None:
         follower_versions(config.inter_broker_protocol_version)
     except ValueError as error:
         raise InvalidBrokerConfig(f"inter.broker.protocol.version: {error}") from None
+    if config.replica_selector_class not in (None, RACK_AWARE_SELECTOR):
+        raise InvalidBrokerConfig(
+            f"replica.selector.class={config.replica_selector_class}: allowed is {RACK_AWARE_SELECTOR}"
+        )
     dedupe_bytes = config.log_cleaner_dedupe_buffer_size
     if config.log_cleaner_enable and dedupe_bytes // max(1, config.log_cleaner_threads) <= 1024 * 1024:
         raise InvalidBrokerConfig(

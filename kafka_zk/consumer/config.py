@@ -13,12 +13,14 @@ class ReaderConfig(ClientConfig):
     """Kafka's consumer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
     ``auto_offset_reset`` says where to continue when an offset is out of range: ``earliest``, ``latest``, or
-    ``none``: raise. Raises: ConfigError naming the key and what is allowed.
+    ``none``: raise. ``client_rack``: brokers may name a replica in that rack to read from.
+    Raises: ConfigError naming the key and what is allowed.
     """
 
     client_id: str = "kafka-zk-reader"
     auto_offset_reset: str = option("latest", choices=("earliest", "latest", "none"))
     check_crcs: bool = option(True)
+    client_rack: str = option("")
     fetch_max_bytes: int = option(52_428_800, 1)
     fetch_max_wait_ms: int = option(500, 0)
     fetch_min_bytes: int = option(1, 0)

@@ -75,6 +75,7 @@ class FetchState:
         self._reset = config.auto_offset_reset
         self._check_crcs = config.check_crcs
         self._retry_backoff_ms = config.retry_backoff_ms
+        self._read_replica_ms = config.metadata_max_age_ms
         self._partitions: dict[TopicPartition, PartitionFetch] = {}
         self._ready: dict[TopicPartition, None] = {}  # partitions with data, the longest not served first
         self._generation = 0
@@ -199,7 +200,9 @@ class FetchState:
         for tp, state in self._partitions.items():
             if state.position is None or state.in_flight or state.paused or state.error is not None:
                 continue
-            node = leader_of(tp)
+            if state.read_replica is not None and state.read_replica_until_ms <= now_ms:
+                state.read_replica = None  # ask the leader anew
+            node = leader_of(tp) if state.read_replica is None else state.read_replica
             if node is None:
                 leaderless = True
                 continue
@@ -235,6 +238,9 @@ class FetchState:
         state.in_flight = False
         if answer.error_code:
             return self._refused(tp, state, answer.error_code, fetch_offset, now_ms)
+        if answer.preferred_read_replica >= 0:
+            state.read_replica = answer.preferred_read_replica
+            state.read_replica_until_ms = now_ms + self._read_replica_ms
         state.high_watermark = answer.high_watermark
         if answer.records:
             self._take_in(tp, state, cast("Buffer", answer.records))  # on the client's side they are always a view
@@ -245,6 +251,7 @@ class FetchState:
         state = self._current(wanted.tp, wanted.generation)
         if state is not None:
             state.in_flight = False
+            state.read_replica = None
             state.not_before_ms = now_ms + self._retry_backoff_ms
 
     def _take_in(self, tp: TopicPartition, state: PartitionFetch, data: Buffer) -> None:
@@ -259,12 +266,14 @@ class FetchState:
         self._set_ready(tp, state)
 
     def _refused(self, tp: TopicPartition, state: PartitionFetch, code: int, fetch_offset: int, now_ms: int) -> After:
+        is_told_by_leader, state.read_replica = state.read_replica is None, None
         if code in _STALE_METADATA:
             state.not_before_ms = now_ms + self._retry_backoff_ms
             return After.REFRESH
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if state.position != fetch_offset:
-                # There is older data to deliver first; the answer will be the same then, and comes at once.
+            if state.position != fetch_offset or not is_told_by_leader:
+                # There is older data to deliver first; the answer will be the same then, and comes at once. And what
+                # a follower does not have (yet) the leader may have.
                 state.not_before_ms = now_ms + self._retry_backoff_ms
                 return After.NOTHING
             if self._reset in RESETS:

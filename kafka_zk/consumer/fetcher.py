@@ -182,6 +182,7 @@ class Fetcher:
             [FetchTopic(topic, ids[topic].bytes, partitions) for topic, partitions in by_topic.items()],
             max_bytes=self._config.fetch_max_bytes,
             session_epoch=_SESSIONLESS_EPOCH,
+            rack_id=self._config.client_rack,
             replica_id=_CONSUMER,
         )
         body = await connection.send_raw(ApiKey.FETCH, version, [write_fetch_request(version, request)])

@@ -14,6 +14,7 @@ class PartitionFetch:
     """Two offsets: ``position``, the next record for the user (None while it is looked up), and ``fetch_offset``, the
     next one to ask for; between them lies what was fetched and not yet taken.
 
+    ``read_replica`` is the broker to read from until ``read_replica_until_ms``, None for the leader (KIP-392).
     ``generation`` changes with every change of the position from outside, so that answers to older questions are known.
     """
 
@@ -29,6 +30,8 @@ class PartitionFetch:
         "not_before_ms",
         "paused",
         "position",
+        "read_replica",
+        "read_replica_until_ms",
         "records",
         "records_end",
         "records_taken_count",
@@ -37,6 +40,8 @@ class PartitionFetch:
     def __init__(self, generation: int, position: int | None, lookup: int | None) -> None:
         self.high_watermark = -1
         self.paused = False
+        self.read_replica: int | None = None
+        self.read_replica_until_ms = 0
         self.batches: deque[tuple[Buffer, int, BatchHeader]] = deque()
         self.records: list[ConsumerRecord] | None = None  # a batch that max.poll.records cut
         self.records_taken_count = 0

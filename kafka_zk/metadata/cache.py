@@ -109,6 +109,11 @@ class MetadataCache:
     def is_alive(self, broker_id: int) -> bool:
         return broker_id in self.brokers
 
+    @property
+    def racks(self) -> dict[int, str | None]:
+        """Of the live brokers."""
+        return {broker.broker_id: broker.rack for broker in self.brokers.values()}
+
     def _partitions(self, topic: str, topic_id: uuid.UUID) -> dict[int, PartitionInfo]:
         """The partitions of the topic that has that id from now on."""
         if topic_id != uuids.ZERO and self.topic_ids.get(topic) != topic_id:

@@ -1,12 +1,81 @@
-"""Which brokers hold the replicas of a new topic. Pure: the random start and shift are arguments.
+"""Which brokers hold the replicas of new partitions. Pure: the random start and shift are arguments.
 
-The first replica of partition p goes to broker (start + p) mod n; the others follow at a distance that grows by one
-each time all brokers had a turn, so that two partitions with the same leader have different followers.
+Without racks, the first replica of partition p goes to broker (start + p) mod n; the others follow at a distance that
+grows by one each time all brokers had a turn, so that two partitions with the same leader have different followers. If
+all brokers have a rack, they take turns in an order that alternates between racks, and no rack gets a second replica of
+a partition before every rack has one.
 
-Source: AdminUtils.assignReplicasToBrokersRackUnaware@3.9.
+Source: assignReplicasToBrokers, getRackAlternatedBrokerList in AdminUtils.java@3.9.
+Tests: tests/kafka_zk/metadata/test_replica_assignment.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, count, zip_longest
+
+
+class MissingRacks(Exception):
+    """Some brokers have a rack and some have none."""
+
+    def __init__(self, brokers: Sequence[int]) -> None:
+        super().__init__(
+            f"Not all brokers have rack information for replica rack aware assignment: broker.rack is missing for "
+            f"{', '.join(map(str, brokers))}."
+        )
+
+
+def assign_by_racks(
+    racks: Mapping[int, str | None],
+    partition_count: int,
+    replication_factor: int,
+    start: int,
+    shift: int,
+    first_partition: int = 0,
+) -> dict[int, list[int]]:
+    """As ``assign``, over the brokers that are the keys of ``racks``, in different racks as far as possible.
+
+    Raises: MissingRacks if some of them, but not all, have none.
+    """
+    known = {broker: rack for broker, rack in racks.items() if rack is not None}
+    if not known:
+        return assign(sorted(racks), partition_count, replication_factor, start, shift, first_partition)
+    if len(known) < len(racks):
+        raise MissingRacks(sorted(racks.keys() - known.keys()))
+    assert 1 <= replication_factor <= len(known), "more replicas than brokers"
+    brokers = alternate_racks(known)
+    assignment = {}
+    for partition in range(first_partition, first_partition + partition_count):
+        if partition > 0 and partition % len(brokers) == 0:
+            shift += 1
+        assignment[partition] = _in_racks(
+            brokers, known, replication_factor, (partition + start) % len(brokers), shift
+        )
+    return assignment
+
+
+def alternate_racks(racks: Mapping[int, str]) -> list[int]:
+    """All brokers: of every rack, in the order of their names, the first one, then the second ones, and so on."""
+    by_rack: dict[str, list[int]] = {}
+    for broker in sorted(racks):
+        by_rack.setdefault(racks[broker], []).append(broker)
+    turns = zip_longest(*(by_rack[rack] for rack in sorted(by_rack)))
+    return [broker for broker in chain.from_iterable(turns) if broker is not None]
+
+
+def _in_racks(
+    brokers: Sequence[int], racks: Mapping[int, str], replication_factor: int, first: int, shift: int
+) -> list[int]:
+    """The replicas of one partition, beginning with that at index ``first``."""
+    rack_count = len(set(racks.values()))
+    replicas = [brokers[first]]
+    used = {racks[replicas[0]]}
+    for turn in count():
+        if len(replicas) == replication_factor:
+            break
+        broker = brokers[(first + 1 + (shift * rack_count + turn) % (len(brokers) - 1)) % len(brokers)]
+        if broker not in replicas and (racks[broker] not in used or len(used) == rack_count):
+            replicas.append(broker)
+            used.add(racks[broker])
+    return replicas
 
 
 def assign(

@@ -99,9 +99,12 @@ def _replicas(
             f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
         )
     start = random.randrange(len(brokers))
-    return replica_assignment.assign(
-        brokers, partition_count, replication_factor, start, random.randrange(len(brokers))
-    )
+    try:
+        return replica_assignment.assign_by_racks(
+            metadata.racks, partition_count, replication_factor, start, random.randrange(len(brokers))
+        )
+    except replica_assignment.MissingRacks as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
 
 
 def _check_assignment(replicas: Mapping[int, Sequence[int]], metadata: MetadataCache) -> None:

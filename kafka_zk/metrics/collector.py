@@ -69,7 +69,14 @@ class BrokerCollector(Collector):
         yield _counter(
             "kafka_server_brokertopicmetrics_bytesin", "Bytes of Produce requests.", self._stats.produced_bytes
         )
-        yield _counter("kafka_server_brokertopicmetrics_bytesout", "Bytes of Fetch answers.", self._stats.fetched_bytes)
+        name = "kafka_server_brokertopicmetrics_"
+        to_followers = self._services.replicas.replication_bytes_out
+        to_clients = self._stats.fetched_bytes - to_followers
+        yield _counter(name + "bytesout", "Bytes of Fetch answers to clients.", to_clients)
+        yield _counter(name + "replicationbytesout", "Bytes of Fetch answers to followers.", to_followers)
+        fetched = self._replica_fetchers.bytes_in
+        yield _counter(name + "replicationbytesin", "Bytes of records fetched from leaders.", fetched)
+        yield from self._throttles()
 
     def _replicas(self) -> Iterator[Metric]:
         partitions = list(self._services.replicas.partitions.values())
@@ -111,6 +118,13 @@ class BrokerCollector(Collector):
                     lag = max(0, partition.log.log_end_offset - follower.log_end_offset)
                     lags.add_metric([partition.tp.topic, str(partition.tp.partition), str(follower.broker_id)], lag)
         return lags
+
+    def _throttles(self) -> Iterator[Metric]:
+        replicas = self._services.replicas
+        now_ms = replicas.isr_updates.now_ms()
+        for side, quota in (("leader", replicas.quotas.leader), ("follower", replicas.quotas.follower)):
+            text = f"Bytes a second of throttled replicas, as {side}."
+            yield GaugeMetricFamily(f"kafka_server_{side}replication_byte_rate", text, quota.byte_rate(now_ms))
 
     def _controller(self) -> Iterator[Metric]:
         controller = self._services.controller

@@ -76,15 +76,21 @@ class FetchSession:
                 self._told.pop(key, None)
 
     def changes(self, fetched: Fetched) -> Fetched:
-        """Those with records, errors, a diverging epoch, or another high watermark or log start offset than the client
-        knows."""
+        """Those with records, errors, a diverging epoch, a preferred replica, or another high watermark or log start
+        offset than the client knows."""
         changed = []
         for topic, result in fetched:
             key = (topic, result.partition)
             told = (result.high_watermark, result.log_start_offset)
-            if result.records and key in self.wanted:
+            has_records = bool(result.records)
+            if has_records and key in self.wanted:
                 self.wanted[key] = self.wanted.pop(key)
-            is_told_anyway = result.records or result.error_code or result.diverging_epoch is not None
+            is_told_anyway = (
+                has_records
+                or result.error_code
+                or result.diverging_epoch is not None
+                or result.preferred_read_replica >= 0
+            )
             if is_told_anyway or self._told.get(key) != told:
                 changed.append((topic, result))
             if result.error_code:

@@ -3,7 +3,8 @@
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on the leader
 finds the divergence itself and names it in its answer (KIP-595); before, it is asked with OffsetForLeaderEpoch
 (KIP-101, KIP-279). A log without leader epochs is truncated to its high watermark. After an error a partition is left
-alone for a while; one whose leader epoch the leader calls old is dropped until the controller says more.
+alone for a while; one whose leader epoch the leader calls old is dropped until the controller says more. A throttled
+partition that lags is left out of requests while the quota is exceeded.
 
 Pure: values in, effects out; of a log it reads offsets and epochs only. The driver (``replica_fetcher``) carries the
 effects out and tells what became of them. Source: AbstractFetcherThread.scala@3.9.
@@ -19,6 +20,7 @@ from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition
 from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition
 from kafka_zk.replica.fetch_session import PartitionKey, TopicKey
 from kafka_zk.replica.fetch_session_handler import FetchSessionHandler
+from kafka_zk.replica.replication_quota import QuotaWindow, ReplicationQuota
 from kafka_zk.storage.types import TopicPartition
 
 DIVERGING_EPOCH_SINCE = 12
@@ -137,16 +139,27 @@ class FetcherState:
         asks_for_epochs: whether the leader may be asked with OffsetForLeaderEpoch.
         max_bytes: of one partition in an answer.
         backoff_s: how long a partition is left alone after an error.
+        quota: of all fetchers together.
     """
 
-    def __init__(self, fetch_version: int, *, asks_for_epochs: bool, max_bytes: int, backoff_s: float) -> None:
+    def __init__(
+        self,
+        fetch_version: int,
+        *,
+        asks_for_epochs: bool,
+        max_bytes: int,
+        backoff_s: float,
+        quota: ReplicationQuota | None = None,
+    ) -> None:
         self.partitions: dict[TopicPartition, PartitionFetchState] = {}
         self.session = FetchSessionHandler()
         self._fetch_version = fetch_version
         self._asks_for_epochs = asks_for_epochs
         self._max_bytes = max_bytes
         self._backoff_s = backoff_s
+        self._quota = quota or ReplicationQuota(QuotaWindow())
         self._delayed: set[TopicPartition] = set()
+        self._held_back: set[TopicPartition] = set()  # by the quota
         self._truncating: set[TopicPartition] = set()
         self._by_key: dict[PartitionKey, TopicPartition] = {}  # as the session has them
         self._without_id = 0
@@ -177,6 +190,7 @@ class FetcherState:
             self.session.forget(key, tp.partition)
             self._by_key.pop((key, tp.partition), None)
             self._delayed.discard(tp)
+            self._held_back.discard(tp)
             self._truncating.discard(tp)
             self._without_id -= known.topic_id == ZERO_ID
             self._choose_keys()
@@ -206,7 +220,8 @@ class FetcherState:
             self.session.forget(self._key(tp, known), tp.partition)
 
     def wake(self, now_s: float) -> float | None:
-        """End the delays that are over; returns when the next one is, None if there is none."""
+        """End the delays that are over, and decide anew who waits for the quota; returns when to look again, None if
+        nothing waits."""
         next_s: float | None = None
         for tp in list(self._delayed):
             known = self.partitions[tp]
@@ -217,7 +232,21 @@ class FetcherState:
                 self._want(tp)
             elif next_s is None or until_s < next_s:
                 next_s = until_s
+        if self._held_back or self._quota.throttled:
+            self._hold_back(now_s)
+        if self._held_back:
+            look_again_s = now_s + self._backoff_s
+            next_s = look_again_s if next_s is None else min(next_s, look_again_s)
         return next_s
+
+    def _hold_back(self, now_s: float) -> None:
+        """Ask for nothing of the throttled that lag, or may lag, while the quota is exceeded."""
+        held: set[TopicPartition] = set()
+        if self._quota.is_exceeded(int(now_s * 1000)):
+            held.update(tp for tp in self._quota.throttled & self.partitions.keys() if self.partitions[tp].lag != 0)
+        released, self._held_back = self._held_back - held, held
+        for tp in released | held:
+            self._want(tp)
 
     @property
     def has_work(self) -> bool:
@@ -273,6 +302,8 @@ class FetcherState:
         if diverging is not None and diverging.end_offset != UNDEFINED_OFFSET:
             return self._truncation(tp, known, diverging, log)
         records = fetched.records if isinstance(fetched.records, memoryview) else memoryview(b"")
+        if self._quota.is_throttled(tp):
+            self._quota.record(len(records), int(now_s * 1000))
         return Append(tp, records, fetched.high_watermark, fetched.log_start_offset, _restart_at(records, log))
 
     def out_of_range(
@@ -365,7 +396,9 @@ class FetcherState:
             self.session.forget(self._key(tp, known), tp.partition)
             return
         self._truncating.discard(tp)
-        if tp not in self._delayed:
+        if tp in self._held_back:
+            self.session.forget(self._key(tp, known), tp.partition)
+        elif tp not in self._delayed:
             key = self._key(tp, known)
             self._by_key[key, tp.partition] = tp
             self.session.want(

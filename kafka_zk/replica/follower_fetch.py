@@ -11,6 +11,7 @@ from kafka_zk.protocol.fetch import EpochEndOffset
 from kafka_zk.protocol.fetch_request import FetchPartition
 from kafka_zk.replica.isr_updates import Follower
 from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.partition import Role
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.segment import FileSlice
@@ -20,7 +21,8 @@ _NOTHING_FETCHED = -1
 
 
 class FollowerRead(NamedTuple):
-    """``diverging_epoch`` says from where on the follower's log is another one; then there are no records."""
+    """``diverging_epoch`` says from where on the follower's log is another one; then there are no records, nor
+    are there for one that is held back."""
 
     log: Log
     records: FileSlice | None
@@ -60,7 +62,17 @@ def read(
         replicas.isr_updates.record_fetch(
             partition, log, follower, fetch.fetch_offset, fetch.log_start_offset, log_end_offset
         )
-    return FollowerRead(log, found.slice, None)
+    records = None if is_held_back(replicas, tp, follower.broker_id) else found.slice
+    return FollowerRead(log, records, None)
+
+
+def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -> bool:
+    """Whether a follower gets nothing of a partition for now: it is throttled, and not in sync."""
+    quota = replicas.quotas.leader
+    if not quota.is_throttled(tp) or not quota.is_exceeded(replicas.isr_updates.now_ms()):
+        return False
+    partition = replicas.partitions.get(tp)
+    return partition is not None and partition.role is Role.LEADER and broker_id not in partition.isr
 
 
 def diverging_epoch(log: Log, fetch: FetchPartition) -> EpochEndOffset | None:

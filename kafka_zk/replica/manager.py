@@ -25,6 +25,7 @@ from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
+from kafka_zk.replica.replication_quota import ReplicationQuotas
 from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import InvalidConfig, StorageError
 from kafka_zk.storage.log import Log
@@ -108,6 +109,8 @@ class ReplicaManager:
         self.role_changes = DeferredLock()
         self.isr_updates = IsrUpdates(clock, purgatory.check, events)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
+        self.quotas = ReplicationQuotas()
+        self.replication_bytes_out = 0  # answers to followers' fetches
         self.role_listeners: list[Callable[[Partition], None]] = []
         """Told, in this order, of every replica whose role or leader epoch is another one now, or whose topic has got
         an id."""
@@ -304,12 +307,15 @@ class ReplicaManager:
         *,
         current_leader_epoch: int = -1,
         min_one_batch: bool = True,
+        any_replica: bool = False,
     ) -> tuple[Log, LogRead]:
-        """A slice of the log from ``fetch_offset`` on; the caller releases it.
+        """A slice of the log from ``fetch_offset`` on. ``any_replica``: also of one that follows.
 
         Raises: ApiError, OffsetOutOfRange; OSError after the log directory was taken offline.
         """
-        log = self.partition(tp).leader_log(current_leader_epoch)
+        partition = self.partitions.get(tp) or self.partition(tp)
+        find_log = partition.readable_log if any_replica else partition.leader_log
+        log = find_log(current_leader_epoch)
         try:
             found = log.read(fetch_offset, max_bytes, isolation=isolation, min_one_batch=min_one_batch)
         except OSError as error:
@@ -488,6 +494,7 @@ class ReplicaManager:
         refusal, config = self._usable_config(partition, topic_properties)
         if refusal is not None:
             return refusal
+        self.quotas.apply(partition.tp, self.broker_id, config)
         try:
             refusal = self._find_log(partition, config, is_new)
             if partition.log is not None and partition.is_leader:
@@ -557,6 +564,7 @@ class ReplicaManager:
             partition.change_role(Role.STOPPED)
             del self.partitions[tp]
             self._forget_topic_id(partition)
+            self.quotas.forget(tp)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
             self._tell_listeners(partition)
         self._wake(tp)

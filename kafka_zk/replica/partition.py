@@ -167,14 +167,25 @@ class Partition:
             self._check_leads(current_leader_epoch)
         return self.log  # type: ignore[return-value]  # a leader has one
 
+    def readable_log(self, current_leader_epoch: int = -1) -> Log:
+        """As ``leader_log``, also if this broker follows: consumers may read from any replica (KIP-392)."""
+        if self.role is not _LEADER or (current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch):
+            if self.role is not Role.FOLLOWER or self.log is None:
+                self._check_leads(current_leader_epoch)
+            self._check_epoch(current_leader_epoch)
+        return self.log  # type: ignore[return-value]  # a leader has one
+
     def _check_leads(self, current_leader_epoch: int) -> None:
         if self.refusal is not None:
             raise ApiError(self.refusal)
+        self._check_epoch(current_leader_epoch)
+        if self.role is not _LEADER:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _check_epoch(self, current_leader_epoch: int) -> None:
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             older = current_leader_epoch < self.leader_epoch
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
-        if self.role is not _LEADER:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     @property
     def min_insync_replicas(self) -> int:

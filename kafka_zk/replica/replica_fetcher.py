@@ -78,6 +78,7 @@ class ReplicaFetcher:
         self._backoff_s = backoff_s
         self._run_in_thread = run_in_thread
         self._unflushed: dict[TopicPartition, None] = {}  # where flush.messages may ask for a flush
+        self.bytes_in = 0  # records that were appended
         self._partitions: dict[TopicPartition, Partition] = {}
         self._failed: set[TopicPartition] = set()
         self._running: Deferred[None] | None = None
@@ -341,6 +342,7 @@ class ReplicaFetcher:
             log.truncate_fully_and_start_at(effect.restart_at, now_ms)
         if effect.records:
             log.append_as_follower(effect.records, now_ms=now_ms)
+            self.bytes_in += len(effect.records)
             self._note_unflushed(effect.tp, log)
         partition.take_leader_high_watermark(effect.high_watermark)
         start_offset = min(effect.log_start_offset, log.high_watermark)

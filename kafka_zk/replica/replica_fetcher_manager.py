@@ -16,6 +16,7 @@ from kafka_zk.replica.fetcher_state import FetcherState
 from kafka_zk.replica.leader_endpoint import Connection, FetchLimits, LeaderEndPoint
 from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.replica.replica_fetcher import DirectoryFailed, ReplicaFetcher
+from kafka_zk.replica.replication_quota import ReplicationQuota
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
 from kafka_zk.system.threads import RunInThread
@@ -49,7 +50,8 @@ class ReplicaFetcherSettings(NamedTuple):
 
 
 class ReplicaFetcherManager:
-    """See the module's docstring. ``changed`` and all that follow are as in ``ReplicaFetcher``."""
+    """See the module's docstring. ``changed`` and all that follow are as in ``ReplicaFetcher``. ``quota``: what
+    throttled replicas fetch from all leaders together."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class ReplicaFetcherManager:
         directory_failed: DirectoryFailed,
         role_changes: DeferredLock,
         run_in_thread: RunInThread,
+        quota: ReplicationQuota | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
@@ -72,6 +75,7 @@ class ReplicaFetcherManager:
         self._directory_failed = directory_failed
         self._role_changes = role_changes
         self._run_in_thread = run_in_thread
+        self._quota = quota
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._fetcher_of: dict[TopicPartition, ReplicaFetcher] = {}
         self._is_stopped = False
@@ -85,6 +89,11 @@ class ReplicaFetcherManager:
     def failed_count(self) -> int:
         """Partitions that are not fetched any more because of an error of this broker's."""
         return sum(fetcher.failed_count for fetcher in self._fetchers.values())
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of records that were fetched and appended."""
+        return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 
     def role_changed(self, partition: Partition) -> None:
         """Follow the leader that a partition has now, and nobody else."""
@@ -121,6 +130,7 @@ class ReplicaFetcherManager:
             asks_for_epochs=settings.versions.offset_for_leader_epoch is not None,
             max_bytes=settings.max_bytes,
             backoff_s=settings.backoff_s,
+            quota=self._quota,
         )
         return ReplicaFetcher(
             leader,

@@ -134,6 +134,7 @@ def start(
     *,
     broker_count: int = 1,
     overrides: Mapping[str, str] | None = None,
+    racks: Sequence[str] = (),
     cores: str | None = None,
     chroot: str | None = None,
     timeout_s: float = _START_TIMEOUT_S,
@@ -141,6 +142,7 @@ def start(
     """Start a cluster of `broker_count` brokers in its own chroot of ZooKeeper, its files under `folder`.
 
     `chroot` (the target's name by default) and `folder` of a cluster that has ended give the new one its topics.
+    `racks` are those of the brokers, in the order of their ids.
     Every broker answers Metadata and sees all others when this returns. Raises: ProcessFailed, also after `timeout_s`.
     """
     zookeeper = f"{zookeeper}/{chroot or name}"
@@ -149,7 +151,8 @@ def start(
     try:
         for broker_id, (port, log_dir) in enumerate(zip(ports, target.log_dirs, strict=True)):
             log_dir.mkdir(parents=True, exist_ok=True)
-            properties = apache_kafka.server_properties(broker_id, port, log_dir, zookeeper, overrides or {})
+            own = {**(overrides or {}), **({"broker.rack": racks[broker_id]} if racks else {})}
+            properties = apache_kafka.server_properties(broker_id, port, log_dir, zookeeper, own)
             path = apache_kafka.write_properties(log_dir.parent / "server.properties", properties)
             target.brokers.append(_launch(name, path, cores))
         for broker, port in zip(target.brokers, ports, strict=True):

@@ -85,13 +85,23 @@ def said_to_each(
     chroot: str,
     perform: Callable[[ToolRunner, Target, Path], dict[str, Said]],
     overrides: Mapping[str, str] | None = None,
+    broker_count: int = 1,
+    racks: Sequence[str] = (),
 ) -> dict[str, dict[str, Said]]:
-    """By target and step: what the tools of a version said. One broker each, one JVM for all commands."""
+    """By target and step: what the tools of a version said. One cluster at a time, one JVM for all commands."""
     runner = ToolRunner(version)
     said = {}
     for name in targets.NAMES:
         try:
-            target = targets.start(name, zookeeper, folder / name, overrides=overrides, chroot=f"{chroot}-{name}")
+            target = targets.start(
+                name,
+                zookeeper,
+                folder / name,
+                broker_count=broker_count,
+                overrides=overrides,
+                racks=racks,
+                chroot=f"{chroot}-{name}",
+            )
         except ProcessFailed as failure:
             pytest.fail(str(failure), pytrace=False)
         try:

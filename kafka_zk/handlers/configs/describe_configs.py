@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_zk.config import values as config_values
-from kafka_zk.config.broker_keys import BROKER_CONFIGS, TOPIC_DEFAULTS, documentation, synonyms
+from kafka_zk.config.broker_keys import BROKER_CONFIGS, DYNAMIC_ONLY_CONFIGS, TOPIC_DEFAULTS, documentation, synonyms
 from kafka_zk.handlers.configs import config_resources
 from kafka_zk.handlers.configs.config_resources import OF_CLUSTER, ResourceType
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
@@ -150,7 +150,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
     texts = dynamic.effective() if name else dynamic.default
 
     def make(key: str) -> Any:
-        known = BROKER_CONFIGS.get(key)
+        known = BROKER_CONFIGS.get(key) or DYNAMIC_ONLY_CONFIGS.get(key)
         found = _broker_synonyms(services, key)
         if not name:
             found = [synonym for synonym in found if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
@@ -162,7 +162,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        read_only = known is None or not known.is_dynamic
+        read_only = known is None or not known.is_dynamic or key in DYNAMIC_ONLY_CONFIGS  # as in Kafka
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
     return make, [*BROKER_CONFIGS, *(key for key in texts if key not in BROKER_CONFIGS)] if name else texts

@@ -5,7 +5,7 @@ Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages and readFromL
 
 import functools
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from itertools import islice
 from typing import NamedTuple
@@ -29,13 +29,17 @@ from kafka_zk.replica import follower_fetch
 from kafka_zk.replica.fetch_session import FetchContext, Fetched, PartitionKey, TopicKey
 from kafka_zk.replica.isr_updates import Follower
 from kafka_zk.replica.manager import LogEnd
+from kafka_zk.replica.replica_selector import preferred_read_replica
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.storage.errors import OffsetOutOfRange
 from kafka_zk.storage.segment import FileSlice
 from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
 _READ_COMMITTED = 1
+_MAGIC_2_SINCE = conversion.MAGIC_2_SINCE_FETCH
 _ZSTD_SINCE = 10
+_ANY_REPLICA_SINCE = 11
+"""Consumers of this version and later may read from followers (KIP-392)."""
 _AT_ONCE = 250
 _FILES_SHARE = 8
 """An answer has slices of one in so many files that may be open: they stay open until the client has taken it."""
@@ -69,20 +73,37 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         wanted = _resolve(services, context, request, fetching.wanted.items())
     if version < _ZSTD_SINCE:
         wanted = [_without_zstd(services, entry) for entry in wanted]
-    isolation = _isolation(request)
-    fetched, size_bytes, is_final = _read_all(services, version, request, wanted, isolation, is_first_read=True)
+    is_follower = request.replica_id >= 0
+    isolation = FetchIsolation.LOG_END if is_follower else FetchIsolation.HIGH_WATERMARK
+    if request.isolation_level == _READ_COMMITTED and not is_follower:
+        isolation = FetchIsolation.TXN_COMMITTED
+    elsewhere = _elsewhere(services, context, request) if request.rack_id else None
+    fetched, size_bytes, is_final = _read_all(
+        services, version, request, wanted, isolation, is_first_read=True, elsewhere=elsewhere
+    )
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
         await _wait(services, version, request, wanted, isolation, fetched)
-        fetched, _, _ = _read_all(services, version, request, wanted, isolation)
-    if version < conversion.MAGIC_2_SINCE_FETCH:
+        fetched, _, _ = _read_all(services, version, request, wanted, isolation, elsewhere=elsewhere)
+    if version < _MAGIC_2_SINCE:
         fetched = await _converted(services, context, version, wanted, isolation, fetched)
-    return write_fetch_response(version, header.correlation_id, fetching.response(fetched))
+    parts = write_fetch_response(version, header.correlation_id, fetching.response(fetched))
+    if is_follower:
+        _count_replication(services, wanted, fetched, parts)
+    return parts
 
 
-def _isolation(request: FetchRequest) -> FetchIsolation:
-    if request.replica_id >= 0:
-        return FetchIsolation.LOG_END
-    return FetchIsolation.TXN_COMMITTED if request.isolation_level == _READ_COMMITTED else FetchIsolation.HIGH_WATERMARK
+def _count_replication(services: Services, wanted: list[_Wanted], fetched: Fetched, parts: list[Part]) -> None:
+    """Those in sync are not held back, but what they are sent counts."""
+    replicas = services.replicas
+    replicas.replication_bytes_out += sum(map(len, parts))
+    quota = replicas.quotas.leader
+    if quota.throttled:
+        sizes_bytes = (
+            len(result.records or b"")
+            for entry, (_, result) in zip(wanted, fetched, strict=True)
+            if quota.is_throttled(entry.tp)
+        )
+        quota.record(sum(sizes_bytes), replicas.isr_updates.now_ms())
 
 
 async def _resolve_in_turns(
@@ -107,12 +128,13 @@ def _resolve(
 ) -> list[_Wanted]:
     """Find the topics' names and whether the client may read them."""
     names: dict[TopicKey, tuple[str, ErrorCode | None]] = {}
+    known = services.metadata.topics
     wanted = []
     for (key, partition), fetch in asked:
         if key not in names:
             names[key] = _resolve_topic(services, context, request, key)
         name, error = names[key]
-        if error is None and request.replica_id < 0 and services.metadata.partition(name, partition) is None:
+        if error is None and request.replica_id < 0 and partition not in known.get(name, ()):
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         wanted.append(_Wanted(key, TopicPartition(name, partition), fetch, error))
     return wanted
@@ -136,14 +158,15 @@ def _topic_id(key: bytes) -> uuid.UUID:
 def _resolve_topic(
     services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
 ) -> tuple[str, ErrorCode | None]:
+    is_follower = request.replica_id >= 0
     name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
-    if name is None and request.replica_id >= 0 and isinstance(key, bytes):
+    if name is None and is_follower and isinstance(key, bytes):
         name = services.replicas.topic_name(_topic_id(key))  # LeaderAndIsr comes before UpdateMetadata
-    if request.replica_id >= 0 and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+    if is_follower and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # reads to the log end are for followers only
     if name is None:
         return "", ErrorCode.UNKNOWN_TOPIC_ID
-    if request.replica_id < 0 and not services.authorizer.authorize(context, Operation.READ, topic(name)):
+    if not is_follower and not services.authorizer.authorize(context, Operation.READ, topic(name)):
         return name, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return name, None
 
@@ -156,8 +179,12 @@ def _read_all(
     isolation: FetchIsolation,
     *,
     is_first_read: bool = False,
+    elsewhere: "_Elsewhere | None" = None,
 ) -> tuple[Fetched, int, bool]:
-    """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for)."""
+    """What there is, its size in bytes, and whether waiting would not change it (an error, or nothing asked for).
+
+    ``elsewhere`` answers for a partition that the consumer should read from another broker.
+    """
     follower = Follower(request.replica_id, request.replica_epoch) if request.replica_id >= 0 else None
     left_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
     slices_left = services.replicas.logs.pool.max_open_files // _FILES_SHARE
@@ -169,8 +196,10 @@ def _read_all(
             result = FetchedPartition(entry.fetch.partition, entry.error)
         elif follower is not None:
             result = _read_for(follower, services, entry, left_bytes, size_bytes == 0, is_first_read)
-        elif version >= conversion.MAGIC_2_SINCE_FETCH:
-            result = _read(services, entry, isolation, left_bytes, size_bytes == 0)
+        elif elsewhere is not None and (moved := elsewhere(entry)) is not None:
+            result = moved
+        elif version >= _MAGIC_2_SINCE:
+            result = _read(services, version, entry, isolation, left_bytes, size_bytes == 0)
         else:
             result = conversion.read(
                 services, version, entry.tp, entry.fetch, isolation, left_bytes, size_bytes == 0
@@ -185,14 +214,54 @@ def _read_all(
             if slices_left <= 0:
                 left_bytes = 0
                 is_final = True
-        elif result.diverging_epoch is not None:
+        elif result.diverging_epoch is not None or result.preferred_read_replica >= 0:
             is_final = True
         fetched.append((entry.topic, result))
     return fetched, size_bytes, is_final
 
 
+_Elsewhere = Callable[[_Wanted], FetchedPartition | None]
+
+
+def _elsewhere(services: Services, context: RequestContext, request: FetchRequest) -> "_Elsewhere | None":
+    """Tells a consumer in a rack which replica to ask, if a selector is configured."""
+    if services.config.replica_selector_class is None or request.replica_id >= 0:
+        return None
+
+    def choose(wanted: _Wanted) -> FetchedPartition | None:
+        replicas, (_, tp, fetch, _) = services.replicas, wanted
+        partition = replicas.partitions.get(tp)
+        if partition is None:
+            return None
+        now_ms = replicas.isr_updates.now_ms()
+        preferred = preferred_read_replica(
+            partition, request.rack_id, context.listener_name, fetch.fetch_offset, services.metadata, now_ms
+        )
+        if preferred is None:
+            return None
+        try:
+            log = partition.readable_log(fetch.current_leader_epoch)
+        except ApiError as error:
+            return FetchedPartition(fetch.partition, error.code)
+        return FetchedPartition(
+            fetch.partition,
+            0,
+            log.high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            preferred_read_replica=preferred,
+        )
+
+    return choose
+
+
 def _read(
-    services: Services, wanted: _Wanted, isolation: FetchIsolation, left_bytes: int, min_one_batch: bool
+    services: Services,
+    version: int,
+    wanted: _Wanted,
+    isolation: FetchIsolation,
+    left_bytes: int,
+    min_one_batch: bool,
 ) -> FetchedPartition:
     fetch = wanted.fetch
     try:
@@ -203,6 +272,7 @@ def _read(
             isolation,
             current_leader_epoch=fetch.current_leader_epoch,
             min_one_batch=min_one_batch,
+            any_replica=version >= _ANY_REPLICA_SINCE,
         )
     except OffsetOutOfRange:
         return _out_of_range(services, wanted)
@@ -254,8 +324,9 @@ def _read_for(
 
 
 def _out_of_range(services: Services, wanted: _Wanted) -> FetchedPartition:
-    log_start_offset = services.replicas.partition(wanted.tp).leader_log().log_start_offset
-    return FetchedPartition(wanted.fetch.partition, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=log_start_offset)
+    log = services.replicas.partition(wanted.tp).readable_log()
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+    return FetchedPartition(wanted.fetch.partition, code, log_start_offset=log.log_start_offset)
 
 
 async def _converted(
@@ -312,12 +383,22 @@ class _Awaited:
         """Find out whether the wait is over: there is enough, or waiting would not bring more."""
         entry = self._wanted[key]
         if self._request.min_bytes <= 1:
-            self.is_over = _has_something(self._services, entry, self._isolation)
+            held_back = follower_fetch.is_held_back(self._services.replicas, entry.tp, self._request.replica_id)
+            self.is_over = not held_back and self._has_something(entry)
             return
         _, size_bytes, is_final = _read_all(self._services, self._version, self._request, [entry], self._isolation)
         self._count(key, size_bytes)
         has_enough = self._size_bytes >= self._request.min_bytes
         self.is_over = is_final or has_enough or len(self._sizes_bytes) >= self._most_slices
+
+    def _has_something(self, entry: _Wanted) -> bool:
+        any_replica = self._version >= _ANY_REPLICA_SINCE and self._request.replica_id < 0
+        try:
+            partition = self._services.replicas.partition(entry.tp)
+            log = (partition.readable_log if any_replica else partition.leader_log)(entry.fetch.current_leader_epoch)
+        except ApiError:
+            return True
+        return log.readable_end(self._isolation) > entry.fetch.fetch_offset
 
     def is_over_by_now(self) -> bool:
         """Look at the partitions once more, until one says so."""
@@ -352,15 +433,3 @@ async def _wait(
     if request.replica_id >= 0 and awaited.is_over_by_now():
         return  # what this follower told has let a producer go on, who wrote more after it was read
     await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
-
-
-def _has_something(services: Services, entry: _Wanted, isolation: FetchIsolation) -> bool:
-    try:
-        return _readable_end(services, entry, isolation) > entry.fetch.fetch_offset
-    except ApiError:
-        return True
-
-
-def _readable_end(services: Services, entry: _Wanted, isolation: FetchIsolation) -> int:
-    log = services.replicas.partition(entry.tp).leader_log(entry.fetch.current_leader_epoch)
-    return log.readable_end(isolation)

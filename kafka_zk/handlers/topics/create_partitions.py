@@ -114,7 +114,12 @@ def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dic
             f"Replication factor: {len(first_replicas)} larger than available brokers: {len(brokers)}.",
         )
     start = next((index for index, broker in enumerate(brokers) if broker >= first_replicas[0]), 0)
-    return replica_assignment.assign(brokers, wanted.count - before, len(first_replicas), start, start, before)
+    try:
+        return replica_assignment.assign_by_racks(
+            metadata.racks, wanted.count - before, len(first_replicas), start, start, before
+        )
+    except replica_assignment.MissingRacks as error:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
 
 
 def _check_given(

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_zk.cli import topics
-from kafka_zk.cli.topic_access import TopicExists
+from kafka_zk.cli.topic_access import PartitionDescription, TopicDescription, TopicExists
 
 
 class Late:
@@ -35,3 +35,25 @@ def test_a_topic_that_the_listing_lacks_exists_all_the_same(
     monkeypatch.setattr(topics, "through_broker", late)
     done = CliRunner().invoke(topics.command, ["create", "--topic", "t", *option])
     assert (done.exit_code, done.output) == (code, output)
+
+
+def test_a_partition_that_moves_shows_what_is_added_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As kafka-topics prints it; what is being added does not count as a replica yet."""
+    moving = PartitionDescription(0, 0, [2, 1, 0], [0, 1], [2], [0])
+    still = PartitionDescription(1, 0, [0, 1], [0, 1])
+
+    class Moving:
+        def describe(self, names: list[str]) -> list[TopicDescription]:
+            return [TopicDescription("t", None, [moving, still], {})]
+
+    @contextlib.contextmanager
+    def access(_: str) -> Iterator[Moving]:
+        yield Moving()
+
+    monkeypatch.setattr(topics, "through_broker", access)
+    done = CliRunner().invoke(topics.command, ["describe", "--topic", "t"])
+    assert done.output.splitlines() == [
+        "Topic: t\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: ",
+        "\tTopic: t\tPartition: 0\tLeader: 0\tReplicas: 2,1,0\tIsr: 0,1\tAdding Replicas: 2\tRemoving Replicas: 0",
+        "\tTopic: t\tPartition: 1\tLeader: 0\tReplicas: 0,1\tIsr: 0,1",
+    ]

@@ -298,3 +298,49 @@ def test_an_offset_out_of_range_behind_older_data_is_not_asked_for_in_a_circle()
     assert ask(state, 1_099) == {} and state.next_retry_ms(1_099) == 1_100
     assert offsets(state) == [0, 1, 2]
     assert state.fetched(ask(state, 1_100)[A], refusal, 1_100) is After.RESET
+
+
+# --- the closest replica ---
+
+
+def nodes(state: FetchState, now_ms: int = 0) -> dict[int, Wanted]:
+    """Plan a fetch of A, which broker 0 leads: whom to ask."""
+    plans, _ = state.plan(lambda tp: 0, set(), now_ms)
+    return {node: wanted for node, [wanted] in plans.items()}
+
+
+def sent_to(state: FetchState, replica: int, now_ms: int = 0) -> Wanted:
+    """The leader names another replica to read from, and it is asked."""
+    state.fetched(nodes(state, now_ms)[0], FetchedPartition(0, 0, 9, preferred_read_replica=replica), now_ms)
+    return nodes(state, now_ms)[replica]
+
+
+def test_the_replica_that_the_leader_names_is_read_until_the_metadata_would_be_too_old() -> None:
+    state = make({A: 0}, metadata_max_age_ms=1000)
+    answer(state, sent_to(state, 2), batch(0, 3))
+    assert nodes(state, 999)[2].fetch_offset == 3
+    state.fetched(Wanted(A, 3, 1), FetchedPartition(0, 0, 9), 999)
+    assert list(nodes(state, 1000)) == [0]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+def test_a_replica_that_refuses_is_left_for_the_leader(code: ErrorCode) -> None:
+    state = make({A: 0}, retry_backoff_ms=100)
+    assert state.fetched(sent_to(state, 2), FetchedPartition(0, code), 0) is After.REFRESH
+    assert list(nodes(state, 100)) == [0]
+
+
+def test_a_replica_that_cannot_be_reached_is_left_for_the_leader() -> None:
+    state = make({A: 0}, retry_backoff_ms=100)
+    state.fetch_lost(sent_to(state, 2), 0)
+    assert list(nodes(state, 100)) == [0]
+
+
+def test_out_of_range_at_a_follower_is_for_the_leader_to_say() -> None:
+    """The follower may lag; the position stays."""
+    state = make({A: 5}, retry_backoff_ms=100, auto_offset_reset="earliest")
+    out_of_range = FetchedPartition(0, ErrorCode.OFFSET_OUT_OF_RANGE)
+    assert state.fetched(sent_to(state, 2), out_of_range, 0) is After.NOTHING
+    assert state.position(A) == 5
+    asked = nodes(state, 100)[0]
+    assert state.fetched(asked, out_of_range, 100) is After.RESET

@@ -254,12 +254,12 @@ def test_a_waiting_fetch_looks_only_at_the_end_that_moved(harness: Make, monkeyp
     broker.lead("t", COUNT)
     waiting = broker.start(ApiKey.FETCH, 11, _fetch_all(COUNT, 1))
     looked_at: list[TopicPartition] = []
-    look = fetch._readable_end
+    look = fetch._Awaited._has_something
 
-    def counting(services: Any, entry: Any, isolation: Any) -> int:
+    def counting(awaited: Any, entry: Any) -> bool:
         looked_at.append(entry.tp)
-        return look(services, entry, isolation)
+        return look(awaited, entry)
 
-    monkeypatch.setattr(fetch, "_readable_end", counting)
+    monkeypatch.setattr(fetch._Awaited, "_has_something", counting)
     broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), partition=COUNT - 1))
     assert waiting.called and looked_at == [TopicPartition("t", COUNT - 1)]

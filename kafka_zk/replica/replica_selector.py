@@ -1,0 +1,55 @@
+"""Which replica a consumer should read from: with ``replica.selector.class`` the closest one, by rack (KIP-392).
+
+Only a leader is asked, and it names only replicas in sync that have the offset. Pure.
+Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector.java, ReplicaView.java@3.9.
+Tests: tests/kafka_zk/replica/test_replica_selector.py, tests/kafka_zk/handlers/test_closest_replica.py.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.replica.partition import Partition, Role
+
+
+class ReplicaView(NamedTuple):
+    """One replica; ``since_caught_up_ms`` is 0 for the leader. ``rack`` is None if the broker has none, or is not there
+    for the client."""
+
+    broker_id: int
+    rack: str | None
+    log_end_offset: int
+    since_caught_up_ms: int
+
+
+def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[ReplicaView]) -> ReplicaView:
+    """The leader if it is in the client's rack, or nobody is; else who has most there, and was caught up last."""
+    if not client_rack or leader.rack == client_rack:
+        return leader
+    near = [each for each in followers if each.rack == client_rack]
+    return max(near, default=leader, key=lambda each: (each.log_end_offset, -each.since_caught_up_ms, each.broker_id))
+
+
+def preferred_read_replica(
+    partition: Partition, client_rack: str, listener: str, fetch_offset: int, metadata: MetadataCache, now_ms: int
+) -> int | None:
+    """The broker that a consumer should ask instead of this one; None if this one is right, or does not lead.
+
+    ``listener`` is the one that the consumer uses: it must reach the other broker by it.
+    """
+    log, remotes = partition.log, partition.remotes
+    if partition.role is not Role.LEADER or log is None or remotes is None:
+        return None
+
+    def rack(broker_id: int) -> str | None:
+        broker = metadata.brokers.get(broker_id)
+        return None if broker is None or listener not in broker.endpoints else broker.rack
+
+    followers = [
+        ReplicaView(each.broker_id, rack(each.broker_id), each.log_end_offset, now_ms - each.last_caught_up_ms)
+        for each in remotes.followers.values()
+        if each.broker_id in partition.isr and each.log_start_offset <= fetch_offset <= each.log_end_offset
+    ]
+    leader = ReplicaView(partition.broker_id, rack(partition.broker_id), log.log_end_offset, 0)
+    selected = rack_aware(client_rack, leader, followers)
+    return None if selected is leader else selected.broker_id
