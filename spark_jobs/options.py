@@ -1,8 +1,8 @@
 """The data source's options, named as those of Spark's own Kafka source, checked before anything is asked for.
 
 Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, ``startingOffsets=committed`` with
-``group.id`` (the offsets that the group has in ZooKeeper), ``maxRecordsPerRun``, and ``isolation.level`` with or without
-the prefix ``kafka.``, which is read_committed by default. Names are case-insensitive.
+``group.id`` (the offsets that the group has in ZooKeeper), ``maxRecordsPerRun``, and ``isolation.level``, with or
+without the prefix ``kafka.``, which is read_committed by default. Names are case-insensitive.
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/test_options.py.
 """
 

@@ -178,6 +178,7 @@ class Log:
         now_ms: int,
         from_client: bool = True,
         conforms_to: LogConfig | None = None,
+        is_own: bool = False,
     ) -> LogAppendInfo:
         """Assign offsets to one batch and make it readable up to the log end offset.
 
@@ -187,6 +188,7 @@ class Log:
             header: what ``validate_batch`` returned for it (that is where the CRC is checked).
             now_ms: wall clock, ms since the epoch.
             from_client: False lets the broker itself write control batches.
+            is_own: the broker has built it; then its sequences are not checked.
             conforms_to: the configuration for which ``log_validator.conform`` gave the batch.
         Returns: the offsets given; for a duplicate of an idempotent producer those of the first time, and as log
             append time the largest timestamp that the batch has in the log, whichever kind it is, as Kafka does.
@@ -216,7 +218,7 @@ class Log:
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
         if producer_id >= 0 and not attributes & CONTROL_FLAG:
-            known = self.producers.check(header)
+            known = self.producers.check(header, is_own=is_own)
             if known is not None:
                 return LogAppendInfo(known[2], known[3], known[4], self.log_start_offset, 0, True)
         append_time_ms = -1

@@ -123,8 +123,10 @@ class ProducerState:
             del self._unstable[first_offset]
         return None
 
-    def check(self, header: BatchHeader) -> ProducedBatch | None:
-        """Judge a client's batch before it is appended; returns the earlier batch that it repeats, else None.
+    def check(self, header: BatchHeader, *, is_own: bool = False) -> ProducedBatch | None:
+        """Judge a batch before it is appended; returns the earlier batch that it repeats, else None.
+
+        Batches that the broker writes itself for a transaction (``is_own``: committed offsets) have no sequences.
 
         Raises: InvalidProducerEpoch, OutOfOrderSequence, InvalidTransactionState.
         """
@@ -132,6 +134,12 @@ class ProducerState:
         if entry is None:
             return None
         sequence = header.base_sequence
+        if header.producer_epoch < entry.producer_epoch:
+            raise InvalidProducerEpoch(
+                f"producer {header.producer_id}: epoch {header.producer_epoch} is older than {entry.producer_epoch}"
+            )
+        if is_own:
+            return None
         if header.producer_epoch == entry.producer_epoch:
             last = entry.last_sequence
             following = last + 1 if last != MAX_SEQUENCE else 0
@@ -143,10 +151,6 @@ class ProducerState:
                 raise OutOfOrderSequence(
                     f"producer {header.producer_id}: sequence {sequence} arrived, {following} was expected"
                 )
-        elif header.producer_epoch < entry.producer_epoch:
-            raise InvalidProducerEpoch(
-                f"producer {header.producer_id}: epoch {header.producer_epoch} is older than {entry.producer_epoch}"
-            )
         elif sequence and entry.producer_epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequence(
                 f"producer {header.producer_id}: epoch {header.producer_epoch} begins with sequence {sequence}, not 0"

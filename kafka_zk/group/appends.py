@@ -17,9 +17,10 @@ from kafka_zk.group.records import (
     encode_group_key,
     encode_group_value,
 )
+from kafka_zk.group.transactional_offsets import Producer
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.replica.manager import AppendResult, ReplicaManager
-from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.errors import InvalidProducerEpoch, RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 from kafka_zk.system.clock import Clock
@@ -71,9 +72,15 @@ class Appends:
         code = _code(result)
         return _GROUP_ERRORS.get(code, code)
 
-    def store_offsets(self, partition: int, batch: OffsetsBatch) -> OffsetsWritten | Awaitable[OffsetsWritten]:
-        """Write committed offsets, all in one batch, which has some; nothing to await if nobody has to."""
-        appended = self._append_batch(partition, batch.build())
+    def store_offsets(
+        self, partition: int, batch: OffsetsBatch, producer: Producer | None = None
+    ) -> OffsetsWritten | Awaitable[OffsetsWritten]:
+        """Write committed offsets, all in one batch, which has some; nothing to await if nobody has to.
+
+        Args:
+            producer: in whose transaction.
+        """
+        appended = self._append_batch(partition, batch.build(producer))
         return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
 
     async def remove(
@@ -110,6 +117,8 @@ async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWr
 def _offsets_written(result: AppendResult) -> OffsetsWritten:
     if isinstance(result, LogAppendInfo):
         return OffsetsWritten(ErrorCode.NONE, result.first_offset)
+    if isinstance(result, InvalidProducerEpoch):
+        return OffsetsWritten(ErrorCode.INVALID_PRODUCER_EPOCH)
     code = _code(result)
     return OffsetsWritten(_OFFSET_ERRORS.get(code, code))
 

@@ -204,12 +204,12 @@ class ReplicaManager:
             header, conforms_to = read_header(records), log.config
         else:
             header = validate_batch(records)
-        if header.attributes & 0x10:
+        if header.attributes & 0x10 and not is_own:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not built yet.")
         now_ms = self._clock.wall_ns() // 1_000_000
         try:
             info = log.append_as_leader(
-                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, conforms_to=conforms_to
+                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, conforms_to=conforms_to, is_own=is_own
             )
         except OSError as error:
             self.logs.fail_directory(log, error)

@@ -17,7 +17,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Brokers:
-    """Logs from 10 to 100, and open transactions to 105; the record of time 50 has offset 60, later ones are not there."""
+    """Logs from 10 to 100, and open transactions to 105; the record of time 50 has offset 60, none is later."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: {-2: 10, -1: 100, 50: 60}.get(spec, -1) for tp, spec in wanted.items()}
