@@ -252,8 +252,9 @@ class Producer:
         Raises: TransactionAbortable when the member is no longer in its generation, ProducerFenced, TransactionFatal;
             KafkaTimeoutError after ``max.block.ms``.
         """
+        is_alone = isinstance(group, str)
         metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
-        await self._transactional().send_offsets(offsets, metadata)
+        await self._transactional().send_offsets(offsets, metadata, is_alone=is_alone)
 
     def transaction(self) -> TransactionScope:
         """``async with producer.transaction():`` begins one, commits it at the end, aborts it after an exception.

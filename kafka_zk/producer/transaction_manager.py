@@ -103,11 +103,19 @@ class TransactionManager:
             run(self._end(is_committed=False))
         await self._until_ended("abort_transaction", State.ABORTING)
 
-    async def send_offsets(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
-        """See ``Producer.send_offsets``."""
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata, *, is_alone: bool = False
+    ) -> None:
+        """See ``Producer.send_offsets``. Unless the group has no members (``is_alone``), only one of them commits: of a
+        consumer that was put out of its group the coordinator cannot tell that it is a zombie."""
         self.state.check_in_transaction()
         if not offsets:
             return
+        if group.member_id == "" and group.generation_id < 0 and not is_alone:
+            error = broker_error(ErrorCode.ILLEGAL_GENERATION, f"the consumer is in no generation of {group.group_id} now")
+            self.state.fail(Outcome.ABORTABLE, error)
+            self._tell()
+            self.state.check_in_transaction()
         deadline_s = self._deadline_s()
 
         def is_wanted() -> bool:
