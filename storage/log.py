@@ -197,8 +197,8 @@ class Log:
         Returns: the offsets given; for a duplicate of an idempotent producer those of the first time, and as log
             append time the largest timestamp that the batch has in the log, whichever kind it is, as Kafka does.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
-            InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the batch must be taken apart first, which
-            may take long and is therefore the caller's to do. Nothing was written then.
+            InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the batch must
+            be taken apart first, which may take long and is therefore the caller's to do. Nothing was written then.
         Durable only after a flush: call ``flush_due`` afterwards if the topic asks for flushes.
         """
         config = self.config

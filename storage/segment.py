@@ -43,7 +43,8 @@ class Segment:
         "_close_on_unpin", "_descriptor", "_first_timestamp_ms", "_is_abandoned", "_max_timestamp_ms",
         "_max_timestamp_offset", "_pins", "_pool", "_suffix", "_transaction_index", "base_offset",
         "bytes_since_index_entry", "created_ms", "directory", "index_interval_bytes", "index_is_full", "is_active",
-        "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes", "time_index",
+        "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes",
+        "time_index",
     )  # fmt: skip
 
     def __init__(
