@@ -21,7 +21,9 @@ ID = "transfers"
 COMMIT, ABORT = True, False
 
 
-def transactional(sequence: int = 0, *found: bytes, producer: int = 7, epoch: int = 0, is_transactional: bool = True) -> bytes:
+def transactional(
+    sequence: int = 0, *found: bytes, producer: int = 7, epoch: int = 0, is_transactional: bool = True
+) -> bytes:
     return batch(
         *(found or (b"x",)),
         producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=is_transactional,
@@ -47,7 +49,9 @@ def codes(broker: Harness, request: Any, version: int = 11) -> list[int]:
     return [each.error_code for each in topic.partition_responses]
 
 
-def markers(*wanted: tuple[int, bool], epoch: int = 0, coordinator_epoch: int = 0, partitions: Sequence[int] = (0,)) -> Any:
+def markers(
+    *wanted: tuple[int, bool], epoch: int = 0, coordinator_epoch: int = 0, partitions: Sequence[int] = (0,)
+) -> Any:
     """(producer id, committed or not) each."""
     request = codec.request(ApiKey.WRITE_TXN_MARKERS)
     marker = request.WritableTxnMarker
@@ -205,7 +209,8 @@ def test_markers_are_answered_for_each_producer_and_partition(harness: Make, ver
     broker = harness()
     broker.lead("t")
     told: list[tuple[int, list[TopicPartition], bool]] = []
-    broker.services.replicas.marker_listeners.append(lambda producer, tps, commit: told.append((producer, [*tps], commit)))
+    listeners = broker.services.replicas.marker_listeners
+    listeners.append(lambda producer, tps, commit: told.append((producer, [*tps], commit)))
     wanted = markers((7, COMMIT), (8, ABORT), partitions=[0, 5])
     missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert marked(broker, wanted, version) == {7: [0, missing], 8: [0, missing]}
@@ -238,11 +243,12 @@ def test_describe_producers_tells_open_transactions(harness: Make) -> None:
     request = codec.request(ApiKey.DESCRIBE_PRODUCERS)
     asked = request(topics=[request.TopicRequest(name="t", partition_indexes=[0])])
     (partition,) = broker.ask(ApiKey.DESCRIBE_PRODUCERS, 0, asked).topics[0].partitions
-    found = {
-        each.producer_id: (each.producer_epoch, each.last_sequence, each.coordinator_epoch, each.current_txn_start_offset)
-        for each in partition.active_producers
-    }
-    assert found == {7: (0, 0, -1, 1), 8: (0, 0, 5, -1)}
+    found = {each.producer_id: each for each in partition.active_producers}
+    assert [(found[7].producer_epoch, found[7].last_sequence)] == [(0, 0)]
+    assert [(found[each].coordinator_epoch, found[each].current_txn_start_offset) for each in (7, 8)] == [
+        (-1, 1), (5, -1)
+    ]  # fmt: skip
+    assert found[7].last_timestamp == 1_700_000_000_000 < found[8].last_timestamp
 
 
 class Coordinator:
