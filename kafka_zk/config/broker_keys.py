@@ -443,7 +443,10 @@ class BrokerKeys:
     telemetry_max_bytes = INT("1048576")
     transaction_abort_timed_out_transaction_cleanup_interval_ms = INT("10000")
     transaction_max_timeout_ms = INT("900000")
-    transaction_partition_verification_enable = BOOLEAN("true", update=CLUSTER_WIDE)
+    transaction_partition_verification_enable = BOOLEAN(
+        "true", "Whether a transaction's coordinator is asked before a partition takes its first batch.",
+        use=READ, update=CLUSTER_WIDE,
+    )
     transaction_remove_expired_transaction_cleanup_interval_ms = INT("3600000")
     transaction_state_log_load_buffer_size = INT("5242880")
     transaction_state_log_min_isr = INT("2", use=ACCEPTED)
