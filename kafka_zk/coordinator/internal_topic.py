@@ -59,6 +59,11 @@ class InternalTopic:
         self._fault = ""  # that was told: whoever asks for a coordinator asks again and again
 
     @property
+    def name(self) -> str:
+        """The topic's."""
+        return self._settings.name
+
+    @property
     def is_creatable(self) -> bool:
         """Whether as many brokers live as the topic is to have replicas, or none is known yet."""
         live_count = len(self._metadata.brokers)

@@ -10,7 +10,7 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
-from kafka_zk.coordinator.key_hash import partition_for
+from kafka_zk.coordinator.keys import is_storable, partition_for
 from kafka_zk.coordinator.replies import Replies
 from kafka_zk.group.appends import Appends
 from kafka_zk.group.config import CoordinatorConfig
@@ -19,7 +19,6 @@ from kafka_zk.group.live_group import LiveGroup, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
 from kafka_zk.group.memory import MembersMemory, held_bytes
 from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.group.records import is_storable
 from kafka_zk.group.requests import Effect, StoreGroup
 from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache

@@ -1,12 +1,19 @@
-"""Which partition of a coordinator's internal topic a group or a transactional id belongs to.
+"""Group ids and transactional ids as keys of records: which partition of its coordinator's topic one belongs to.
 
 Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs@3.9; String.hashCode of Java.
 """
 
 import struct
 
+from kafka_zk.protocol.primitives import MAX_STRING_BYTES
+
 _MASK = 0xFFFF_FFFF
 _SMALLEST = 1 << 31  # the smallest int of Java, without its sign
+
+
+def is_storable(text: str) -> bool:
+    """Whether a record can hold the string: one that was not UTF-8 is longer here than it came."""
+    return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
 
 
 def partition_for(key: str, partition_count: int) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.coordinator.key_hash import partition_for
+from kafka_zk.coordinator.keys import partition_for
 
 
 @pytest.mark.parametrize(
