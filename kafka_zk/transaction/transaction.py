@@ -137,9 +137,7 @@ class Transaction:
     ) -> list[Effect]:
         """The producer is going to write to these partitions."""
         metadata = self.metadata
-        refusal = self._refusal(producer)
-        if refusal is None and self.pending is not None:
-            refusal = _CONCURRENT
+        refusal = self._refusal_to_change(producer)
         if refusal is not None:
             return _answer(reply, refusal)
         target = TRANSITIONS[Event.ADD_PARTITIONS][metadata.state]
@@ -171,17 +169,25 @@ class Transaction:
         return {tp: ErrorCode.NONE if tp in added else ErrorCode.TRANSACTION_ABORTABLE for tp in tps}
 
     def end(self, reply: Reply | None, producer: ProducerIdAndEpoch, now_ms: int, *, commit: bool) -> list[Effect]:
-        """The producer commits or aborts."""
+        """The producer commits or aborts.
+
+        That the transaction has been ended so already is written once more before it is said, other than in Kafka: a
+        broker that has lost its lead and does not know it may remember the transaction before this one.
+        """
         metadata = self.metadata
-        refusal = self._refusal(producer)
-        if refusal is None and self.pending is not None:
-            refusal = _CONCURRENT
+        refusal = self._refusal_to_change(producer)
         if refusal is not None:
             return _answer(reply, refusal)
         target = TRANSITIONS[Event.COMMIT if commit else Event.ABORT][metadata.state]
+        if target is ErrorCode.NONE:
+            return self._prepare(reply, metadata)
         if isinstance(target, ErrorCode):
             return _answer(reply, target)
         return self._prepare(reply, metadata._replace(state=target, last_update_ms=now_ms))
+
+    def _refusal_to_change(self, producer: ProducerIdAndEpoch) -> ErrorCode | None:
+        refusal = self._refusal(producer)
+        return _CONCURRENT if refusal is None and self.pending is not None else refusal
 
     def _refusal(self, producer: ProducerIdAndEpoch) -> ErrorCode | None:
         if producer.producer_id != self.metadata.producer_id:

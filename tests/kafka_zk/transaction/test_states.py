@@ -25,7 +25,7 @@ def test_the_changes_are_kafkas() -> None:
 
 
 def test_producers_are_told_in_every_state_that_is_stored() -> None:
-    """What a client may ask has an answer in every state; CONCURRENT_TRANSACTIONS while a transaction is being ended."""
+    """What a client may ask has an answer in every state; while a transaction is being ended it is to wait."""
     stored = set(STATES_BY_ID[:6])
     for event in (Event.INIT_PRODUCER_ID, Event.ADD_PARTITIONS, Event.COMMIT, Event.ABORT):
         assert set(TRANSITIONS[event]) == stored
