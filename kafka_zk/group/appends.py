@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 
+from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS, code_of
 from kafka_zk.group.offsets_batch import OffsetsBatch
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import (
@@ -18,33 +19,21 @@ from kafka_zk.group.records import (
     encode_group_value,
 )
 from kafka_zk.group.transactional_offsets import Producer
-from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.manager import AppendResult, ReplicaManager
-from kafka_zk.storage.errors import InvalidProducerEpoch, RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.errors import InvalidProducerEpoch
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 from kafka_zk.system.clock import Clock
 
 _TOMBSTONES_BYTES = 256 * 1024  # in one batch
 
-_UNAVAILABLE = dict.fromkeys(
-    (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ),
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-)
-_MOVED = dict.fromkeys(
-    (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.NOT_COORDINATOR
-)
 _GROUP_ERRORS = {
-    **_UNAVAILABLE,
-    **_MOVED,
+    **COORDINATOR_ERRORS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-_OFFSET_ERRORS = {**_UNAVAILABLE, **_MOVED, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+_OFFSET_ERRORS = {**COORDINATOR_ERRORS, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
 
 _SETTLED = (LogAppendInfo, Exception)
 
@@ -69,7 +58,7 @@ class Appends:
     async def store_group(self, partition: int, group_id: str, value: GroupMetadataValue) -> ErrorCode:
         """Write a group; NONE, or what its members are told."""
         result = await self._append(partition, [(encode_group_key(group_id), encode_group_value(value))])
-        code = _code(result)
+        code = code_of(result)
         return _GROUP_ERRORS.get(code, code)
 
     def store_offsets(
@@ -95,7 +84,7 @@ class Appends:
         begun = [
             ensureDeferred(self._append(partition, [(key, None) for key in part])) for part in _parts(keys)
         ]
-        codes = [_code(await each) for each in begun]
+        codes = [code_of(await each) for each in begun]
         return next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
 
     async def _append(self, partition: int, records: Iterable[_KeyAndValue]) -> AppendResult:
@@ -119,7 +108,7 @@ def _offsets_written(result: AppendResult) -> OffsetsWritten:
         return OffsetsWritten(ErrorCode.NONE, result.first_offset)
     if isinstance(result, InvalidProducerEpoch):
         return OffsetsWritten(ErrorCode.INVALID_PRODUCER_EPOCH)
-    code = _code(result)
+    code = code_of(result)
     return OffsetsWritten(_OFFSET_ERRORS.get(code, code))
 
 
@@ -134,15 +123,3 @@ def _parts(keys: list[bytes]) -> Iterator[list[bytes]]:
             part, size_bytes = [], 0
     if part:
         yield part
-
-
-def _code(result: AppendResult) -> ErrorCode:
-    if isinstance(result, LogAppendInfo):
-        return ErrorCode.NONE
-    if isinstance(result, ApiError):
-        return result.code
-    if isinstance(result, OSError):
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if isinstance(result, RecordTooLarge | RecordBatchTooLarge):
-        return ErrorCode.MESSAGE_TOO_LARGE
-    return ErrorCode.UNKNOWN_SERVER_ERROR

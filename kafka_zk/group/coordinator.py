@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
+from kafka_zk.coordinator.keys import is_storable
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import Tell, now_of
 from kafka_zk.group.members import MEMBER_BYTES, Member, protocols_bytes
 from kafka_zk.group.metadata_manager import GroupMetadataManager
 from kafka_zk.group.offset_manager import OffsetManager
-from kafka_zk.group.records import is_storable
 from kafka_zk.group.requests import (
     UNKNOWN_MEMBER_ID,
     GenerationBegan,

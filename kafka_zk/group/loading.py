@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from itertools import islice
 
+from kafka_zk.coordinator.log_reading import batches_of
 from kafka_zk.group.offsets import OpenTransactions
 from kafka_zk.group.records import (
     GroupKey,
@@ -22,8 +23,8 @@ from kafka_zk.group.transactional_offsets import Written
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.record_batch import BatchHeader, Record, decode_keys_and_values, decode_records, iter_batches
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
+from kafka_zk.storage.record_batch import BatchHeader, Record, decode_keys_and_values, decode_records
+from kafka_zk.storage.types import TopicPartition
 
 _RECORDS_A_STEP = 200
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
@@ -62,33 +63,11 @@ class LoadedPartition:
         Only the last record of a key is decoded. Where the log is damaged what comes before counts: without it members
         would be unknown, and consumers would not find what they have committed. Raises: ApiError, OSError.
         """
-        offset = replicas.partition(tp).leader_log().log_start_offset
-        while True:
-            try:
-                _, found = replicas.read(tp, offset, buffer_bytes, FetchIsolation.LOG_END)
-            except StorageError as error:
-                self._skip(offset, f"{error}; nothing can be read from there on")
-                break
-            if found.slice is None:
-                break
-            try:
-                data = found.slice.read()
-            except OSError as error:
-                replicas.read_failed(tp, found.slice, error)
-                raise
-            following = offset
-            try:
-                for position, header in iter_batches(data):
-                    yield from self._take_batch(data, position, header)
-                    following = header.next_offset
-            except StorageError as error:
-                self._skip(following, f"{error}; nothing can be read from there on")
-                break
-            if following == offset:
-                self._skip(offset, "a batch that does not end; nothing can be read from there on")
-                break
-            offset = following
-            yield
+        for found in batches_of(replicas, tp, buffer_bytes, self._skip):
+            if found is None:
+                yield
+            else:
+                yield from self._take_batch(*found)
         yield from self._open_steps()
         yield from self._decode_steps()
         self.group_count = len(self.group_ids)

@@ -10,15 +10,16 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from kafka_zk.coordinator.keys import is_storable, partition_for
+from kafka_zk.coordinator.replies import Replies
 from kafka_zk.group.appends import Appends
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
-from kafka_zk.group.live_group import LiveGroup, Replies, Tell, now_of
+from kafka_zk.group.live_group import LiveGroup, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
 from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
 from kafka_zk.group.memory import MembersMemory, held_bytes
-from kafka_zk.group.partitions import OFFSETS_TOPIC, partition_for
-from kafka_zk.group.records import is_storable
+from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.requests import Effect, StoreGroup
 from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache

@@ -14,7 +14,6 @@ from kafka_zk.handlers.data import (
     describe_log_dirs,
     describe_producers,
     fetch,
-    init_producer_id,
     list_offsets,
     offset_for_leader_epoch,
     produce,
@@ -51,7 +50,15 @@ from kafka_zk.handlers.topics import (
     list_partition_reassignments,
     metadata,
 )
-from kafka_zk.handlers.transactions import write_txn_markers
+from kafka_zk.handlers.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
+    write_txn_markers,
+)
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
@@ -92,6 +99,11 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.CREATE_TOPICS: create_topics.handle,
     ApiKey.DELETE_TOPICS: delete_topics.handle,
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
+    ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
+    ApiKey.END_TXN: end_txn.handle,
+    ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
+    ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.ALTER_CONFIGS: alter_configs.handle,
