@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from kafka_zk.group.partitions import partition_for
+from kafka_zk.coordinator.keys import partition_for
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection

@@ -118,7 +118,7 @@ class GroupCoordinator:
         self._tell = tell
         self._manager = GroupMetadataManager(config, clock, replicas, metadata, self._happened)
         self.offsets = OffsetManager(config, clock, self._manager)
-        self.transactional_commits = TransactionalCommits(config, clock, self._manager)
+        self.transactional_commits = TransactionalCommits(config, clock, replicas, self._manager)
 
     def role_changed(self, partition: Partition) -> None:
         """A replica of this broker has another role now: groups come with the lead, and go with it."""

@@ -8,20 +8,21 @@ from typing import Any
 from kafka_zk.group.offset_manager import Codes, Committer
 from kafka_zk.group.records import OffsetAndMetadata
 from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
-from kafka_zk.group.transactional_offsets import Producer
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, Resource, group, topic
+from kafka_zk.replica.transaction_verification import TransactionToVerify
+from kafka_zk.security.authorizer import Operation, group, topic, transactional_id
 from kafka_zk.storage.types import TopicPartition
 
 _NO_EXPIRY = -1
 _NO_EPOCH = -1
 _LOADING_SINCE = 2
 _MEMBERS_SINCE = 3
+_ABORTABLE_SINCE = 4
 
 Response = codec.response(ApiKey.TXN_OFFSET_COMMIT)
 Topic = Response.TxnOffsetCommitResponseTopic
@@ -70,14 +71,19 @@ async def _commit(
     committer = Committer(UNKNOWN_MEMBER_ID, None, NO_GENERATION)
     if header.api_version >= _MEMBERS_SINCE:
         committer = Committer(request.member_id, request.group_instance_id, request.generation_id)
+    transaction = TransactionToVerify(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        knows_abortable=header.api_version >= _ABORTABLE_SINCE,
+    )
     return await services.coordinator.transactional_commits.commit(
-        request.group_id, committer, Producer(request.producer_id, request.producer_epoch), wanted
+        request.group_id, committer, transaction, wanted
     )
 
 
 def _request_error(services: Services, context: RequestContext, request: Any) -> ErrorCode:
-    transactional_id = Resource("TransactionalId", request.transactional_id)
-    if not services.authorizer.authorize(context, Operation.WRITE, transactional_id):
+    if not services.authorizer.authorize(context, Operation.WRITE, transactional_id(request.transactional_id)):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not services.authorizer.authorize(context, Operation.READ, group(request.group_id)):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED

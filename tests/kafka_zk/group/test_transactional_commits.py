@@ -10,9 +10,11 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.group.offset_manager import Codes, Committer
+from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import OffsetAndMetadata
 from kafka_zk.group.transactional_offsets import Producer
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.transaction_verification import TransactionToVerify
 from kafka_zk.storage.record_batch import NO_SEQUENCE, RecordBatchBuilder, iter_batches, read_header
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.group.coordinated import EPOCH_MS, NO_DELAY, P0, T0, T1, World, committed, done
@@ -37,7 +39,9 @@ def commit(
     group: str = "g",
 ) -> Codes:
     codes: Codes = done(
-        world.coordinator.transactional_commits.commit(group, Committer(*committer), producer, offsets)
+        world.coordinator.transactional_commits.commit(
+            group, Committer(*committer), TransactionToVerify("x", *producer), offsets
+        )
     )
     return codes
 
@@ -59,7 +63,7 @@ def write_marker(world: World, producer: Producer = P, *, is_committed: bool) ->
 
 def end(world: World, producer: Producer = P, *, is_committed: bool = True) -> None:
     write_marker(world, producer, is_committed=is_committed)
-    world.coordinator.transactional_commits.end(producer.producer_id, [0], is_committed=is_committed)
+    world.coordinator.transactional_commits.markers_written(producer.producer_id, [P0], is_committed)
 
 
 def fetch(world: World, *wanted: TopicPartition, group: str = "g", stable: bool = False) -> dict[Any, Any]:
@@ -139,7 +143,9 @@ def test_a_refused_batch_leaves_nothing_pending(world: World, monkeypatch: pytes
     later: Deferred[Any] = Deferred()
     monkeypatch.setattr(world.replicas, "append_own", lambda *_: later)
     answer = ensureDeferred(
-        world.coordinator.transactional_commits.commit("g", Committer(), P, {T0: committed(7)})
+        world.coordinator.transactional_commits.commit(
+            "g", Committer(), TransactionToVerify("x", *P), {T0: committed(7)}
+        )
     )
     assert fetch(world, T0, stable=True) == {T0: UNSTABLE}
     later.callback(OSError("no"))
@@ -195,7 +201,8 @@ def test_open_transactions_are_loaded(world: World) -> None:
 def test_a_marker_of_another_partition_changes_nothing(world: World) -> None:
     """A transaction may have offsets of groups in several partitions; each has its own marker."""
     commit(world, {T0: committed(7)})
-    world.coordinator.transactional_commits.end(7, [1, 2], is_committed=True)
+    others = [TopicPartition(OFFSETS_TOPIC, 1), TopicPartition("t", 0)]
+    world.coordinator.transactional_commits.markers_written(7, others, True)
     assert fetch(world, T0, stable=True) == {T0: UNSTABLE}
 
 
