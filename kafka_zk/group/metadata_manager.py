@@ -17,8 +17,8 @@ from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
-from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
 from kafka_zk.group.memory import MembersMemory, held_bytes
+from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.requests import Effect, StoreGroup
 from kafka_zk.group.states import GroupState
