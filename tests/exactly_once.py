@@ -66,6 +66,15 @@ def seen(bootstrap: str, topic: str, partition_count: int, isolation_level: str 
         return Counter(record.value for records in reader.batches(reader.end_offsets(tps)) for record in records)
 
 
+def command_of(
+    example: str, bootstrap: str, zookeeper: str, source: str, target: str, group: str
+) -> Callable[[int], Sequence[str]]:
+    """How a member of that number is started, for as long as nobody kills it."""
+    if example == "exactly_once.py":
+        return lambda number: [str(EXAMPLES / example), bootstrap, source, target, group, f"member-{number}", "600"]
+    return lambda number: [str(EXAMPLES / example), zookeeper, bootstrap, source, target, group, "600"]
+
+
 class Members:
     """Processes of one example, numbered."""
 
