@@ -1,5 +1,5 @@
-"""What happens to records when a program dies at the worst moment: python examples/delivery.py MODE [BOOTSTRAP] [SOURCE]
-[TARGET] [GROUP] [SECONDS] [die].
+"""What happens to records when a program dies at the worst moment: python examples/delivery.py MODE [BOOTSTRAP]
+[SOURCE] [TARGET] [GROUP] [SECONDS] [die].
 
 MODE is at-most-once, at-least-once or exactly-once. The work is to copy records in capital letters, ten at a time. With
 `die` the program ends itself in the middle of its second ten; run it again without that, and count.

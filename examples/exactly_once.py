@@ -1,10 +1,10 @@
 """Consume, transform, produce, each record exactly once: python examples/exactly_once.py [BOOTSTRAP] [SOURCE] [TARGET]
 [GROUP] [NAME] [SECONDS].
 
-Results and offsets are committed in one transaction: if this program dies, neither of the last one counts. Members of the
-group may come and go: a member that was taken for dead and wakes up is refused by the group (its generation is over).
-NAME must differ between the members, and stay the same when one of them is started again: a new program of that name ends
-what the old one left open. Readers of TARGET set isolation.level=read_committed.
+Results and offsets are committed in one transaction: if this program dies, neither of the last one counts. Members of
+the group may come and go: a member that was taken for dead and wakes up is refused by the group (its generation is
+over). NAME must differ between the members, and stay the same when one of them is started again: a new program of that
+name ends what the old one left open. Readers of TARGET set isolation.level=read_committed.
 """
 
 import sys

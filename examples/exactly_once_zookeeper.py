@@ -2,9 +2,9 @@
 [BOOTSTRAP] [SOURCE] [TARGET] [GROUP] [SECONDS].
 
 No transaction reaches into ZooKeeper. So the offsets that count are committed in Kafka, in the transaction of their
-results; those in ZooKeeper are a copy, written afterwards, which tools show. Each partition has a transactional.id of its
-own: its new owner takes that over before it reads, so that a former owner, which may only have been paused, can commit
-nothing any more, and then asks for the offset that counts.
+results; those in ZooKeeper are a copy, written afterwards, which tools show. Each partition has a transactional.id of
+its own: its new owner takes that over before it reads, so that a former owner, which may only have been paused, can
+commit nothing any more, and then asks for the offset that counts.
 """
 
 import sys

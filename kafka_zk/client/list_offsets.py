@@ -73,7 +73,9 @@ async def list_offsets(
                 causes.append(broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"offsets of {tp}"))
             else:
                 by_leader.setdefault(leader, {})[tp] = spec
-        asked = [run(_ask(cluster, node_id, part, read_committed, causes)) for node_id, part in sorted(by_leader.items())]
+        asked = [
+            run(_ask(cluster, node_id, part, read_committed, causes)) for node_id, part in sorted(by_leader.items())
+        ]
         for answers in await gatherResults(asked, consumeErrors=True):
             found.update(answers)
         left = {tp: spec for tp, spec in left.items() if tp not in found}

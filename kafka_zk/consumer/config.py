@@ -15,8 +15,8 @@ class ReaderConfig(ClientConfig):
     """Kafka's consumer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
 
     ``auto_offset_reset`` says where to continue when an offset is out of range: ``earliest``, ``latest``, or
-    ``none``: raise. ``isolation_level``: with ``read_committed``, records of aborted transactions are not delivered, and
-    reading ends where the first transaction begins that is still open (the last stable offset).
+    ``none``: raise. ``isolation_level``: with ``read_committed``, records of aborted transactions are not delivered,
+    and reading ends where the first transaction begins that is still open (the last stable offset).
 
     Raises: ConfigError naming the key and what is allowed.
     """

@@ -96,8 +96,8 @@ class GroupDescription(NamedTuple):
 
 
 class GroupCoordinator:
-    """See the module's docstring. ``offsets`` has what groups have committed, ``transactional_commits`` takes what waits
-    for the end of a transaction.
+    """See the module's docstring. ``offsets`` has what groups have committed, ``transactional_commits`` takes what
+    waits for the end of a transaction.
 
     Args:
         tell: told of rebalances, generations and members as they come and go, after the log was.

@@ -1,7 +1,8 @@
 """The offsets that one group has committed, and those whose records are being written.
 
-Two commits of a partition may be written at the same time: what counts is their order in the log. Those of transactions
-(KIP-98, KIP-447) wait for the marker that ends them; then, too, the order in the log counts, not that of the ends. Pure.
+Two commits of a partition may be written at the same time: what counts is their order in the log. Those of
+transactions (KIP-98, KIP-447) wait for the marker that ends them; then, too, the order in the log counts, not that of
+the ends. Pure.
 Source: GroupMetadata.scala@3.9 (onOffsetCommitAppend, removeExpiredOffsets), KIP-211 (retention).
 """
 
@@ -17,8 +18,8 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 @dataclass
 class OpenTransactions:
-    """What is in the log for one group: ``offsets`` by producer id, and, of the same partitions, where the batch of what
-    is ``committed`` begins."""
+    """What is in the log for one group: ``offsets`` by producer id, and, of the same partitions, where the batch of
+    what is ``committed`` begins."""
 
     offsets: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)

@@ -103,8 +103,8 @@ class TransactionalCommits:
         return written.error
 
     def markers_written(self, producer_id: int, tps: Collection[TopicPartition], is_committed: bool) -> None:
-        """The marker of the producer's transaction is in the logs of these partitions, in all of their in-sync replicas:
-        its offsets count from now on, or never. A second call changes nothing."""
+        """The marker of the producer's transaction is in the logs of these partitions, in all of their in-sync
+        replicas: its offsets count from now on, or never. A second call changes nothing."""
         for tp in tps:
             if tp.topic != OFFSETS_TOPIC:
                 continue

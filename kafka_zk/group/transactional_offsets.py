@@ -29,8 +29,8 @@ class Written(NamedTuple):
 class TransactionalOffsets:
     """By producer; the last one of a partition in the log counts.
 
-    What is being written replaces nothing: unlike in Kafka, a commit of a zombie that the log refuses leaves that of its
-    successor, which has the same producer id, as it was.
+    What is being written replaces nothing: unlike in Kafka, a commit of a zombie that the log refuses leaves that of
+    its successor, which has the same producer id, as it was.
     """
 
     def __init__(self) -> None:

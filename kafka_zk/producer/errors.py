@@ -34,7 +34,7 @@ class TransactionAborted(KafkaError):
 
 
 class IllegalTransactionState(KafkaError):
-    """The program calls the methods of a transactional producer in an order that makes no sense; the message says which.
+    """The program calls the methods of a transactional producer in an order that makes no sense.
 
-    Nothing was changed by the call.
+    The message says what is wrong; nothing was changed by the call.
     """

@@ -112,7 +112,8 @@ class TransactionManager:
         if not offsets:
             return
         if group.member_id == "" and group.generation_id < 0 and not is_alone:
-            error = broker_error(ErrorCode.ILLEGAL_GENERATION, f"the consumer is in no generation of {group.group_id} now")
+            doing = f"the consumer is in no generation of group {group.group_id} now"
+            error = broker_error(ErrorCode.ILLEGAL_GENERATION, doing)
             self.state.fail(Outcome.ABORTABLE, error)
             self._tell()
             self.state.check_in_transaction()
@@ -191,7 +192,7 @@ class TransactionManager:
         return not self._closed
 
     async def _new_epoch(self, is_wanted: Callable[[], bool]) -> bool:
-        """InitProducerId; with the old id and epoch, unless there is none, so that a successor is not fenced (KIP-360)."""
+        """InitProducerId, with the old id and epoch if there is one, so that a successor is not fenced (KIP-360)."""
         timeout_ms = self._config.transaction_timeout_ms
         answer = await self._ask(
             self._coordinator, requests.init_producer_id(*self._identity, timeout_ms), is_wanted
@@ -265,7 +266,7 @@ class TransactionManager:
 
 
 def _decisive(codes: Iterable[int]) -> ErrorCode:
-    """Of the codes of an answer's parts the one that says what to do: an error that waiting does not cure goes first."""
+    """Of the codes of an answer's parts the one that says what to do; what waiting does not cure goes first."""
     found = [ErrorCode.of(code) for code in codes if code]
     given_up = [code for code in found if outcome_of(code) not in (Outcome.RETRY, Outcome.FIND_AND_RETRY)]
     told = [code for code in given_up if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]

@@ -135,7 +135,8 @@ def test_a_member_of_an_old_generation_cannot_commit(target: Target, topic: str)
             producer.send_offsets({TopicPartition(topic, 0): 1}, member)
         with pytest.raises(TransactionAbortable) as caught, producer.transaction():
             producer.send(topic, b"late")
-            producer.send_offsets({TopicPartition(topic, 0): 2}, member._replace(generation_id=member.generation_id - 1))
+            old = member._replace(generation_id=member.generation_id - 1)
+            producer.send_offsets({TopicPartition(topic, 0): 2}, old)
         assert caught.value.code is ErrorCode.ILLEGAL_GENERATION
         with producer.transaction():
             producer.send(topic, b"again")
