@@ -11,7 +11,7 @@ import pytest
 
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.producer.blocking import BlockingProducer
-from tests import exactly_once
+from tests.integration import exactly_once
 
 pytestmark = pytest.mark.integration
 

@@ -14,7 +14,7 @@ from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable, TransactionAborted
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
-from tests import exactly_once
+from tests.integration import exactly_once
 from tests.peers.targets import Target
 
 PARTITIONS = 2

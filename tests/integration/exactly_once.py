@@ -16,7 +16,7 @@ from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.storage.types import TopicPartition
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
 
 
