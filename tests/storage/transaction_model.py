@@ -215,7 +215,7 @@ class TransactionHistory:
         if rng.random() < 0.5:
             active = log.segments.active
             span = active.find(max(first_lost, log.recovery_point, log.log_start_offset))
-            if span is not None:
+            if span is not None and span.base_offset >= log.log_start_offset:
                 with open(active.path, "r+b") as file:
                     file.truncate(rng.randint(span.position, active.size_bytes))
         if rng.random() < 0.5:
