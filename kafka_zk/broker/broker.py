@@ -21,6 +21,7 @@ from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
+from kafka_zk.broker.transaction_verifications import verify_transactions
 from kafka_zk.broker.transactions import BrokerTransactions
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.inter_broker_protocol import alter_partition_version
@@ -264,6 +265,7 @@ class Broker:
             transaction_state_topic=TransactionStateTopic(config, metadata, topics, self._random),
             random=self._random,
         )
+        self._verifications = verify_transactions(self.services, self._connect_to_peer)
 
     def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
         """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
@@ -412,6 +414,9 @@ class Broker:
             request_timeout_s=timeout_s,
         )
 
+    async def _connect_to_peer(self, broker_id: int) -> KafkaConnection:
+        return await self._connect_to_broker(*self._address_of(broker_id))
+
     async def _connect_to_leader(self, broker_id: int) -> KafkaConnection:
         host, port = self._address_of(broker_id)
         timeout_s = self._config.replica_socket_timeout_ms / 1000
@@ -538,7 +543,7 @@ class Broker:
     async def _ask_for_shutdown(self, controller_id: int) -> Collection[TopicPartition]:
         if controller_id == self.broker_id:
             return await self._controller.handle_controlled_shutdown(self.broker_id, self.broker_epoch)
-        connection = await self._connect_to_broker(*self._address_of(controller_id))
+        connection = await self._connect_to_peer(controller_id)
         try:
             answer = await connection.request(
                 ApiKey.CONTROLLED_SHUTDOWN, broker_id=self.broker_id, broker_epoch=self.broker_epoch
@@ -570,6 +575,7 @@ class Broker:
         self.services.metadata_purgatory.abandon_all()
         self.services.coordinator.close()
         self._transactions.close()
+        self._verifications.close()
         self.services.batch_helpers.close()
         for listener in self._listeners:
             await listener.stop()

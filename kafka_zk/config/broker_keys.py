@@ -445,7 +445,10 @@ class BrokerKeys:
         "10000", "How often it is looked for transactions that have timed out.", low=1, use=READ,
     )
     transaction_max_timeout_ms = INT("900000", "The longest timeout that a producer may ask for.", low=1, use=READ)
-    transaction_partition_verification_enable = BOOLEAN("true", update=CLUSTER_WIDE)
+    transaction_partition_verification_enable = BOOLEAN(
+        "true", "Whether a transaction's coordinator is asked before a partition takes its first batch.",
+        use=READ, update=CLUSTER_WIDE,
+    )
     transaction_remove_expired_transaction_cleanup_interval_ms = INT(
         "3600000", "How often it is looked for transactional ids that have expired.", low=1, use=READ,
     )

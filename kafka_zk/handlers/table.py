@@ -56,6 +56,7 @@ from kafka_zk.handlers.transactions import (
     end_txn,
     init_producer_id,
     list_transactions,
+    write_txn_markers,
 )
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
@@ -113,6 +114,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
+    ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
 }
 
 OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {

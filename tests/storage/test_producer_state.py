@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_zk.storage.end_transaction_marker import parse_marker
 from kafka_zk.storage.errors import CorruptSnapshot, InvalidTransactionState, StorageError
 from kafka_zk.storage.producer_state import (
     MAX_SEQUENCE,
@@ -14,7 +15,6 @@ from kafka_zk.storage.producer_state import (
     ProducerState,
     decode_snapshot,
     encode_snapshot,
-    parse_marker,
 )
 from kafka_zk.storage.record_batch import BatchHeader, read_header
 
@@ -88,7 +88,7 @@ def test_open_transactions_bound_what_is_stable() -> None:
     with pytest.raises(InvalidTransactionState):
         state.check(header(1, producer_id=1))
     marker = batch(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
-    state.apply_marker(marker, read_header(marker), 30)
+    state.apply_marker(marker, read_header(marker), 30, T0)
     assert state.first_unstable_offset(30) == 10
     assert state.first_unstable_offset(31) == 20
     assert state.producers[1].coordinator_epoch == 7
