@@ -20,6 +20,8 @@ def reload_producers(
     """The replay may be done elsewhere. ``rebuild_from``: the transaction indexes cannot be relied on from there on."""
     start_offset = producers.load_snapshot(segments.directory, log_start_offset, log_end_offset, rebuild_from)
     if start_offset >= log_end_offset:
+        if rebuild_from is not None:
+            segments.replace_aborted(log_end_offset, ())
         return
     following = segments[segments.slot_of(start_offset) :]
     replayed = yield ReplayWork(
