@@ -575,8 +575,8 @@ class Broker:
         self.services.fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
         self.services.coordinator.close()
-        self._verifications.close()
         self._transactions.close()
+        self._verifications.close()
         self.services.batch_helpers.close()
         for listener in self._listeners:
             await listener.stop()

@@ -10,8 +10,7 @@ from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnMan
 from kafka_zk.replica.transaction_verification import TransactionVerification
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
-
-_TRANSACTION_STATE_TOPIC = "__transaction_state"
+from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 
 
 def verify_transactions(
@@ -33,7 +32,7 @@ def verify_transactions(
 
 
 def _coordinator_of(metadata: MetadataCache, transactional_id: str) -> int | None:
-    partitions = metadata.topics.get(_TRANSACTION_STATE_TOPIC)
+    partitions = metadata.topics.get(TRANSACTION_STATE_TOPIC)
     if not partitions:
         return None
     found = partitions.get(partition_for(transactional_id, len(partitions)))

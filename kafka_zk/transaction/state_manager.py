@@ -189,16 +189,16 @@ class TransactionStateManager:
 
     def carry_out(self, owned: CoordinatedPartition, transaction: Transaction, effects: Iterable[Effect]) -> None:
         """Do what the core wants done, at once as far as nobody has to wait for the log."""
-        todo = deque(effects)
-        while todo:
-            effect = todo.popleft()
+        wanted = deque(effects)
+        while wanted:
+            effect = wanted.popleft()
             if isinstance(effect, Answer):
                 if effect.reply is not None:
                     self.replies.answer(effect.reply, effect.result)
             elif isinstance(effect, Append) and not effect.is_retry:
                 stored = self._log.store(owned.number, transaction.transactional_id, effect.metadata)
                 if isinstance(stored, ErrorCode):
-                    todo.extend(self._stored(owned, transaction, stored))
+                    wanted.extend(self._stored(owned, transaction, stored))
                 else:
                     ensureDeferred(self._store_later(owned, transaction, stored)).addErrback(log_bug)
             elif isinstance(effect, Append):

@@ -1,213 +1,205 @@
-"""Transactions of our clients against kafka-zk and Apache Kafka, and of librdkafka's beside them."""
+"""Transactions of other clients, Kafka's tools for them, and a folder of transactional ids that changes hands.
+
+Each is the same against Apache Kafka 3.9.1 and kafka-zk.
+"""
 
 from __future__ import annotations
 
-import uuid
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
 import pytest
 
-from kafka_zk.client.blocking_admin import BlockingAdmin
-from kafka_zk.consumer.blocking_consumer import BlockingConsumer
-from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable, TransactionAborted
-from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.types import TopicPartition
-from tests.integration import exactly_once
-from tests.peers.targets import Target
+from tests.peers import jars, java, targets
+from tests.peers.processes import wait_until
+from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
+from tests.peers.test_group_folders import _is_registered
 
-PARTITIONS = 2
+pytestmark = pytest.mark.peers
 
-
-@pytest.fixture
-def topic(target: Target) -> str:
-    name = f"transactions-{uuid.uuid4().hex[:8]}"
-    with BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
-        admin.create_topic(name, PARTITIONS, 1)
-    return name
-
-
-def committed(target: Target, topic: str) -> list[bytes]:
-    return sorted(exactly_once.seen(target.bootstrap, topic, PARTITIONS).elements())
+_OVERRIDES = {
+    "zookeeper.session.timeout.ms": "3000",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+_CHROOT = "transaction-folders"
+_TOOL = "org.apache.kafka.tools.TransactionsCommand"
+_DUMP = "kafka.tools.DumpLogSegments"
+_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 
 
-def make_producer(target: Target, transactional_id: str) -> BlockingProducer:
-    producer = BlockingProducer(bootstrap_servers=target.bootstrap, transactional_id=transactional_id)
-    producer.init_transactions()
+@pytest.fixture(params=targets.NAMES)
+def cluster(request: pytest.FixtureRequest, peer_zookeeper: str, tmp_path: Path) -> Iterator[Target]:
+    """One broker of each kind, with a topic of two partitions."""
+    started = targets.start(
+        request.param, peer_zookeeper, tmp_path, overrides=_OVERRIDES, chroot=f"transactions-{request.param}"
+    )
+    started.create_topic("t", partitions=2)
+    yield started
+    complaints = started.stop()
+    assert not complaints, "\n".join(complaints)
+
+
+def _producer(target: Target, transactional_id: str, timeout_ms: int = 60_000) -> confluent_kafka.Producer:
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": target.bootstrap, "transactional.id": transactional_id, "log_level": 0,
+            "transaction.timeout.ms": timeout_ms, "message.timeout.ms": min(timeout_ms, 60_000),
+        }
+    )  # fmt: skip
+    producer.init_transactions(60)
     return producer
 
 
-def read_with_librdkafka(target: Target, topic: str, count: int) -> list[bytes | None]:
+def _write(producer: confluent_kafka.Producer, *values: bytes) -> None:
+    """A value into each partition in turn."""
+    producer.begin_transaction()
+    for number, value in enumerate(values):
+        producer.produce("t", value, partition=number % 2)
+    assert producer.flush(60) == 0
+
+
+def _committed(target: Target, count: int) -> list[bytes]:
+    """What a reader of committed data finds, sorted, once it has come to ``count`` records."""
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": target.bootstrap,
-            "group.id": f"g-{topic}",
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
+            "bootstrap.servers": target.bootstrap, "group.id": "reader", "isolation.level": "read_committed",
+            "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "earliest", "log_level": 0,
         }
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    found: list[bytes | None] = []
+    )  # fmt: skip
+    consumer.assign([confluent_kafka.TopicPartition("t", number, 0) for number in (0, 1)])
+    values: list[bytes] = []
+    ends: set[int] = set()
+
+    def has_read() -> bool:
+        message = consumer.poll(0.1)
+        if message is not None and message.error():
+            ends.add(message.partition() or 0)
+        elif message is not None:
+            ends.clear()
+            values.append(message.value() or b"")
+        return len(values) >= count and len(ends) == 2
+
     try:
-        while len(found) < count and (message := consumer.poll(10)) is not None:
-            assert message.error() is None
-            found.append(message.value())
-        assert consumer.poll(1) is None
+        wait_until(has_read, 60, f"{count} records, found {values}")
     finally:
         consumer.close()
-    return sorted(found, key=str)
+    return sorted(values)
 
 
-def test_readers_see_whole_transactions_or_nothing(target: Target, topic: str) -> None:
-    """Ours and librdkafka's; also over several partitions, with compression and empty transactions."""
-    with make_producer(target, f"x-{topic}") as producer:
-        for number in range(3):
-            with producer.transaction():
-                for partition in range(PARTITIONS):
-                    producer.send(topic, b"c%d" % number, partition=partition)
-            with pytest.raises(ZeroDivisionError), producer.transaction():
-                producer.send(topic, b"a%d" % number)
-                producer.flush()
-                unsent = producer.send(topic, b"b%d" % number)
-                assert 1 / 0
-            with pytest.raises(TransactionAborted):
-                unsent.result(10)
-            with producer.transaction():
-                pass
-    expected = sorted([b"c0", b"c1", b"c2"] * PARTITIONS)
-    assert committed(target, topic) == expected
-    assert read_with_librdkafka(target, topic, len(expected)) == expected
-    uncommitted = exactly_once.seen(target.bootstrap, topic, PARTITIONS, "read_uncommitted")
-    assert uncommitted.total() == len(expected) + 3
+def _transactions(target: Target, *arguments: str) -> list[list[str]]:
+    """What ``kafka-transactions.sh`` prints, without what differs from run to run."""
+    run = java.run_tool(jars.ORACLE_VERSION, _TOOL, ["--bootstrap-server", target.bootstrap, *arguments])
+    text = re.sub(r"\b\d{10,}\b", "TIME", run.text)
+    return [line.split() for line in text.splitlines() if line.strip()]
 
 
-def test_an_open_transaction_holds_readers_back(target: Target, topic: str) -> None:
-    """Up to its end, also those of records behind it that belong to none."""
-    tp = TopicPartition(topic, 0)
-    with (
-        make_producer(target, f"x-{topic}") as producer,
-        BlockingProducer(bootstrap_servers=target.bootstrap) as plain,
-        BlockingConsumer(
-            [topic], bootstrap_servers=target.bootstrap, group_id=topic, isolation_level="read_committed",
-            auto_offset_reset="earliest",
-        ) as consumer,
-    ):  # fmt: skip
-        producer.begin_transaction()
-        producer.send(topic, b"open", partition=0).result(30)
-        producer.flush()
-        plain.send(topic, b"plain", partition=0).result(30)
-        assert consumer.poll(3_000) == []
-        producer.commit_transaction()
-        found: list[bytes] = []
-        while len(found) < 2:
-            found += [record.value for record in consumer.poll(10_000)]
-        assert found == [b"open", b"plain"]
-        assert consumer.position(tp) is not None
+def test_librdkafka_commits_and_aborts(cluster: Target) -> None:
+    """Only what is committed is read; another producer of the id fences the first one and aborts what it left open."""
+    producer = _producer(cluster, "x")
+    _write(producer, b"a", b"b", b"c")
+    producer.commit_transaction(60)
+    _write(producer, b"lost", b"lost")
+    producer.abort_transaction(60)
+    _write(producer, b"open", b"open")
+    successor = _producer(cluster, "x")
+    _write(successor, b"d")
+    successor.commit_transaction(60)
+    with pytest.raises(confluent_kafka.KafkaException) as fenced:
+        producer.commit_transaction(60)
+    assert fenced.value.args[0].code() == confluent_kafka.KafkaError._FENCED
+    assert _committed(cluster, 4) == [b"a", b"b", b"c", b"d"]
 
 
-def test_offsets_are_committed_with_the_records(target: Target, topic: str) -> None:
-    """Not before, and not if it is aborted."""
-    tp = TopicPartition(topic, 1)
-    group = f"group-{topic}"
-    with make_producer(target, f"x-{topic}") as producer, BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
-        with producer.transaction():
-            producer.send_offsets({tp: 5}, group)
-        assert admin.groups.stable_offsets(group, [tp]) == {tp: 5}
-        producer.begin_transaction()
-        producer.send_offsets({tp: 9}, group)
-        assert admin.groups.committed(group)[tp].offset == 5
-        producer.abort_transaction()
-        assert admin.groups.stable_offsets(group, [tp]) == {tp: 5}
+def test_a_transaction_of_a_producer_that_went_is_aborted_in_time(cluster: Target) -> None:
+    _write(_producer(cluster, "gone", timeout_ms=2_000), b"never")
+    other = _producer(cluster, "other")
+    _write(other, b"a", b"b")
+    other.commit_transaction(60)
+    assert _committed(cluster, 2) == [b"a", b"b"]
 
 
-def test_a_member_of_an_old_generation_cannot_commit(target: Target, topic: str) -> None:
-    """Neither its offsets nor its records count (KIP-447); the producer goes on."""
-    with (
-        make_producer(target, f"x-{topic}") as producer,
-        BlockingConsumer([topic], bootstrap_servers=target.bootstrap, group_id=topic) as consumer,
-    ):
-        while not consumer.assignment():
-            consumer.poll(100)
-        member = consumer.group_metadata()
-        with producer.transaction():
-            producer.send(topic, b"in time")
-            producer.send_offsets({TopicPartition(topic, 0): 1}, member)
-        with pytest.raises(TransactionAbortable) as caught, producer.transaction():
-            producer.send(topic, b"late")
-            old = member._replace(generation_id=member.generation_id - 1)
-            producer.send_offsets({TopicPartition(topic, 0): 2}, old)
-        assert caught.value.code is ErrorCode.ILLEGAL_GENERATION
-        with producer.transaction():
-            producer.send(topic, b"again")
-    assert committed(target, topic) == [b"again", b"in time"]
+def test_java_commits(cluster: Target) -> None:
+    """Kafka's own performance tool, with a transaction every few records."""
+    arguments = [
+        "--topic", "t", "--num-records", "2000", "--record-size", "20", "--throughput", "-1",
+        "--transactional-id", "perf", "--transaction-duration-ms", "50",
+        "--producer-props", f"bootstrap.servers={cluster.bootstrap}",
+    ]  # fmt: skip
+    assert "2000 records sent" in java.run_tool(jars.ORACLE_VERSION, _PERFORMANCE, arguments).text
+    assert len(_committed(cluster, 2_000)) == 2_000
 
 
-def test_a_successor_fences_and_aborts(target: Target, topic: str) -> None:
-    """Whoever takes over a transactional.id ends what was left open, and the old one hears of it."""
-    with make_producer(target, f"x-{topic}") as zombie:
-        zombie.begin_transaction()
-        zombie.send(topic, b"zombie")
-        zombie.flush()
-        with make_producer(target, f"x-{topic}") as successor:
-            with successor.transaction():
-                successor.send(topic, b"successor")
-            with pytest.raises(ProducerFenced):
-                zombie.commit_transaction()
-            with pytest.raises(ProducerFenced):
-                zombie.send(topic, b"more")
-    assert committed(target, topic) == [b"successor"]
+#: What the tool prints, by target: both must be the same.
+_SAID: dict[str, list[list[list[str]]]] = {}
 
 
-def test_a_record_that_is_refused_makes_the_transaction_fail(target: Target, topic: str) -> None:
-    """And the next one has a new epoch (KIP-360)."""
-    with BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
-        admin.alter_topic_config(topic, {"max.message.bytes": "2000"})
-    with make_producer(target, f"x-{topic}") as producer:
-        with pytest.raises(TransactionAbortable) as caught, producer.transaction():
-            producer.send(topic, b"small", partition=0).result(30)
-            producer.send(topic, b"big" * 1000, partition=0)
-        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
-        with producer.transaction():
-            producer.send(topic, b"good", partition=0)
-    assert committed(target, topic) == [b"good"]
+def test_the_tool_says_the_same(cluster: Target) -> None:
+    done = _producer(cluster, "done")
+    _write(done, b"a", b"b")
+    done.commit_transaction(60)
+    pending = _producer(cluster, "pending")
+    _write(pending, b"c", b"d")
+    said = [
+        sorted(_transactions(cluster, "list")),
+        sorted(_transactions(cluster, "list", "--duration-filter", "0")),
+        _transactions(cluster, "describe", "--transactional-id", "done"),
+        _transactions(cluster, "describe", "--transactional-id", "pending"),
+        _transactions(cluster, "describe-producers", "--topic", "t", "--partition", "0"),
+        _transactions(cluster, "find-hanging", "--broker-id", "0", "--max-transaction-timeout", "15"),
+        _transactions(cluster, "abort", "--topic", "t", "--partition", "0", "--start-offset", "2"),
+        _transactions(cluster, "describe-producers", "--topic", "t", "--partition", "0"),
+    ]
+    _SAID[cluster.name] = [[_without_durations(line) for line in lines] for lines in said]
+    if len(_SAID) == len(targets.NAMES):
+        ours, theirs = _SAID[KAFKA_ZK], _SAID[APACHE_KAFKA]
+        for mine, expected in zip(ours, theirs, strict=True):
+            assert mine == expected
 
 
-def test_the_transactions_of_librdkafka(target: Target, topic: str) -> None:
-    """Its producer, with offsets of a member; our readers."""
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": target.bootstrap, "transactional.id": f"rd-{topic}", "linger.ms": 0}
-    )
-    producer.init_transactions(30)
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": target.bootstrap, "group.id": topic})
-    for number in range(6):
-        producer.begin_transaction()
-        producer.produce(topic, b"%d" % number, partition=number % PARTITIONS)
-        where = [confluent_kafka.TopicPartition(topic, 0, number + 1)]
-        producer.send_offsets_to_transaction(where, consumer.consumer_group_metadata(), 30)
-        producer.flush(30)
-        if number % 3:
-            producer.abort_transaction(30)
+def _without_durations(line: list[str]) -> list[str]:
+    """The times in the tool's rows, and how long ago they were."""
+    return [word for word in line if not re.fullmatch(r"TIME", word)]
+
+
+def test_a_folder_changes_hands(peer_zookeeper: str, tmp_path: Path) -> None:
+    """Whoever takes it over goes on with the transactional ids: epochs count on, open transactions are aborted, and
+    Kafka's tool reads the log of both."""
+    holders = ((KAFKA_ZK, True), (APACHE_KAFKA, False), (KAFKA_ZK, False), (APACHE_KAFKA, True), (KAFKA_ZK, True))
+    committed: list[bytes] = []
+    for number, (holder, stops) in enumerate(holders):
+        target = targets.start(holder, peer_zookeeper, tmp_path, overrides=_OVERRIDES, chroot=_CHROOT)
+        if number == 0:
+            target.create_topic("t", partitions=2)
+        producer = _producer(target, "x")
+        values = [b"%d-%d" % (number, each) for each in range(4)]
+        _write(producer, *values)
+        producer.commit_transaction(60)
+        committed += values
+        _write(producer, b"open", b"open")
+        if stops:
+            assert not target.stop()
         else:
-            producer.commit_transaction(30)
-    consumer.close()
-    assert committed(target, topic) == [b"0", b"3"]
-    tp = TopicPartition(topic, 0)
-    with BlockingAdmin(bootstrap_servers=target.bootstrap) as admin:
-        assert admin.groups.stable_offsets(topic, [tp]) == {tp: 4}
+            target.brokers[0].kill()
+            wait_until(lambda: not _is_registered(f"{peer_zookeeper}/{_CHROOT}"), 30, "the end of the session")
+    target = targets.start(APACHE_KAFKA, peer_zookeeper, tmp_path, overrides=_OVERRIDES, chroot=_CHROOT)
+    _producer(target, "x")
+    assert _committed(target, len(committed)) == sorted(committed)
+    assert not target.stop()
+    epochs = _epochs(tmp_path)
+    assert epochs == sorted(epochs)
+    assert epochs[-1] == 2 * len(holders)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("example", ["exactly_once.py", "exactly_once_zookeeper.py"])
-def test_each_record_is_worked_on_exactly_once_under_kills(
-    target: Target, tmp_path: Path, example: str, seed: int
-) -> None:
-    """Members are killed in the middle, and one sleeps until it is taken for dead."""
-    name = f"exact-{uuid.uuid4().hex[:8]}"
-    source, results = f"{name}-in", f"{name}-out"
-    exactly_once.make_topics(target.bootstrap, source, results, 3)
-    command_of = exactly_once.command_of(example, target.bootstrap, target.zookeeper, source, results, name)
-    exactly_once.run_under_kills(
-        exactly_once.Members(command_of, tmp_path),
-        bootstrap=target.bootstrap, source=source, target=results, partition_count=3, seed=seed, kills=4, pause_s=10.0,
-    )  # fmt: skip
+def _epochs(folder: Path) -> list[int]:
+    """Of the transactional id, as Apache Kafka's own tool reads them from the log."""
+    epochs = []
+    for log in folder.rglob("__transaction_state-*/*.log"):
+        if log.stat().st_size:
+            run = java.run_tool(jars.ORACLE_VERSION, _DUMP, ["--files", str(log), "--transaction-log-decoder"])
+            epochs += [int(found) for found in re.findall(r"transactionalId=x.*producerEpoch:(\d+)", run.text)]
+    return epochs
