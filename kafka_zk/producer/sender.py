@@ -49,6 +49,7 @@ class Sender:
         on_fatal: called once with the error after which this producer can send nothing more.
         transaction: which says what may be sent when, of a transactional producer.
     Attributes:
+        idempotence: the producer id and the sequences; None without them.
         on_failed: called with the error of each batch that is given up.
         on_new_partitions: called when batches may wait for their partitions to be added to the transaction.
     """
@@ -70,12 +71,12 @@ class Sender:
         self._on_progress = on_progress
         self._on_fatal = on_fatal
         self._transaction = transaction
-        self.idempotence = self._idempotence = (
+        self.idempotence = (
             Idempotence(transactional=transaction is not None) if config.idempotent else None
         )
         self.on_failed: Callable[[KafkaError], None] = lambda error: None
         self.on_new_partitions: Callable[[], None] = lambda: None
-        self._completion = BatchCompletion(accumulator, self._idempotence, config, lambda error: self.on_failed(error))
+        self._completion = BatchCompletion(accumulator, self.idempotence, config, lambda error: self.on_failed(error))
         self._in_flight: dict[int, int] = {}
         self._connecting: set[int] = set()
         self._asking_producer_id = False
@@ -117,9 +118,9 @@ class Sender:
         self.wake_pending = False
         now_ms = self.now_ms()
         self._completion.expire(now_ms)
-        if self._idempotence is not None:
-            self._idempotence.prepare()
-            is_missing = self._idempotence.needs_producer_id and self._transaction is None
+        if self.idempotence is not None:
+            self.idempotence.prepare()
+            is_missing = self.idempotence.needs_producer_id and self._transaction is None
             if is_missing and not self._asking_producer_id:
                 self._asking_producer_id = True
                 run(self._ask_producer_id())
@@ -151,7 +152,7 @@ class Sender:
         return drained.next_check_ms
 
     def _may_drain(self) -> Callable[[ProducerBatch], bool]:
-        idempotence, transaction = self._idempotence, self._transaction
+        idempotence, transaction = self.idempotence, self._transaction
         if idempotence is None:
             return _always
         if transaction is None:
@@ -189,8 +190,8 @@ class Sender:
         connection = self._cluster.ready_connection(node_id, _PURPOSE)
         assert connection is not None, "drained for a node without a connection"
         for batch in batches:
-            if self._idempotence is not None:
-                self._idempotence.drained(batch)
+            if self.idempotence is not None:
+                self.idempotence.drained(batch)
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         run(self._request(node_id, connection, batches))
 
@@ -240,13 +241,13 @@ class Sender:
 
     async def _ask_producer_id(self) -> None:
         """Ask until a broker gives an id; an error that waiting cannot cure ends the producer."""
-        assert self._idempotence is not None
+        assert self.idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
         while not self._stopped:
             try:
                 response = await self._cluster.request_any(ApiKey.INIT_PRODUCER_ID, message)
                 if response.error_code == ErrorCode.NONE:
-                    self._idempotence.set_producer_id(response.producer_id, response.producer_epoch)
+                    self.idempotence.set_producer_id(response.producer_id, response.producer_epoch)
                     break
                 error: KafkaError = broker_error(response.error_code, "asking for a producer id")
             except KafkaError as caught:

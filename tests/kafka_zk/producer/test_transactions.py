@@ -51,7 +51,7 @@ class World:
     def done(self, work: Any) -> Any:
         """The result, however long it takes; raises what it raises."""
         results: list[Any] = []
-        running = run(work)
+        running = work if isinstance(work, Deferred) else run(work)
         running.addBoth(results.append)
         for _ in range(10_000):
             if results:
@@ -126,21 +126,29 @@ def test_a_batch_that_fails_during_the_commit_prevents_it(world: World) -> None:
     """EndTxn is asked for only when everything is in the log."""
     world.manager.begin()
     world.send(A)
-    flushed: Deferred[None] = Deferred()
-    committing = world.manager.commit()
-    begun = run(committing)
-    outcomes: list[Any] = []
-    begun.addBoth(outcomes.append)
-    assert outcomes == [None] and world.coordinator.ends == [True]
-    world.manager.begin()
-    world.send(A)
     world.state.begin_commit()
+    flushed: Deferred[None] = Deferred()
     world.flushed = flushed
+    committing = run(world.manager.commit())
     ending = run(world.manager._end(is_committed=True))
     world.manager.failed(broker_error(ErrorCode.REQUEST_TIMED_OUT, "producing"))
     flushed.callback(None)
-    assert ending.called and world.coordinator.ends == [True]
-    assert world.state.state is State.ABORTABLE
+    assert ending.called and world.coordinator.ends == []
+    with pytest.raises(TransactionAbortable):
+        world.done(committing)
+
+
+def test_a_consumer_outside_of_its_group_commits_nothing(world: World) -> None:
+    """It was put out, as too slow: the coordinator could not tell it from a client without a group."""
+    world.manager.begin()
+    outside = ConsumerGroupMetadata("g")
+    error = world.raised(world.manager.send_offsets({B: 7}, outside))
+    assert isinstance(error, TransactionAbortable) and error.code is ErrorCode.ILLEGAL_GENERATION
+    world.done(world.manager.abort())
+    world.manager.begin()
+    world.done(world.manager.send_offsets({B: 8}, outside, is_alone=True))
+    world.done(world.manager.commit())
+    assert world.coordinator.committed_offsets == {B: 8}
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
