@@ -35,9 +35,8 @@ _PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 @pytest.fixture(params=targets.NAMES)
 def cluster(request: pytest.FixtureRequest, peer_zookeeper: str, tmp_path: Path) -> Iterator[Target]:
     """One broker of each kind, with a topic of two partitions."""
-    started = targets.start(
-        request.param, peer_zookeeper, tmp_path, overrides=_OVERRIDES, chroot=f"transactions-{request.param}"
-    )
+    chroot = f"{request.node.originalname}-{request.param}"
+    started = targets.start(request.param, peer_zookeeper, tmp_path, overrides=_OVERRIDES, chroot=chroot)
     started.create_topic("t", partitions=2)
     yield started
     complaints = started.stop()
@@ -80,12 +79,12 @@ def _committed(target: Target, count: int) -> list[bytes]:
         if message is not None and message.error():
             ends.add(message.partition() or 0)
         elif message is not None:
-            ends.clear()
+            ends.discard(message.partition() or 0)
             values.append(message.value() or b"")
         return len(values) >= count and len(ends) == 2
 
     try:
-        wait_until(has_read, 60, f"{count} records, found {values}")
+        wait_until(has_read, 60, f"{count} committed records")
     finally:
         consumer.close()
     return sorted(values)
