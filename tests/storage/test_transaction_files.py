@@ -182,3 +182,18 @@ def test_records_before_the_log_start_hold_nobody_back(tmp_path: Path) -> None:
     assert log.last_stable_offset == 0
     log.increment_log_start_offset(2)
     assert log.last_stable_offset == 2
+
+
+def test_a_power_loss_may_take_an_index_that_was_not_flushed(tmp_path: Path) -> None:
+    """It is made anew, also where a newer snapshot knows all producers."""
+    log = new_log(tmp_path, segment_bytes=300)
+    put(log)
+    mark(log)
+    for _ in range(4):
+        append(log, batch(value=b"x" * 50))
+    expected = index_of(log).read_bytes()
+    assert len(log.segments) > 1 and list(log.directory.glob("*.snapshot"))
+    index_of(log).unlink()
+    log.segments.close_files()
+    log, _ = reopen(log)
+    assert index_of(log).read_bytes() == expected
