@@ -206,7 +206,7 @@ class Log:
         delta = header.last_offset_delta
         attributes = header.attributes
         producer_id = header.producer_id
-        if size_bytes > config.max_message_bytes and from_client:
+        if size_bytes > config.max_message_bytes and (from_client or not attributes & CONTROL_FLAG):
             raise _too_large(size_bytes, config)
         if (
             header.record_count != delta + 1

@@ -229,6 +229,7 @@ class Broker:
         )
         self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
         replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
+        replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
         self._transactions = BrokerTransactions(
             config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids
         )

@@ -18,10 +18,13 @@ from kafka_zk.group.records import (
     encode_group_key,
     encode_group_value,
 )
+from kafka_zk.group.transactional_offsets import Producer
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.manager import AppendResult, ReplicaManager
+from kafka_zk.storage.errors import InvalidProducerEpoch, InvalidTransactionState
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.verification_state import VerificationStateEntry
 from kafka_zk.system.clock import Clock
 
 _TOMBSTONES_BYTES = 256 * 1024  # in one batch
@@ -59,9 +62,19 @@ class Appends:
         code = code_of(result)
         return _GROUP_ERRORS.get(code, code)
 
-    def store_offsets(self, partition: int, batch: OffsetsBatch) -> OffsetsWritten | Awaitable[OffsetsWritten]:
-        """Write committed offsets, all in one batch, which has some; nothing to await if nobody has to."""
-        appended = self._append_batch(partition, batch.build())
+    def store_offsets(
+        self,
+        partition: int,
+        batch: OffsetsBatch,
+        producer: Producer | None = None,
+        guard: VerificationStateEntry | None = None,
+    ) -> OffsetsWritten | Awaitable[OffsetsWritten]:
+        """Write committed offsets, all in one batch, which has some; nothing to await if nobody has to.
+
+        Args:
+            producer: in whose transaction, which ``guard`` shows to be verified.
+        """
+        appended = self._append_batch(partition, batch.build(producer), guard)
         return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
 
     async def remove(
@@ -87,8 +100,11 @@ class Appends:
         appended = self._append_batch(partition, bytearray(batch.build()))
         return appended if isinstance(appended, _SETTLED) else await appended
 
-    def _append_batch(self, partition: int, batch: bytearray) -> AppendResult | Awaitable[AppendResult]:
-        return self._replicas.append_own(TopicPartition(OFFSETS_TOPIC, partition), memoryview(batch), self._timeout_ms)
+    def _append_batch(
+        self, partition: int, batch: bytearray, guard: VerificationStateEntry | None = None
+    ) -> AppendResult | Awaitable[AppendResult]:
+        tp = TopicPartition(OFFSETS_TOPIC, partition)
+        return self._replicas.append_own(tp, memoryview(batch), self._timeout_ms, guard)
 
 
 async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWritten:
@@ -98,6 +114,10 @@ async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWr
 def _offsets_written(result: AppendResult) -> OffsetsWritten:
     if isinstance(result, LogAppendInfo):
         return OffsetsWritten(ErrorCode.NONE, result.first_offset)
+    if isinstance(result, InvalidProducerEpoch):
+        return OffsetsWritten(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if isinstance(result, InvalidTransactionState):
+        return OffsetsWritten(ErrorCode.INVALID_TXN_STATE)
     code = code_of(result)
     return OffsetsWritten(_OFFSET_ERRORS.get(code, code))
 

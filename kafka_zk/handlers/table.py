@@ -28,6 +28,7 @@ from kafka_zk.handlers.groups import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    txn_offset_commit,
 )
 from kafka_zk.handlers.inter_broker import (
     allocate_producer_ids,
@@ -87,6 +88,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.ALTER_PARTITION: alter_partition.handle,
     ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
     ApiKey.OFFSET_FETCH: offset_fetch.handle,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
     ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
     ApiKey.LIST_GROUPS: list_groups.handle,

@@ -25,7 +25,7 @@ class Written(NamedTuple):
     """A batch of the log. ``commit`` is None for one with records, else what its marker says."""
 
     offset: int
-    count: int
+    record_count: int
     producer_id: int
     epoch: int
     sequence: int
@@ -35,7 +35,7 @@ class Written(NamedTuple):
 
     @property
     def end(self) -> int:
-        return self.offset + self.count
+        return self.offset + self.record_count
 
 
 class Transaction(NamedTuple):
@@ -101,7 +101,7 @@ def known_producers(history: list[Written]) -> dict[int, Known]:
         if each.commit is not None:
             before = before._replace(coordinator_epoch=each.coordinator_epoch, first_offset=-1)
         else:
-            before = before._replace(last_sequence=each.sequence + each.count - 1, last_offset=each.end - 1)
+            before = before._replace(last_sequence=each.sequence + each.record_count - 1, last_offset=each.end - 1)
             if each.is_transactional and before.first_offset < 0:
                 before = before._replace(first_offset=each.offset)
         known[each.producer_id] = before
@@ -176,7 +176,7 @@ class TransactionHistory:
         else:
             data[:8] = written.offset.to_bytes(8, "big")
             data[12:16] = bytes(4)
-            self.log.append_as_follower(data, now_ms=T0)
+            self.log.append_as_follower(bytes(data), now_ms=T0)
         self.history.append(written)
 
     def commit_more(self) -> None:
@@ -321,14 +321,14 @@ class TransactionHistory:
             read = log.read(position, self.rng.choice((1, 200, 2000)), isolation=FetchIsolation.TXN_COMMITTED)
             assert read.slice is not None
             aborted = log.aborted_transactions(position, read.next_offset)
-            seen += [offset for offset in _committed(read.slice.read(), aborted) if offset >= position]
+            seen += [offset for offset in committed_of(read.slice.read(), aborted) if offset >= position]
             position = read.next_offset
         assert position == end or begin > end
         wanted = [offset for offset in committed_offsets(self.history) if begin <= offset < end]
         assert seen == wanted
 
 
-def _committed(data: bytes, aborted: list[AbortedTransaction]) -> list[int]:
+def committed_of(data: bytes, aborted: list[AbortedTransaction]) -> list[int]:
     """What a consumer keeps of a fetch. Source: CompletedFetch.nextFetchedRecord@3.9."""
     left = sorted(aborted, key=lambda entry: entry.first_offset)
     skipped: set[int] = set()

@@ -275,6 +275,7 @@ def build_harness(folder: Path, **properties: str) -> Harness:
 
     coordinator = GroupCoordinator(CoordinatorConfig.of(config), clock, replicas, metadata)
     replicas.role_listeners.append(coordinator.role_changed)
+    replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
 
     async def block() -> range:
         return range(5000, 6000)
