@@ -276,6 +276,7 @@ class Broker:
             transaction_state_topic=TransactionStateTopic(config, metadata, topics, self._random),
             random=self._random,
         )
+        self._transactions.serve(self.services)
         self._verifications = verify_transactions(self.services, self._connect_to_peer)
 
     def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:

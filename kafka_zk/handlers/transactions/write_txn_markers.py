@@ -3,7 +3,7 @@
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from kafka_zk.handlers.error_map import error_code
@@ -25,7 +25,8 @@ Result = Response.WritableTxnMarkerResult
 Topic = Result.WritableTxnMarkerTopicResult
 Partition = Topic.WritableTxnMarkerPartitionResult
 
-_Codes = dict[TopicPartition, ErrorCode]
+Codes = dict[TopicPartition, ErrorCode]
+Written = dict[int, Codes]
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -39,33 +40,34 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         return Response(
             markers=[_answer(each.producer_id, dict.fromkeys(_tps(each), refused)) for each in request.markers]
         )
+    results = await write(services, [(_marker(each), _tps(each)) for each in request.markers])
+    return Response(markers=[_answer(producer_id, codes) for producer_id, codes in results.items()])
+
+
+async def write(services: Services, markers: Iterable[tuple[TransactionMarker, Iterable[TopicPartition]]]) -> Written:
+    """Append each marker to its partitions, which this broker leads: what became of it, by producer id."""
     turns = Turns(services.clock, goes_on=True)
-    begun = []
-    for marker in request.markers:
-        begun.append((marker, await _begin(services, turns, marker)))
-    results: dict[int, _Codes] = {}
+    begun = [(marker, await _begin(services, turns, marker, tps)) for marker, tps in markers]
+    results: dict[int, Codes] = {}
     for marker, appends in begun:
         codes = {tp: await _settled(append) for tp, append in appends.items()}
         _tell(services, marker, codes)
         results.setdefault(marker.producer_id, {}).update(codes)
-    return Response(markers=[_answer(producer_id, codes) for producer_id, codes in results.items()])
+    return results
 
 
 async def _begin(
-    services: Services, turns: Turns, marker: Any
+    services: Services, turns: Turns, marker: TransactionMarker, tps: Iterable[TopicPartition]
 ) -> dict[TopicPartition, AppendResult | Awaitable[AppendResult]]:
     """Append the marker everywhere; nobody is waited for yet."""
-    what = TransactionMarker(
-        marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result
-    )
     begun: dict[TopicPartition, AppendResult | Awaitable[AppendResult]] = {}
-    for tp in _tps(marker):
+    for tp in tps:
         if turns.is_over:
             await turns.next()
         if services.replicas.logs.get(tp) is None:
             begun[tp] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         else:
-            begun[tp] = append_marker(services.replicas, tp, what, _TIMEOUT_MS, services.clock.wall_ms())
+            begun[tp] = append_marker(services.replicas, tp, marker, _TIMEOUT_MS, services.clock.wall_ms())
     return begun
 
 
@@ -74,19 +76,25 @@ async def _settled(append: AppendResult | Awaitable[AppendResult]) -> ErrorCode:
     return ErrorCode.NONE if isinstance(result, LogAppendInfo) else error_code(result)
 
 
-def _tell(services: Services, marker: Any, codes: _Codes) -> None:
+def _tell(services: Services, marker: TransactionMarker, codes: Codes) -> None:
     """Committed offsets of the transaction count from now on, or never."""
     written = [tp for tp, code in codes.items() if code is ErrorCode.NONE]
     if written:
         for markers_written in services.replicas.marker_listeners:
-            markers_written(marker.producer_id, written, marker.transaction_result)
+            markers_written(marker.producer_id, written, marker.is_commit)
+
+
+def _marker(asked: Any) -> TransactionMarker:
+    return TransactionMarker(
+        asked.producer_id, asked.producer_epoch, asked.coordinator_epoch, asked.transaction_result
+    )
 
 
 def _tps(marker: Any) -> list[TopicPartition]:
     return [TopicPartition(named.name, number) for named in marker.topics for number in named.partition_indexes]
 
 
-def _answer(producer_id: int, codes: _Codes) -> Any:
+def _answer(producer_id: int, codes: Codes) -> Any:
     by_topic: dict[str, list[Any]] = {}
     for tp, code in codes.items():
         by_topic.setdefault(tp.topic, []).append(Partition(partition_index=tp.partition, error_code=code))
