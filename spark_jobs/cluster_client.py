@@ -40,7 +40,7 @@ class ClientSettings(NamedTuple):
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     receive_buffer_bytes: int = -1
-    read_committed: bool = False
+    read_committed: bool = True
     patience_ms: int = 120_000
 
 
@@ -143,6 +143,13 @@ class ClusterClient:
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """One offset for each partition: EARLIEST, LATEST (what may be read up to), or the first one at or after a time
         in ms, which is NO_OFFSET when there is none."""
+        return self._offsets(wanted, self.settings.read_committed)
+
+    def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Up to where each log has records, those of open transactions, which LATEST may leave out, included."""
+        return self._offsets(dict.fromkeys(tps, LATEST), False)
+
+    def _offsets(self, wanted: Mapping[TopicPartition, int], read_committed: bool) -> dict[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
 
         def ask() -> dict[TopicPartition, int] | str:
@@ -155,7 +162,7 @@ class ClusterClient:
                 by_leader.setdefault(self._metadata.leader_id(tp), []).append(tp)
             for leader_id, partitions in by_leader.items():
                 if leader_id is not None:
-                    cause = self._list(partitions, wanted, found) or cause
+                    cause = self._list(partitions, wanted, read_committed, found) or cause
             if len(found) == len(wanted):
                 return found
             self.refresh({tp.topic for tp in wanted})
@@ -165,7 +172,11 @@ class ClusterClient:
         return self._until_done(ask)
 
     def _list(
-        self, partitions: list[TopicPartition], wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, int]
+        self,
+        partitions: list[TopicPartition],
+        wanted: Mapping[TopicPartition, int],
+        read_committed: bool,
+        found: dict[TopicPartition, int],
     ) -> str | None:
         """Ask one leader; returns what went wrong, if anything."""
         topics: dict[str, list[object]] = {}
@@ -179,7 +190,7 @@ class ClusterClient:
             )
         message = _ListRequest(
             replica_id=-1,
-            isolation_level=int(self.settings.read_committed),
+            isolation_level=int(read_committed),
             topics=[_ListTopic(name=name, partitions=each) for name, each in topics.items()],
         )
         connection = None

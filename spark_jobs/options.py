@@ -1,7 +1,8 @@
 """The data source's options, named as those of Spark's own Kafka source, checked before anything is asked for.
 
 Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, ``startingOffsets=committed`` with
-``group.id`` (the offsets that the group has in ZooKeeper), and ``maxRecordsPerRun``. Names are case-insensitive.
+``group.id`` (the offsets that the group has in ZooKeeper), ``maxRecordsPerRun``, and ``isolation.level``, with or
+without the prefix ``kafka.``, which is read_committed by default. Names are case-insensitive.
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/test_options.py.
 """
 
@@ -41,6 +42,7 @@ _KNOWN = (
     "startingOffsetsByTimestampStrategy",
     "zookeeper.connect",
     "group.id",
+    "isolation.level",
     "groupIdPrefix",
     "minPartitions",
     "maxRecordsPerPartition",
@@ -117,7 +119,10 @@ class _Options:
         return _TRUE_FALSE[text.strip().lower()]
 
     def kafka(self) -> dict[str, str]:
-        return {name.removeprefix(_KAFKA): value for name, value in self._given.items() if name.startswith(_KAFKA)}
+        found = {name.removeprefix(_KAFKA): value for name, value in self._given.items() if name.startswith(_KAFKA)}
+        if (level := self.text("isolation.level")) is not None:
+            found.setdefault("isolation.level", level)
+        return found
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:

@@ -33,6 +33,8 @@ class Brokers(Protocol):
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets: ...
 
+    def log_ends(self, tps: Iterable[TopicPartition]) -> Offsets: ...
+
 
 def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]:
     """The subscribed partitions, sorted. Raises: OptionError for one that is not there."""
@@ -116,16 +118,19 @@ def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicP
     ends = _simple("endingOffsets", spec, brokers, wanted)
     if isinstance(spec, AtOffsets):
         latest = brokers.offsets(dict.fromkeys(wanted, LATEST))
-        for tp, end in ends.items():
-            if end > latest[tp] and options.fail_on_data_loss:
-                raise DataLoss(f"endingOffsets: {end} is beyond the end of {tp}, which is at offset {latest[tp]}")
+        beyond = [tp for tp, end in ends.items() if end > latest[tp]]
+        if beyond and options.fail_on_data_loss:
+            for tp, log_end in brokers.log_ends(beyond).items():
+                if ends[tp] > log_end:
+                    raise DataLoss(f"endingOffsets: {ends[tp]} is beyond the end of {tp}, which is at offset {log_end}")
         return {tp: min(end, latest[tp]) for tp, end in ends.items()}
     return ends
 
 
 def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends: Offsets) -> None:
     """A start behind the end is a mistake, or an offset that the log does not have any more; reading nothing would hide
-    both. It is neither if the log begins there, the group has come so far, or no record has the starting time.
+    both. It is neither if the log begins there, the group has come so far, no record has the starting time, or what
+    lies there belongs to open transactions.
 
     Raises: OptionError, DataLoss.
     """
@@ -133,10 +138,13 @@ def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends
     behind = [tp for tp, end in ends.items() if starts[tp] > end]
     if isinstance(starting, Earliest) or not behind:
         return
+    log_ends = brokers.log_ends(behind)
     for tp, latest in brokers.offsets(dict.fromkeys(behind, LATEST)).items():
         start = starts[tp]
-        if start > latest and options.fail_on_data_loss:
-            raise DataLoss(f"{tp} was to be read from offset {start} on, but its log ends at offset {latest}")
+        if start > log_ends[tp] and options.fail_on_data_loss:
+            raise DataLoss(f"{tp} was to be read from offset {start} on, but its log ends at offset {log_ends[tp]}")
+        if latest < start <= log_ends[tp]:
+            continue
         given_start = isinstance(starting, AtOffsets) and starting.offsets[tp] == start
         given_end = ending.offsets[tp] if isinstance(ending, AtOffsets) else ends[tp]
         if start > given_end and (given_start or (isinstance(starting, AtTime) and start < latest)):
@@ -174,8 +182,11 @@ def client_settings(
     kafka: Mapping[str, str], bootstrap_servers: str, *, client_id: str = source_options.CLIENT_ID,
     retry_interval_ms: int = source_options.RETRY_INTERVAL_MS, patience_ms: int = source_options.POLL_TIMEOUT_MS,
 ) -> ClientSettings:  # fmt: skip
-    """``kafka`` are options of Kafka's clients, without the prefix ``kafka.``. Raises: OptionError."""
-    isolation = kafka.get("isolation.level", "read_uncommitted").lower()
+    """``kafka`` are options of Kafka's clients, without the prefix ``kafka.``. Raises: OptionError.
+
+    Unlike Spark's own source, read_committed is the default; where a topic has no transactions it changes nothing.
+    """
+    isolation = kafka.get("isolation.level", "read_committed").lower()
     if isolation not in ("read_committed", "read_uncommitted"):
         raise OptionError(f"kafka.isolation.level: {isolation!r} is neither read_committed nor read_uncommitted")
     return ClientSettings(

@@ -20,7 +20,7 @@ from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchT
 from kafka_zk.spark_jobs.arrow_columns import ArrowColumns
 from kafka_zk.spark_jobs.batch_decoder import AbortedTransaction, BatchDecoder, Fetched, scan
 from kafka_zk.spark_jobs.broker_connection import BrokerConnection
-from kafka_zk.spark_jobs.cluster_client import BROKEN, EARLIEST, LATEST, ClusterClient
+from kafka_zk.spark_jobs.cluster_client import BROKEN, EARLIEST, ClusterClient
 from kafka_zk.spark_jobs.errors import DataLoss, FetchFailed
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.range_settings import FetchSettings
@@ -90,8 +90,7 @@ class RangeFetcher:
         if len(fetched.data):  # a batch that is bigger than the answer may be, from a broker older than 0.10.1
             self._max_bytes *= 2
             return False
-        end = answer.last_stable_offset if self._settings.client.read_committed else answer.high_watermark
-        if end >= self._until:
+        if self._readable_end(answer) >= self._until:
             self._position = self._until  # a gap up to the end of the range
         return False
 
@@ -125,8 +124,12 @@ class RangeFetcher:
             self._find_leader()
 
     def _useful(self, answer: FetchedPartition) -> bool:
-        end = answer.last_stable_offset if self._settings.client.read_committed else answer.high_watermark
-        return bool(answer.records) or end >= self._until
+        return bool(answer.records) or self._readable_end(answer) >= self._until
+
+    def _readable_end(self, answer: FetchedPartition) -> int:
+        """Brokers that know no transactions (before Fetch version 4) say nothing of a last stable offset."""
+        stable = answer.last_stable_offset
+        return stable if self._settings.client.read_committed and stable >= 0 else answer.high_watermark
 
     def _answer(self) -> FetchedPartition | None:
         """The answer to the fetch under way, or to a new one; None if no leader is known."""
@@ -186,7 +189,7 @@ class RangeFetcher:
     def _out_of_range(self) -> None:
         """Fail, or go on where the log begins; never anywhere else."""
         start = self._cluster.offsets({self._tp: EARLIEST})[self._tp]
-        end = self._cluster.offsets({self._tp: LATEST})[self._tp]
+        end = self._cluster.log_ends([self._tp])[self._tp]
         if start > self._position:
             lost_until, why = min(start, self._until), f"the log starts at offset {start} now"
         elif end < self._until:

@@ -98,11 +98,16 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _check_loss(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> None:
         """A partition that is gone or shorter than what was read is loss: an error, or it stays where it is."""
-        for tp, start in starts.items():
-            if ends.get(tp, -1) >= start:
+        behind = [tp for tp, start in starts.items() if ends.get(tp, -1) < start]
+        there = [tp for tp in behind if tp in ends]
+        log_ends = self._connected().brokers.log_ends(there) if there else {}
+        for tp in behind:
+            start = starts[tp]
+            if log_ends.get(tp, -1) >= start:
+                ends[tp] = start  # what lies there belongs to open transactions
                 continue
             if self._options.fail_on_data_loss:
-                told = f"ends at offset {ends[tp]} now" if tp in ends else "is gone"
+                told = f"ends at offset {log_ends[tp]} now" if tp in ends else "is gone"
                 raise DataLoss(f"{tp} was read up to offset {start} and {told} (failOnDataLoss=false goes on)")
             if tp in ends:
                 ends[tp] = start

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_zk.storage import checkpoints, files
 from kafka_zk.storage.compression import Compression
+from kafka_zk.storage.end_transaction_marker import ABORT_MARKER, COMMIT_MARKER, parse_marker
 from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord, CorruptSnapshot, StorageError
 from kafka_zk.storage.filenames import LOG_SUFFIX, parse_offset_file
 from kafka_zk.storage.files import read_file
@@ -29,9 +30,10 @@ from kafka_zk.storage.record_batch import (
 )
 from kafka_zk.storage.segment_scan import BatchSpan, iter_spans
 from kafka_zk.storage.time_index import iter_time_index, valid_time_index
-from kafka_zk.storage.transaction_index import decode_transaction_index
+from kafka_zk.storage.transaction_index import decode_transaction_index, transaction_index_problem
 
 Row = dict[str, Any]
+_MARKERS = {ABORT_MARKER: "ABORT", COMMIT_MARKER: "COMMIT"}
 
 
 def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bool = False) -> Iterator[Row]:
@@ -60,7 +62,7 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
         case ".timeindex":
             yield from dump_time_index(text_path, base_offset, log_path if verify else None)
         case ".txnindex":
-            yield from dump_transaction_index(text_path)
+            yield from dump_transaction_index(text_path, base_offset)
         case ".snapshot":
             yield from dump_snapshot(text_path)
         case _:
@@ -148,6 +150,7 @@ def _codec_name(codec: int) -> str:
 
 def record_row(record: Record, header: BatchHeader) -> Row:
     """One record; key and value as bytes."""
+    marker = parse_marker(record.key, record.value) if header.is_control else None
     return {
         "offset": record.offset,
         "timestampType": header.timestamp_type,
@@ -157,6 +160,8 @@ def record_row(record: Record, header: BatchHeader) -> Row:
         "isTombstone": (record.key is not None and record.value is None and not header.is_control) or None,
         "sequence": -1 if header.base_sequence < 0 else header.base_sequence + record.offset - header.base_offset,
         "headerKeys": [name for name, _ in record.headers],
+        "endTxnMarker": None if marker is None else _MARKERS.get(marker.type),
+        "coordinatorEpoch": None if marker is None else marker.coordinator_epoch,
         "key": record.key,
         "payload": record.value,
         "headers": record.headers,
@@ -245,9 +250,13 @@ def _newest_by_offset(log_path: str) -> Iterator[tuple[int, int]]:
                 yield span.last_offset, header.max_timestamp
 
 
-def dump_transaction_index(path: str) -> Iterator[Row]:
+def dump_transaction_index(path: str, base_offset: int) -> Iterator[Row]:
     """One row per aborted transaction."""
-    for entry in decode_transaction_index(read_file(path) or b""):
+    data = read_file(path) or b""
+    problem = transaction_index_problem(data, base_offset)
+    if problem is not None:
+        yield _problem(0, f"the transaction index {problem}")
+    for entry in decode_transaction_index(data):
         yield {
             "version": entry.version,
             "producerId": entry.producer_id,

@@ -59,6 +59,10 @@ class InvalidProducerEpoch(StorageError):
     """A producer with an old epoch."""
 
 
+class TransactionCoordinatorFenced(StorageError):
+    """A marker of a coordinator that another one has replaced."""
+
+
 class UnknownProducerId(StorageError):
     """A sequence other than 0 from a producer id that the log does not know."""
 

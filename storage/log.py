@@ -20,7 +20,8 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_segments import LogRead, LogSegments
 from kafka_zk.storage.log_validator import NotConformed, needs_records, refuse_header, stamp_append_time
 from kafka_zk.storage.partition_metadata import write_topic_id
-from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.producer_reload import reload_producers
+from kafka_zk.storage.producer_state import ProducedBatch, ProducerState, marker_of
 from kafka_zk.storage.record_batch import (
     CODEC_MASK,
     CONTROL_FLAG,
@@ -28,14 +29,17 @@ from kafka_zk.storage.record_batch import (
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
+    Buffer,
     check_crc,
     iter_batches,
 )
-from kafka_zk.storage.recovery_work import ReplayWork, Steps, run_here
+from kafka_zk.storage.recovery_work import Steps, run_here
 from kafka_zk.storage.retention import count_deletable
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from kafka_zk.storage.timestamp_search import Search, search_here
+from kafka_zk.storage.transaction_index import AbortedTransaction
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TimestampOffset, TopicPartition
+from kafka_zk.storage.verification_state import VerificationStateEntry
 
 _BASE_OFFSET = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
@@ -143,7 +147,7 @@ class Log:
         if not self.producers.has_unstable_offset:
             return mark
         unstable = self.producers.first_unstable_offset(mark)
-        return mark if unstable is None else min(mark, unstable)
+        return mark if unstable is None else max(self.log_start_offset, min(mark, unstable))
 
     def readable_end(self, isolation: FetchIsolation) -> int:
         """The first offset that a reader may not see."""
@@ -177,6 +181,7 @@ class Log:
         now_ms: int,
         from_client: bool = True,
         conforms_to: LogConfig | None = None,
+        guard: VerificationStateEntry | None = None,
     ) -> LogAppendInfo:
         """Assign offsets to one batch and make it readable up to the log end offset.
 
@@ -185,13 +190,14 @@ class Log:
                 are patched in place.
             header: what ``validate_batch`` returned for it (that is where the CRC is checked).
             now_ms: wall clock, ms since the epoch.
-            from_client: False lets the broker itself write control batches.
+            from_client: False lets the broker itself write control batches, and a producer's without sequences.
             conforms_to: the configuration for which ``log_validator.conform`` gave the batch.
+            guard: of a transactional batch, as in ``ProducerState.check_transactional``.
         Returns: the offsets given; for a duplicate of an idempotent producer those of the first time, and as log
             append time the largest timestamp that the batch has in the log, whichever kind it is, as Kafka does.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
-            InvalidProducerEpoch, InvalidTransactionState; NotConformed if the batch must be taken apart first, which
-            may take long and is therefore the caller's to do. Nothing was written then.
+            InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the batch must
+            be taken apart first, which may take long and is therefore the caller's to do. Nothing was written then.
         Durable only after a flush: call ``flush_due`` afterwards if the topic asks for flushes.
         """
         config = self.config
@@ -199,13 +205,13 @@ class Log:
         delta = header.last_offset_delta
         attributes = header.attributes
         producer_id = header.producer_id
-        if size_bytes > config.max_message_bytes and from_client:
+        if size_bytes > config.max_message_bytes and (from_client or not attributes & CONTROL_FLAG):
             raise _too_large(size_bytes, config)
         if (
             header.record_count != delta + 1
             or delta < 0
             or (from_client and attributes & CONTROL_FLAG)
-            or (producer_id >= 0 > header.base_sequence and not attributes & CONTROL_FLAG)
+            or (from_client and producer_id >= 0 > header.base_sequence)
             or (producer_id < 0 and attributes & TRANSACTIONAL_FLAG)
             or attributes & CODEC_MASK > MAX_CODEC
         ):
@@ -214,8 +220,9 @@ class Log:
             raise NotConformed(header, config)
         if size_bytes > config.segment_bytes:
             raise RecordBatchTooLarge(f"a batch of {size_bytes} bytes, segment.bytes is {config.segment_bytes}")
-        if producer_id >= 0 and not attributes & CONTROL_FLAG:
-            known = self.producers.check(header)
+        if producer_id >= 0:
+            plain = from_client and not attributes & TRANSACTIONAL_FLAG
+            known = self.producers.check(header) if plain else self._check_producer(batch, header, from_client, guard)
             if known is not None:
                 return LogAppendInfo(known[2], known[3], known[4], self.log_start_offset, 0, True)
         append_time_ms = -1
@@ -233,6 +240,19 @@ class Log:
         if producer_id >= 0:
             self._update_producer(batch, header, base_offset, max_timestamp_ms)
         return LogAppendInfo(base_offset, last_offset, append_time_ms, self.log_start_offset, size_bytes)
+
+    def _check_producer(
+        self, batch: Buffer, header: BatchHeader, from_client: bool, guard: VerificationStateEntry | None
+    ) -> ProducedBatch | None:
+        """As ``ProducerState.check``, for a batch inside a transaction, of the broker's own, or that ends one."""
+        if from_client:
+            return self.producers.check_transactional(header, guard)
+        marker = marker_of(batch, header) if header.attributes & CONTROL_FLAG else None
+        if marker is None:
+            self.producers.check_own(header, guard)
+        else:
+            self.producers.check_marker(header, marker)
+        return None
 
     def append_as_follower(self, batches: memoryview | bytes, *, now_ms: int) -> LogAppendInfo:
         """Append batches as the leader sent them, offsets and epochs included; a partial one at the end is left out.
@@ -299,7 +319,9 @@ class Log:
     ) -> None:
         if header.attributes & CONTROL_FLAG:
             self.producers.first_unstable_offset(min(base_offset, self.high_watermark))  # forgets what ended
-            self.producers.apply_marker(batch, header, base_offset)
+            aborted = self.producers.apply_marker(batch, header, base_offset, max_timestamp_ms)
+            if aborted is not None:
+                self.segments.add_aborted(aborted)
         else:
             self.producers.update(header, base_offset, max_timestamp_ms)
 
@@ -347,6 +369,10 @@ class Log:
         if fetch_offset >= upper:
             return LogRead(None, fetch_offset, False)
         return self.segments.read(fetch_offset, max_bytes, upper, end_offset, min_one_batch)
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those that have records in ``[start_offset, end_offset)``, which lies below the last stable offset."""
+        return self.segments.aborted_transactions(start_offset, end_offset)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record, from the log start offset on, whose timestamp is at least ``timestamp_ms``."""
@@ -496,25 +522,11 @@ class Log:
         self.leader_epochs.truncate_from_end(end_offset)
         run_here(self.reload_producers_steps())
 
-    def reload_producers_steps(self) -> Steps[None]:
-        """Read the newest snapshot that still holds and replay what follows it; that may be done elsewhere."""
-        segments = self.segments
-        start_offset = self.producers.load_snapshot(segments.directory, self.log_start_offset, self.log_end_offset)
-        if start_offset >= self.log_end_offset:
-            return
-        following = segments[segments.slot_of(start_offset) :]
-        producers = yield ReplayWork(
-            segments.directory,
-            tuple((segment.base_offset, segment.size_bytes) for segment in following),
-            start_offset,
-            self.log_end_offset,
-            list(self.producers.producers.values()),
-            sum(segment.size_bytes for segment in following),
+    def reload_producers_steps(self, rebuild_from: int | None = None) -> Steps[None]:
+        """See ``producer_reload``."""
+        return reload_producers(
+            self.producers, self.segments, self.log_start_offset, self.log_end_offset, rebuild_from
         )
-        if producers is None:
-            self.producers.replay(following, start_offset, self.log_end_offset)
-        else:
-            self.producers.load(producers, self.producers.snapshot_offset)
 
     # -- retention ----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Source: LogLoader.scala@3.9. Tests: tests/storage/test_recovery.py, tests/storag
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from kafka_zk.storage.filenames import (
     PARTITION_METADATA,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     offset_file,
     parse_offset_file,
 )
@@ -39,6 +40,7 @@ from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import ScanWork, Steps
 from kafka_zk.storage.segment import MAX_RELATIVE_OFFSET, Segment, open_segment
 from kafka_zk.storage.segment_swap import INDEX_SUFFIXES, finish_interrupted
+from kafka_zk.storage.transaction_index import transaction_index_problem
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 
@@ -116,9 +118,10 @@ def load_log_steps(
         random: of ``segment.jitter.ms``.
     Returns: the log and what recovery dropped, None if nothing.
     """
+    names = finish_interrupted(directory, _file_names(directory, observe))
     segments = [
         open_segment(directory, base_offset, config, pool, now_ms, size_bytes=size_bytes, random=random)
-        for base_offset, size_bytes in _segment_offsets(directory, observe)
+        for base_offset, size_bytes in _segment_offsets(directory, names, observe)
     ]
     if segments and recovery_point > segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
         problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
@@ -126,7 +129,7 @@ def load_log_steps(
         recovery_point = 0
     epochs, is_afresh = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
     may_have_holes = config.is_compacted or cleaned_offset is not None
-    dropped, end_offset = yield from _Recovery(
+    dropped, end_offset, has_markers = yield from _Recovery(
         tp, segments, epochs, recovery_point, clean_shutdown, may_have_holes, scan, observe
     ).steps(is_afresh)
     if segments and segments[-1].keeps_damage:
@@ -155,8 +158,7 @@ def load_log_steps(
     )
     if cleaned_offset is not None:
         log.cleaned_offset = _believed(log, cleaned_offset, observe)
-    if not clean_shutdown or snapshot_offsets(directory):
-        yield from log.reload_producers_steps()  # without any snapshot a clean log had no idempotent producers
+    yield from _reload_steps(log, names, clean_shutdown, has_markers, observe)
     for segment in segments:
         segment.rest()
     return log, dropped
@@ -171,10 +173,50 @@ def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
     return None
 
 
-def _segment_offsets(directory: str, observe: Observe) -> list[tuple[int, int]]:
+def _reload_steps(
+    log: Log, names: Iterable[str], clean_shutdown: bool, has_markers: bool, observe: Observe
+) -> Steps[None]:
+    """Find out what the log knows of its producers. ``has_markers``: there were some among what a recovery scanned."""
+    sound_end = log.log_end_offset if clean_shutdown else log.recovery_point
+    rebuild_from = _unsound_transactions(log, _bases(names, TRANSACTION_INDEX_SUFFIX), sound_end, observe)
+    if has_markers and not clean_shutdown:
+        rebuild_from = sound_end if rebuild_from is None else min(sound_end, rebuild_from)
+    if not clean_shutdown or rebuild_from is not None or snapshot_offsets(log.segments.directory):
+        yield from log.reload_producers_steps(rebuild_from)  # else there were no idempotent producers
+
+
+def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observe: Observe) -> int | None:
+    """From where on transaction indexes must be made anew, None from nowhere.
+
+    What they say of the log before ``sound_end`` is durable. What they say of more than that may be of batches that a
+    truncation took away.
+
+    Args:
+        bases: of the segments that have such an index.
+    """
+    unsound = []
+    for segment in log.segments:
+        if segment.base_offset not in bases:
+            continue
+        index = segment.transaction_index
+        problem = transaction_index_problem(files.read_file(index.path) or b"", segment.base_offset)
+        if problem is not None:
+            observe(Finding(index.path, problem, "it is made anew from the records"))
+            index.clear()
+            unsound.append(segment.base_offset)
+        elif index.entries and index.entries[-1].last_offset >= sound_end:
+            unsound.append(sound_end)
+    return min(unsound, default=None)
+
+
+def _bases(names: Iterable[str], suffix: str) -> list[int]:
+    """The base offsets of the files of one kind, ascending."""
+    return sorted(found[0] for name in names if (found := parse_offset_file(name)) and found[1] == suffix)
+
+
+def _segment_offsets(directory: str, names: Sequence[str], observe: Observe) -> list[tuple[int, int]]:
     """(base offset, size in bytes) of all segments, ascending. Indexes without a segment are removed."""
-    names = finish_interrupted(directory, _file_names(directory, observe))
-    bases = sorted(found[0] for name in names if (found := parse_offset_file(name)) and found[1] == LOG_SUFFIX)
+    bases = _bases(names, LOG_SUFFIX)
     known = set(bases)
     for name in names:
         found = parse_offset_file(name)
@@ -274,14 +316,16 @@ class _Recovery(NamedTuple):
     scan: Scanner
     observe: Observe
 
-    def steps(self, rebuilds_epochs: bool) -> Steps[tuple[Dropped | None, int]]:
-        """Scan what must be scanned; cut at the first damage and drop what follows. Returns (what, log end offset).
+    def steps(self, rebuilds_epochs: bool) -> Steps[tuple[Dropped | None, int, bool]]:
+        """Scan what must be scanned; cut at the first damage and drop what follows. Returns (what, log end offset,
+        whether there were markers among what was scanned).
 
         After a crash that is every segment that reaches beyond the recovery point; always those without a usable index,
         and all of them where the epochs have to be found. A hole between two of them is damage as well: a power loss
         may take the first one's end and leave the second.
         """
         end_offset = 0
+        has_markers = False
         segments = self.segments
         for index, segment in enumerate(segments):
             next_base = segments[index + 1].base_offset if index + 1 < len(segments) else None
@@ -299,12 +343,13 @@ class _Recovery(NamedTuple):
                 end_offset = result.next_offset
             if result is None:
                 continue
+            has_markers = has_markers or result.has_markers
             reason = result.reason
             if reason is None and not durable and next_base is not None and end_offset < next_base:
                 reason = None if self.may_have_holes else f"the records {end_offset} to {next_base - 1} are missing"
             if reason is not None:
-                return self._drop_behind(index, size_bytes, result, reason), end_offset
-        return None, end_offset
+                return self._drop_behind(index, size_bytes, result, reason), end_offset, has_markers
+        return None, end_offset, has_markers
 
     def _has_no_index(self, segment: Segment, is_final: bool) -> bool:
         found = segment.index_problem(is_final)

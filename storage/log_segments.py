@@ -8,7 +8,7 @@ Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/test_log_file
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random
@@ -21,6 +21,7 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.segment import FileSlice, Segment, open_segment
 from kafka_zk.storage.segment_swap import begin_swap, end_swap
 from kafka_zk.storage.timestamp_search import Search, SearchWork, search_segment
+from kafka_zk.storage.transaction_index import AbortedTransaction
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 _REMEMBERED_POSITIONS = 16
@@ -49,7 +50,8 @@ class SegmentsFlush:
     """Segments on their way to the disk: pinned, so that the fsyncs may run in another thread.
 
     The index files of closed segments are synced with them, because a recovery never looks at those again. The active
-    segment's are only written: a recovery checks what it finds there and rebuilds what does not fit.
+    segment's are only written: a recovery checks what it finds there and rebuilds what does not fit. Transaction
+    indexes are always synced: a recovery believes them up to the recovery point.
     """
 
     __slots__ = ("_descriptors", "_paths", "_pinned", "is_done")
@@ -66,6 +68,9 @@ class SegmentsFlush:
                 segment.write_out_indexes()
                 if not segment.is_active:
                     self._paths += [segment.offset_index.path, segment.time_index.path]
+                transactions_path = segment.take_unsynced_transactions()
+                if transactions_path is not None:
+                    self._paths += [transactions_path, segment.directory]
         except OSError:
             self.release()
             raise
@@ -95,7 +100,10 @@ def _base_offset(segment: Segment) -> int:
 class LogSegments:
     """The segments in a partition's directory, ascending; never empty. ``active`` is the last, which is written to."""
 
-    __slots__ = ("_positions", "_random", "_replacing", "_segments", "active", "directory", "pending_removals", "pool")
+    __slots__ = (
+        "_positions", "_random", "_replacing", "_segments", "_with_aborted", "active", "directory", "pending_removals",
+        "pool",
+    )  # fmt: skip
 
     def __init__(
         self, directory: str, pool: FilePool, segments: list[Segment], random: Random = SYSTEM_RANDOM
@@ -106,6 +114,7 @@ class LogSegments:
         self.pending_removals: list[PendingRemoval] = []
         self._segments = segments
         self._positions: dict[int, tuple[Segment, int]] = {}  # offset -> where its batch begins
+        self._with_aborted: list[Segment] | None = None  # those whose transaction index is not empty; None: unknown
         self._replacing: Iterator[Callable[[], None]] | None = None
         self._activate_last()
 
@@ -141,7 +150,12 @@ class LogSegments:
         """Write to the last segment from now on; remembered positions are void."""
         self.active = self._segments[-1]
         self.active.is_active = True
+        self._forget_places()
+
+    def _forget_places(self) -> None:
+        """The segments are other ones than they were: what is remembered of them is void."""
         self._positions.clear()
+        self._with_aborted = None
 
     # -- begin, cut, delete -------------------------------------------------------------------------------------
 
@@ -193,7 +207,7 @@ class LogSegments:
             segment.mark_deleted()
             remove_file(f"{self.directory}/{offset_file(segment.base_offset, SNAPSHOT_SUFFIX)}")
             self.pending_removals.append(PendingRemoval(due_ms, segment))
-        self._positions.clear()
+        self._forget_places()
 
     def replace_steps(
         self, replaced: Sequence[Segment], size_bytes: int, config: LogConfig, now_ms: int
@@ -222,12 +236,13 @@ class LogSegments:
         cleaned.take_suffix(SWAP_SUFFIX)
         slot = self._segments.index(replaced[0])
         self._segments[slot : slot + len(replaced)] = [cleaned]
-        self._positions.clear()
+        self._forget_places()
         for segment in replaced[1:]:
             remove_file(f"{directory}/{offset_file(segment.base_offset, SNAPSHOT_SUFFIX)}")
         yield partial(sync_path, directory)
         end_swap(directory, base_offset)
         cleaned.take_suffix("")
+        self._forget_places()
         yield partial(sync_path, directory)
         self._replacing = None
 
@@ -345,6 +360,41 @@ class LogSegments:
         return (
             yield from search_segment(newest, SearchWork(span.position, span.position + span.size_bytes, largest_ms, 0))
         )
+
+    # -- aborted transactions -----------------------------------------------------------------------------------
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        """Note a transaction whose marker was appended just now. Raises: OSError."""
+        self.active.transaction_index.append(aborted)
+        self._with_aborted = None
+
+    def replace_aborted(self, start_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
+        """Have these, ascending, instead of all whose markers lie at ``start_offset`` or later. Raises: OSError."""
+        first = self.slot_of(start_offset)
+        of_segment: dict[int, list[AbortedTransaction]] = {slot: [] for slot in range(first, len(self._segments))}
+        for entry in aborted:
+            of_segment[self.slot_of(entry.last_offset)].append(entry)
+        for slot, entries in of_segment.items():
+            if entries or self._segments[slot].has_transaction_index:
+                self._segments[slot].transaction_index.replace(start_offset, entries)
+        self._with_aborted = None
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those that have records in ``[start_offset, end_offset)``; their markers may lie far behind it.
+
+        Raises: OSError. Source: LocalLog.collectAbortedTransactions@3.9.
+        """
+        indexed = self._with_aborted
+        if indexed is None:
+            indexed = self._with_aborted = [each for each in self._segments if each.transaction_index.entries]
+        found: list[AbortedTransaction] = []
+        first = bisect_right(indexed, start_offset, key=_base_offset) - 1
+        for segment in indexed[max(first, 0) :]:
+            entries, is_complete = segment.transaction_index.collect(start_offset, end_offset)
+            found += entries
+            if is_complete:
+                break
+        return found
 
     # -- durability, closing, names -----------------------------------------------------------------------------
 

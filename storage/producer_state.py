@@ -5,6 +5,10 @@ answered with its first offsets; a lower epoch is fenced; within an epoch sequen
 gap (after 2^31-1 comes 0); a new epoch starts at 0; a producer that the log does not know may start anywhere, since
 retention may have removed its past. Entries expire ``producer.id.expiration.ms`` after their last batch.
 
+A transaction begins with its producer's first transactional batch and ends with the marker. What the broker itself
+appends (markers, a group's offsets) has no sequences; a marker of an older producer or coordinator epoch is fenced. The
+first batch of a client's transaction needs a verification (``verification_state``).
+
 The last five batches are kept as tuples, because this runs on every append.
 
 ``<offset>.snapshot`` holds what the log up to that offset says about producers. Layout (big-endian): ``version int16
@@ -14,18 +18,21 @@ covers everything after itself. Source: ProducerStateManager.java@3.9.
 Tests: tests/storage/test_producer_state.py.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from struct import Struct
+from typing import NamedTuple
 
 from crc32c import crc32c
 
+from kafka_zk.storage.end_transaction_marker import EndTransactionMarker, parse_marker
 from kafka_zk.storage.errors import (
     CorruptRecord,
     CorruptSnapshot,
     InvalidProducerEpoch,
     InvalidTransactionState,
     OutOfOrderSequence,
+    TransactionCoordinatorFenced,
 )
 from kafka_zk.storage.filenames import SNAPSHOT_SUFFIX, offset_file, parse_offset_file
 from kafka_zk.storage.files import list_directory, read_file, remove_file, write_atomically
@@ -34,23 +41,21 @@ from kafka_zk.storage.record_batch import (
     CONTROL_FLAG,
     NO_PRODUCER_EPOCH,
     NO_SEQUENCE,
-    TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
+    Buffer,
     check_crc,
     last_sequence,
 )
 from kafka_zk.storage.record_stream import batch_chunks, key_and_value, walk
 from kafka_zk.storage.segment import Segment
+from kafka_zk.storage.transaction_index import VERSION, AbortedTransaction
+from kafka_zk.storage.verification_state import VerificationStateEntry
 
 REMEMBERED_BATCHES = 5
 MAX_SEQUENCE = 0x7FFFFFFF
 DEFAULT_EXPIRATION_MS = 86_400_000
 NO_OFFSET = -1
-_CONTROL_KEY = Struct(">hh")  # version, type
-_CONTROL_VALUE = Struct(">hi")  # version, coordinator epoch
-ABORT_MARKER = 0
-COMMIT_MARKER = 1
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEADER = Struct(">hIi")
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
@@ -98,12 +103,13 @@ class ProducerState:
     ``observe`` is told of snapshots that cannot be read.
     """
 
-    __slots__ = ("_observe", "_unstable", "producers", "snapshot_offset")
+    __slots__ = ("_observe", "_unstable", "_verifications", "producers", "snapshot_offset")
 
     def __init__(self, observe: Observe = ignore) -> None:
         self._observe = observe
         self.producers: dict[int, ProducerEntry] = {}
         self._unstable: dict[int, int] = {}  # first offset of a transaction -> its marker's, NO_OFFSET while it is open
+        self._verifications: dict[int, VerificationStateEntry] | None = None  # by producer id
         self.snapshot_offset = -1
 
     @property
@@ -117,15 +123,23 @@ class ProducerState:
         Transactions that ended before ``high_watermark`` are forgotten, since it does not go back.
         Source: ProducerStateManager.firstUnstableOffset@3.9.
         """
-        for first_offset, marker_offset in list(self._unstable.items()):  # they begin in this order
+        ended = []
+        unstable = None
+        for first_offset, marker_offset in self._unstable.items():  # they begin in this order
             if marker_offset == NO_OFFSET or marker_offset >= high_watermark:
-                return first_offset
+                unstable = first_offset
+                break
+            ended.append(first_offset)
+        for first_offset in ended:
             del self._unstable[first_offset]
-        return None
+        return unstable
+
+    # -- what may be appended -----------------------------------------------------------------------------------
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
         """Judge a client's batch before it is appended; returns the earlier batch that it repeats, else None.
 
+        A transactional one is for ``check_transactional``.
         Raises: InvalidProducerEpoch, OutOfOrderSequence, InvalidTransactionState.
         """
         entry = self.producers.get(header.producer_id)
@@ -136,17 +150,14 @@ class ProducerState:
             last = entry.last_sequence
             following = last + 1 if last != MAX_SEQUENCE else 0
             if sequence != following:
-                end = last_sequence(sequence, header.last_offset_delta)
-                for batch in entry.batches:
-                    if batch[0] == sequence and batch[1] == end:
-                        return batch
+                known = _repeated(entry, header)
+                if known is not None:
+                    return known
                 raise OutOfOrderSequence(
                     f"producer {header.producer_id}: sequence {sequence} arrived, {following} was expected"
                 )
         elif header.producer_epoch < entry.producer_epoch:
-            raise InvalidProducerEpoch(
-                f"producer {header.producer_id}: epoch {header.producer_epoch} is older than {entry.producer_epoch}"
-            )
+            raise _fenced(entry, header)
         elif sequence and entry.producer_epoch != NO_PRODUCER_EPOCH:
             raise OutOfOrderSequence(
                 f"producer {header.producer_id}: epoch {header.producer_epoch} begins with sequence {sequence}, not 0"
@@ -154,6 +165,85 @@ class ProducerState:
         if entry.current_txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_FLAG:
             raise InvalidTransactionState(f"producer {header.producer_id}: a batch outside its open transaction")
         return None
+
+    def check_transactional(self, header: BatchHeader, guard: VerificationStateEntry | None) -> ProducedBatch | None:
+        """As ``check``, for a batch inside a transaction. ``guard`` is what ``begin_verification`` gave before the
+        coordinator confirmed the transaction, UNVERIFIED if it was not asked, None if it need not be.
+        """
+        entry = self.producers.get(header.producer_id)
+        if entry is not None and header.producer_epoch == entry.producer_epoch:
+            known = _repeated(entry, header)
+            if known is not None:
+                return known
+        verification = self._check_verified(entry, header.producer_id, guard)
+        if entry is not None and header.producer_epoch < entry.producer_epoch:
+            raise _fenced(entry, header)
+        if verification is not None and header.base_sequence > verification.lowest_sequence:
+            raise OutOfOrderSequence(
+                f"producer {header.producer_id}: sequence {header.base_sequence} arrived, but "
+                f"{verification.lowest_sequence} was refused before"
+            )
+        return self.check(header)
+
+    def check_own(self, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
+        """Judge a batch of the broker itself for a producer, which has no sequences; ``guard`` as above.
+
+        Raises: InvalidProducerEpoch, InvalidTransactionState.
+        """
+        entry = self.producers.get(header.producer_id)
+        if header.attributes & TRANSACTIONAL_FLAG:
+            self._check_verified(entry, header.producer_id, guard)
+        if entry is None:
+            return
+        if header.producer_epoch < entry.producer_epoch:
+            raise _fenced(entry, header)
+        if entry.current_txn_first_offset != NO_OFFSET and not header.attributes & TRANSACTIONAL_FLAG:
+            raise InvalidTransactionState(f"producer {header.producer_id}: a batch outside its open transaction")
+
+    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
+        """Judge the marker of a coordinator. Raises: InvalidProducerEpoch, TransactionCoordinatorFenced."""
+        entry = self.producers.get(header.producer_id)
+        if entry is None:
+            return
+        if header.producer_epoch < entry.producer_epoch:
+            raise _fenced(entry, header)
+        if marker.coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"producer {header.producer_id}: a marker of coordinator epoch {marker.coordinator_epoch}, which is "
+                f"older than {entry.coordinator_epoch}"
+            )
+
+    def has_open_transaction(self, producer_id: int) -> bool:
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.current_txn_first_offset != NO_OFFSET
+
+    def begin_verification(
+        self, producer_id: int, sequence: int, producer_epoch: int, now_ms: int
+    ) -> VerificationStateEntry | None:
+        """What is to be shown with a batch once the coordinator has confirmed its transaction; None if that is open
+        already, and nobody needs to be asked."""
+        if self.has_open_transaction(producer_id):
+            return None
+        if self._verifications is None:
+            self._verifications = {}
+        entry = self._verifications.get(producer_id)
+        if entry is None:
+            entry = self._verifications[producer_id] = VerificationStateEntry(now_ms, sequence, producer_epoch)
+        else:
+            entry.meet(sequence, producer_epoch)
+        return entry
+
+    def _check_verified(
+        self, entry: ProducerEntry | None, producer_id: int, guard: VerificationStateEntry | None
+    ) -> VerificationStateEntry | None:
+        """Raises InvalidTransactionState unless the transaction is open or verified; returns the verification."""
+        verification = None if self._verifications is None else self._verifications.get(producer_id)
+        is_open = entry is not None and entry.current_txn_first_offset != NO_OFFSET
+        if guard is not None and not is_open and guard is not verification:
+            raise InvalidTransactionState(f"producer {producer_id}: a batch outside of an ongoing transaction")
+        return verification
+
+    # -- what has been appended ---------------------------------------------------------------------------------
 
     def update(self, header: BatchHeader, base_offset: int, max_timestamp_ms: int) -> None:
         """Remember a data batch that has been appended at ``base_offset``."""
@@ -171,13 +261,17 @@ class ProducerState:
         if len(entry.batches) > REMEMBERED_BATCHES:
             del entry.batches[0]
         entry.last_timestamp_ms = max_timestamp_ms
-        if header.attributes & TRANSACTIONAL_FLAG and entry.current_txn_first_offset == NO_OFFSET:
-            entry.current_txn_first_offset = base_offset
-            self._unstable[base_offset] = NO_OFFSET
+        if header.attributes & TRANSACTIONAL_FLAG:
+            if entry.current_txn_first_offset == NO_OFFSET:
+                entry.current_txn_first_offset = base_offset
+                self._unstable[base_offset] = NO_OFFSET
+            if self._verifications is not None:
+                self._verifications.pop(header.producer_id, None)
 
-    def _end_transaction(
-        self, header: BatchHeader, marker_offset: int, coordinator_epoch: int, timestamp_ms: int
-    ) -> None:
+    def end_transaction(
+        self, header: BatchHeader, marker: EndTransactionMarker, marker_offset: int, timestamp_ms: int
+    ) -> AbortedTransaction | None:
+        """Remember a marker that has been appended; returns what the transaction index must say of it."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
@@ -186,10 +280,18 @@ class ProducerState:
             entry.batches.clear()
         first_offset = entry.current_txn_first_offset
         entry.current_txn_first_offset = NO_OFFSET
-        entry.coordinator_epoch = coordinator_epoch
+        entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp_ms = timestamp_ms
-        if first_offset != NO_OFFSET:
-            self._unstable[first_offset] = marker_offset
+        if self._verifications is not None:
+            self._verifications.pop(header.producer_id, None)
+        if first_offset == NO_OFFSET:
+            return None
+        self._unstable[first_offset] = marker_offset
+        if not marker.is_abort:
+            return None
+        open_offsets = (offset for offset, end in self._unstable.items() if end == NO_OFFSET)
+        stable_offset = next(open_offsets, marker_offset + 1)
+        return AbortedTransaction(VERSION, header.producer_id, first_offset, marker_offset, stable_offset)
 
     def load(self, entries: list[ProducerEntry], snapshot_offset: int) -> None:
         """Start from the entries of a snapshot."""
@@ -198,13 +300,22 @@ class ProducerState:
         self._unstable = {first_offset: NO_OFFSET for first_offset in opened if first_offset != NO_OFFSET}
         self.snapshot_offset = snapshot_offset
 
+    def take(self, replayed: "Replayed") -> None:
+        """Go on with what a replay of the same log came to elsewhere."""
+        self.producers = {entry.producer_id: entry for entry in replayed.producers}
+        self._unstable = dict(replayed.unstable)
+
     def clear(self) -> None:
         self.producers = {}
         self._unstable = {}
+        self._verifications = None
         self.snapshot_offset = -1
 
     def remove_expired(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> int:
-        """Forget producers without an open transaction whose last batch is too old; returns how many."""
+        """Forget producers without an open transaction whose last batch is too old; returns how many.
+
+        Verifications that have come to nothing go likewise.
+        """
         expired = [
             producer_id
             for producer_id, entry in self.producers.items()
@@ -212,42 +323,37 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
+        if self._verifications is not None:
+            left = {
+                producer_id: entry
+                for producer_id, entry in self._verifications.items()
+                if now_ms - entry.timestamp_ms < expiration_ms
+            }
+            self._verifications = left or None
         return len(expired)
 
     # -- what is in the log already -----------------------------------------------------------------------------
 
-    def apply_marker(self, batch: bytes | bytearray | memoryview, header: BatchHeader, base_offset: int) -> None:
-        """Apply the transaction marker in a control batch; an empty one (compacted away) changes nothing."""
-        for data, _, timestamp_delta, _, body, end in walk(batch_chunks(batch, header), header.record_count):
-            key_start, key_size, value_start, value_size = key_and_value(data, body, end)
-            key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None
-            value = bytes(data[value_start : value_start + value_size]) if value_size >= 0 else None
-            _, coordinator_epoch = parse_marker(key, value)
-            append_time = header.attributes & TIMESTAMP_TYPE_FLAG
-            timestamp_ms = header.max_timestamp if append_time else header.base_timestamp + timestamp_delta
-            self._end_transaction(header, base_offset, coordinator_epoch, timestamp_ms)
-            return
+    def apply_marker(
+        self, batch: Buffer, header: BatchHeader, base_offset: int, max_timestamp_ms: int
+    ) -> AbortedTransaction | None:
+        """``end_transaction`` with the marker in a control batch; an empty one (compacted away) changes nothing."""
+        marker = marker_of(batch, header)
+        return None if marker is None else self.end_transaction(header, marker, base_offset, max_timestamp_ms)
 
-    def replay(self, segments: Iterable[Segment], start_offset: int, end_offset: int) -> None:
+    def replay(self, segments: Iterable[Segment], start_offset: int, end_offset: int) -> "Replayed":
         """Take the headers of all batches in ``[start_offset, end_offset)``; only markers are read whole."""
-        for segment in segments:
-            if segment.base_offset >= end_offset:
-                return
-            for span in segment.sound_spans(segment.position_for(start_offset)):
-                if span.last_offset < start_offset or span.magic != 2:
-                    continue
-                if span.base_offset >= end_offset:
-                    return
-                header = segment.header_at(span.position)
-                if header.producer_id < 0:
-                    continue
-                if header.attributes & CONTROL_FLAG:
-                    batch = segment.read(span.position, span.size_bytes)
-                    with suppress(CorruptRecord):  # durable and damaged since: its readers find out, the log opens
-                        check_crc(batch, 0, header)
-                        self.apply_marker(batch, header, header.base_offset)
-                else:
-                    self.update(header, header.base_offset, header.max_timestamp)
+        aborted = []
+        for header, batch in _produced_batches(segments, start_offset, end_offset):
+            if batch is None:
+                self.update(header, header.base_offset, header.max_timestamp)
+                continue
+            with suppress(CorruptRecord):  # durable and damaged since: its readers find out, the log opens
+                check_crc(batch, 0, header)
+                found = self.apply_marker(batch, header, header.base_offset, header.max_timestamp)
+                if found is not None:
+                    aborted.append(found)
+        return Replayed(list(self.producers.values()), dict(self._unstable), aborted)
 
     def write_snapshot(self, directory: str, offset: int) -> None:
         """Write the snapshot for ``offset`` unless the newest one is of that offset already."""
@@ -257,8 +363,8 @@ class ProducerState:
         write_atomically(snapshot_path(directory, offset), content, durable=bool(self.producers))
         self.snapshot_offset = offset
 
-    def load_snapshot(self, directory: str, low: int, high: int) -> int:
-        """Begin anew with the newest readable snapshot with ``low < offset <= high``.
+    def load_snapshot(self, directory: str, low: int, high: int, newest: int | None = None) -> int:
+        """Begin anew with the newest readable snapshot with ``low < offset <= high``, and not beyond ``newest``.
 
         Damaged ones are discarded on the way, and those beyond ``high`` removed. Returns its offset, from which on
         ``replay`` has to follow; ``low`` without one.
@@ -269,7 +375,7 @@ class ProducerState:
             if offset > high:
                 remove_file(snapshot_path(directory, offset))
         for offset in reversed(offsets):
-            if low < offset <= high:
+            if low < offset <= (high if newest is None else min(high, newest)):
                 path = snapshot_path(directory, offset)
                 try:
                     self.load(decode_snapshot(read_file(path) or b""), offset)
@@ -280,12 +386,55 @@ class ProducerState:
         return low
 
 
-def parse_marker(key: bytes | None, value: bytes | None) -> tuple[int, int]:
-    """(marker type, coordinator epoch) of a control record; a value that is missing gives epoch -1."""
-    marker_type = _CONTROL_KEY.unpack_from(key)[1] if key is not None and len(key) >= _CONTROL_KEY.size else -1
-    if value is None or len(value) < _CONTROL_VALUE.size:
-        return marker_type, -1
-    return marker_type, _CONTROL_VALUE.unpack_from(value)[1]
+class Replayed(NamedTuple):
+    """What a replay came to: the producers, their transactions as a ProducerState has them, and which were aborted."""
+
+    producers: list[ProducerEntry]
+    unstable: dict[int, int]
+    aborted: list[AbortedTransaction]
+
+
+def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
+    """The marker in a control batch; None in an empty one. Raises: CorruptRecord."""
+    for data, _, _, _, body, end in walk(batch_chunks(batch, header), header.record_count):
+        key_start, key_size, value_start, value_size = key_and_value(data, body, end)
+        key = bytes(data[key_start : key_start + key_size]) if key_size >= 0 else None
+        value = bytes(data[value_start : value_start + value_size]) if value_size >= 0 else None
+        return parse_marker(key, value)
+    return None
+
+
+def _produced_batches(
+    segments: Iterable[Segment], start_offset: int, end_offset: int
+) -> Iterator[tuple[BatchHeader, bytes | None]]:
+    """The headers of all batches that have a producer, and the whole batch of markers."""
+    for segment in segments:
+        if segment.base_offset >= end_offset:
+            return
+        for span in segment.sound_spans(segment.position_for(start_offset)):
+            if span.last_offset < start_offset or span.magic != 2:
+                continue
+            if span.base_offset >= end_offset:
+                return
+            header = segment.header_at(span.position)
+            if header.producer_id >= 0:
+                is_marker = header.attributes & CONTROL_FLAG
+                yield header, segment.read(span.position, span.size_bytes) if is_marker else None
+
+
+def _repeated(entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:
+    """The batch of the same epoch that has the same sequences."""
+    end = last_sequence(header.base_sequence, header.last_offset_delta)
+    for batch in entry.batches:
+        if batch[0] == header.base_sequence and batch[1] == end:
+            return batch
+    return None
+
+
+def _fenced(entry: ProducerEntry, header: BatchHeader) -> InvalidProducerEpoch:
+    return InvalidProducerEpoch(
+        f"producer {header.producer_id}: epoch {header.producer_epoch} is older than {entry.producer_epoch}"
+    )
 
 
 def encode_snapshot(producers: dict[int, ProducerEntry]) -> bytes:

@@ -17,10 +17,18 @@ from crc32c import crc32c
 from kafka_zk.storage import files
 from kafka_zk.storage.files import read_file
 from kafka_zk.storage.offset_index import parse_offset_index
-from kafka_zk.storage.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, MAGIC_POSITION, MIN_BATCH_LENGTH
+from kafka_zk.storage.record_batch import (
+    CONTROL_FLAG,
+    CRC_START,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC_POSITION,
+    MIN_BATCH_LENGTH,
+)
 from kafka_zk.storage.time_index import NO_TIMESTAMP, valid_time_index
 
 _HEADER = Struct(">qiibIhiqq")  # up to max_timestamp
+_ATTRIBUTES_POSITION = 22  # of their lower byte
 _TIME_ENTRY = Struct(">qi")
 _MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _REPORT_BYTES = 32 << 20
@@ -42,6 +50,7 @@ class SegmentScan(NamedTuple):
     epochs: tuple[tuple[int, int], ...]  # (leader epoch, first offset), ascending
     reason: str | None
     keeps_damage: bool = False  # the rest is damaged but was durable: leave it, go on in a new segment
+    has_markers: bool = False  # among the batches that were scanned
 
 
 class IndexBuilder:
@@ -159,6 +168,7 @@ def _scan(
     epochs: list[tuple[int, int]] = []
     reason = None
     keeps_damage = False
+    has_markers = False
     unchecked: tuple[int, int] | None = None  # (position, lowest offset) of the batch before, if durable
     while position < end:
         batch = _judge(view, position, next_offset, builder.base_offset, recovery_point)
@@ -181,6 +191,8 @@ def _scan(
         base_offset, last_offset, epoch, max_timestamp_ms, following = batch
         unchecked = (position, next_offset) if last_offset < recovery_point else None
         builder.add(position, last_offset, max_timestamp_ms)
+        if view[position + _ATTRIBUTES_POSITION] & CONTROL_FLAG:
+            has_markers = True
         reason = None
         if epoch >= 0 and (not epochs or epoch > epochs[-1][0]):
             epochs.append((epoch, base_offset))
@@ -199,6 +211,7 @@ def _scan(
         tuple(epochs),
         None if keeps_damage else reason,
         keeps_damage,
+        has_markers,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log_config import LogConfig
-from kafka_zk.storage.producer_state import ProducerEntry, ProducerState
+from kafka_zk.storage.producer_state import ProducerEntry, ProducerState, Replayed
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.segment import open_segment
 
@@ -42,7 +42,7 @@ class ScanWork(NamedTuple):
 
 
 class ReplayWork(NamedTuple):
-    """``ProducerState.replay`` of a log; the result is the list of producers. Scans are counted, replays are not."""
+    """``ProducerState.replay`` of a log; the result is a Replayed. Scans are counted, replays are not."""
 
     directory: str
     segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)
@@ -51,7 +51,7 @@ class ReplayWork(NamedTuple):
     producers: list[ProducerEntry]  # at the start offset
     left_bytes: int
 
-    def run(self, report: Report) -> list[ProducerEntry]:
+    def run(self, report: Report) -> Replayed:
         pool = FilePool(max_open_files=1)
         config = LogConfig()
         segments = [
@@ -60,10 +60,10 @@ class ReplayWork(NamedTuple):
         ]
         state = ProducerState()
         state.load(self.producers, -1)
-        state.replay(segments, self.start_offset, self.end_offset)
+        replayed = state.replay(segments, self.start_offset, self.end_offset)
         for segment in segments:
             segment.rest()
-        return list(state.producers.values())
+        return replayed
 
 
 Work = ScanWork | ReplayWork

@@ -28,6 +28,7 @@ from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, read_header
 from kafka_zk.storage.segment_scan import BatchSpan, find_boundary, find_offset, is_indexed, iter_spans, read_range
 from kafka_zk.storage.time_index import ENTRY_SIZE as TIME_ENTRY_SIZE
 from kafka_zk.storage.time_index import NO_TIMESTAMP, TimeIndex
+from kafka_zk.storage.transaction_index import TransactionIndex
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
@@ -40,9 +41,10 @@ class Segment:
 
     __slots__ = (
         "_close_on_unpin", "_descriptor", "_first_timestamp_ms", "_is_abandoned", "_max_timestamp_ms",
-        "_max_timestamp_offset", "_pins", "_pool", "_suffix", "base_offset", "bytes_since_index_entry", "created_ms",
-        "directory", "index_interval_bytes", "index_is_full", "is_active", "keeps_damage", "max_index_bytes",
-        "offset_index", "recently_used", "roll_jitter_ms", "size_bytes", "time_index",
+        "_max_timestamp_offset", "_pins", "_pool", "_suffix", "_transaction_index", "base_offset",
+        "bytes_since_index_entry", "created_ms", "directory", "index_interval_bytes", "index_is_full", "is_active",
+        "keeps_damage", "max_index_bytes", "offset_index", "recently_used", "roll_jitter_ms", "size_bytes",
+        "time_index",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +74,7 @@ class Segment:
         self.recently_used = False
         self.offset_index = OffsetIndex(self._path(OFFSET_INDEX_SUFFIX), base_offset, is_new=is_new)
         self.time_index = TimeIndex(self._path(TIME_INDEX_SUFFIX), base_offset, is_new=is_new)
+        self._transaction_index: TransactionIndex | None = None  # most logs have none
         self._suffix = ""
         self._pool = pool
         self._descriptor = -1
@@ -92,6 +95,26 @@ class Segment:
     def path(self) -> str:
         """Where the ``.log`` file lies now (also after a rename for deletion)."""
         return self._path(LOG_SUFFIX) + self._suffix
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        """The aborted transactions whose markers lie here."""
+        if self._transaction_index is None:
+            self._transaction_index = TransactionIndex(self._path(TRANSACTION_INDEX_SUFFIX) + self._suffix)
+        return self._transaction_index
+
+    @property
+    def has_transaction_index(self) -> bool:
+        """False if there is certainly none."""
+        return self._transaction_index is not None or files.exists(self._path(TRANSACTION_INDEX_SUFFIX) + self._suffix)
+
+    def take_unsynced_transactions(self) -> str | None:
+        """The path of the transaction index if it is to be made durable, which is the caller's duty from then on."""
+        index = self._transaction_index
+        if index is None or not index.is_changed:
+            return None
+        index.is_changed = False
+        return index.path
 
     def fileno(self) -> int:
         """The open descriptor. Good until the next call into storage, unless a slice pins it."""
@@ -143,6 +166,8 @@ class Segment:
         self._descriptor = -1
         if not self._is_abandoned:
             self.offset_index.unload()
+        if self._transaction_index is not None:
+            self._transaction_index.unload()
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
         """Write out what the indexes hold and close the file unless a slice pins it; ``sync`` what was written."""
@@ -151,6 +176,10 @@ class Segment:
             for index in (self.offset_index, self.time_index):
                 if index.is_changed:
                     sync(index.path)
+        transactions_path = self.take_unsynced_transactions()
+        if transactions_path is not None:
+            sync(transactions_path)
+            sync(self.directory)
         self.release_file()
 
     def release_file(self) -> None:
@@ -225,6 +254,8 @@ class Segment:
         self.offset_index.truncate_to_position(position)
         if first_dropped is not None:
             self.time_index.truncate_to_offset(first_dropped)
+            if self.has_transaction_index:
+                self.transaction_index.replace(first_dropped, ())
         self.reset_timestamps()
         self.bytes_since_index_entry = 0
         self.update_index_is_full()
@@ -433,12 +464,16 @@ class Segment:
         self.directory = directory
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
+        if self._transaction_index is not None:
+            self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
 
     def take_suffix(self, suffix: str) -> None:
         """Its files have this behind their names now."""
         self._suffix = suffix
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX) + suffix
         self.time_index.path = self._path(TIME_INDEX_SUFFIX) + suffix
+        if self._transaction_index is not None:
+            self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX) + suffix
 
     def abandon(self) -> None:
         """The partition is being deleted: nothing is written any more, slices in use read on."""

@@ -21,6 +21,8 @@ from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
+from kafka_zk.broker.transaction_verifications import verify_transactions
+from kafka_zk.broker.transactions import BrokerTransactions
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.inter_broker_protocol import alter_partition_version, control_versions
 from kafka_zk.config.kafka_config import KafkaConfig
@@ -74,7 +76,7 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 from kafka_zk.system.threads import ReactorThreads, RunInThread
-from kafka_zk.transaction.producer_ids import ProducerIdManager
+from kafka_zk.transaction.state_topic import TransactionStateTopic
 
 _log = Logger()
 
@@ -232,6 +234,10 @@ class Broker:
         )
         self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
         replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
+        replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
+        self._transactions = BrokerTransactions(
+            config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids
+        )
         self.log_cleaner = LogCleaner(
             self._clock,
             self._run_in_thread,
@@ -260,15 +266,18 @@ class Broker:
             controller=self._controller,
             topics=topics,
             configs=self._configs,
-            producer_ids=ProducerIdManager(self._allocate_producer_ids),
             broker_epoch=lambda: self.broker_epoch,
             dynamic_config=self._dynamic_config,
             group_offsets=lambda group: OffsetRegistry(self._client, group),
             batch_helpers=batch_helpers,
             coordinator=coordinator,
             offsets_topic=OffsetsTopic(config, metadata, topics, self._random),
+            transactions=self._transactions.coordinator,
+            transaction_state_topic=TransactionStateTopic(config, metadata, topics, self._random),
             random=self._random,
         )
+        self._transactions.serve(self.services)
+        self._verifications = verify_transactions(self.services, self._connect_to_peer)
 
     def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
         """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
@@ -424,6 +433,9 @@ class Broker:
             request_timeout_s=timeout_s,
         )
 
+    async def _connect_to_peer(self, broker_id: int) -> KafkaConnection:
+        return await self._connect_to_broker(*self._address_of(broker_id))
+
     async def _connect_to_leader(self, broker_id: int) -> KafkaConnection:
         host, port = self._address_of(broker_id)
         timeout_s = self._config.replica_socket_timeout_ms / 1000
@@ -465,6 +477,7 @@ class Broker:
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
             (max(1, config.replica_lag_time_max_ms // 2), self._shrink_isrs),
             (config.offsets_retention_check_interval_ms, self.services.coordinator.offsets.remove_expired),
+            *self._transactions.periodic_work,
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: self._logs.flush_dirty(self._clock.wall_ms())),
         ]
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
@@ -549,7 +562,7 @@ class Broker:
     async def _ask_for_shutdown(self, controller_id: int) -> Collection[TopicPartition]:
         if controller_id == self.broker_id:
             return await self._controller.handle_controlled_shutdown(self.broker_id, self.broker_epoch)
-        connection = await self._connect_to_broker(*self._address_of(controller_id))
+        connection = await self._connect_to_peer(controller_id)
         try:
             answer = await connection.request(
                 ApiKey.CONTROLLED_SHUTDOWN, broker_id=self.broker_id, broker_epoch=self.broker_epoch
@@ -580,6 +593,8 @@ class Broker:
         self.services.fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
         self.services.coordinator.close()
+        self._transactions.close()
+        self._verifications.close()
         self.services.batch_helpers.close()
         for listener in self._listeners:
             await listener.stop()

@@ -36,6 +36,11 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 @click.option("--timeout-ms", type=click.IntRange(1), help="Stop when no record arrives for this long.")
 @click.option("--exit-at-end", is_flag=True, help="Stop at the partitions' ends as of the start.")
 @click.option("--wait", is_flag=True, help="Wait for a topic that is not there yet.")
+@click.option(
+    "--isolation-level",
+    type=click.Choice(("read_uncommitted", "read_committed")),
+    help="Whether records of open and aborted transactions are read.  [default: read_uncommitted]",
+)
 @click.option("--property", "properties", type=KEY_VALUE, multiple=True, help="What is printed, see below.")
 @click.option(
     "--consumer-property", "consumer_properties", type=KEY_VALUE, multiple=True, help="E.g. fetch.min.bytes=1."
@@ -50,7 +55,13 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
     "--trace", type=click.Path(path_type=Path), help="With --group: append its events to this file or directory."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each record as a JSON object on a line.")
-def command(group: str | None, properties: tuple[tuple[str, str], ...], as_json: bool, **options: Any) -> None:
+def command(
+    group: str | None,
+    properties: tuple[tuple[str, str], ...],
+    as_json: bool,
+    isolation_level: str | None,
+    **options: Any,
+) -> None:
     """Print records, in order within each partition, until Ctrl-C or a limit.
 
     --property takes the keys of Kafka's console consumer: print.key, print.timestamp, print.offset, print.partition,
@@ -87,6 +98,8 @@ def command(group: str | None, properties: tuple[tuple[str, str], ...], as_json:
             line = writer.format(record.partition, record)
         sys.stdout.buffer.write(line)
 
+    if isolation_level is not None:
+        options["consumer_properties"] += (("isolation.level", isolation_level),)
     count = _of_partitions(write, **options) if group is None else _in_group(write, group, **options)
     if sys.stderr.isatty() or count == 0:
         note("1 record" if count == 1 else f"{count} records")

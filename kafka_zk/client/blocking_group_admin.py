@@ -30,6 +30,15 @@ class BlockingGroupAdmin:
         """The same for many groups, in their order."""
         return self._thread.call(self._admin.committed_by, groups)
 
+    def stable_offsets(
+        self, group: str, tps: Collection[TopicPartition], timeout_s: float = 60.0
+    ) -> dict[TopicPartition, int]:
+        """The same of some partitions, -1 where nothing; waits while a transaction commits other offsets of them.
+
+        Raises: KafkaTimeoutError.
+        """
+        return self._thread.call(self._admin.stable_offsets, group, tps, timeout_s=timeout_s)
+
     def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Store offsets for a group without members."""
         self._thread.call(self._admin.commit, group, offsets)

@@ -27,7 +27,10 @@ COORDINATOR_GONE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_N
 PASSING = COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 """What a coordinator answers that is not ready, or not the coordinator."""
 
-_GROUP = 0
+GROUP, TRANSACTION = 0, 1
+"""What a key names that somebody coordinates: FindCoordinatorRequest.CoordinatorType."""
+
+_NAMES = {GROUP: "group", TRANSACTION: "transactional id"}
 _FindCoordinator = codec.request(ApiKey.FIND_COORDINATOR)
 
 
@@ -40,9 +43,10 @@ class Answer(NamedTuple):
 
 
 class Coordinators:
-    """The coordinators of groups. Lives on the reactor's thread."""
+    """The coordinators of groups, or of transactional ids. Lives on the reactor's thread."""
 
-    def __init__(self, reactor: Reactor, cluster: Cluster, config: ClientConfig) -> None:
+    def __init__(self, reactor: Reactor, cluster: Cluster, config: ClientConfig, key_type: int = GROUP) -> None:
+        self._key_type = key_type
         self._reactor = reactor
         self._cluster = cluster
         self._config = config
@@ -157,7 +161,7 @@ class Coordinators:
         found: dict[str, Node] = {}
         left = list(groups)
         while left:
-            message = _FindCoordinator(key=left[0], key_type=_GROUP, coordinator_keys=left)
+            message = _FindCoordinator(key=left[0], key_type=self._key_type, coordinator_keys=left)
             try:
                 response = await self._cluster.request_any(ApiKey.FIND_COORDINATOR, message)
             except KafkaError as error:
@@ -169,10 +173,15 @@ class Coordinators:
                 named = [(left[0], response)]
             for group, answer in named:
                 if answer.error_code:
-                    causes.append(broker_error(answer.error_code, f"the coordinator of group {group}"))
+                    causes.append(broker_error(answer.error_code, f"the coordinator of {self._name(group)}"))
                 elif group in groups:
                     found[group] = Node(answer.node_id, answer.host, answer.port)
             left = [] if response.coordinators else left[1:]
         if not found and not causes:
-            causes.append(broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no word of the coordinator of {groups[0]}"))
+            causes.append(
+                broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no word of the coordinator of {self._name(groups[0])}")
+            )
         return found
+
+    def _name(self, key: str) -> str:
+        return f"{_NAMES[self._key_type]} {key}"

@@ -15,6 +15,7 @@ from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.config import ClientConfig
 from kafka_zk.client.coordinators import PASSING, Answer, Coordinators
 from kafka_zk.client.errors import KafkaError, broker_error
+from kafka_zk.client.group_coordinator import GroupCoordinator
 from kafka_zk.client.waiting import Reactor, run
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -89,6 +90,8 @@ class GroupAdmin:
     """
 
     def __init__(self, reactor: Reactor, cluster: Cluster, config: ClientConfig) -> None:
+        self._reactor = reactor
+        self._config = config
         self._cluster = cluster
         self._coordinators = Coordinators(reactor, cluster, config)
 
@@ -155,6 +158,14 @@ class GroupAdmin:
 
         found = await self._coordinators.ask(groups, ApiKey.OFFSET_FETCH, message, answers)
         return {group: _committed(answer) for group, answer in found.items()}
+
+    async def stable_offsets(self, group: str, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """What a group has committed for these, NO_OFFSET (-1) where nothing; while a transaction commits other offsets
+        of them, its end is waited for (KIP-447). Gives up only when it is cancelled.
+
+        Raises: BrokerError for what waiting does not cure.
+        """
+        return await GroupCoordinator(self._reactor, self._config, self._cluster, group).committed(tps)
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Store offsets for a group without members; it need not exist yet.

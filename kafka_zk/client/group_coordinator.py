@@ -47,6 +47,16 @@ class Committer(NamedTuple):
     group_instance_id: str | None = None
 
 
+class ConsumerGroupMetadata(NamedTuple):
+    """A group, and under which membership a transaction commits its offsets; by default none, which only suits a group
+    without members. Source: ConsumerGroupMetadata.java@3.9."""
+
+    group_id: str
+    member_id: str = ""
+    generation_id: int = -1
+    group_instance_id: str | None = None
+
+
 _NOBODY = Committer()
 
 

@@ -46,10 +46,14 @@ async def list_offsets(
     wanted: Mapping[TopicPartition, int],
     timeout_ms: int,
     retry_backoff_ms: int,
+    *,
+    read_committed: bool = False,
 ) -> dict[TopicPartition, ListedOffset]:
     """Look up one offset for each partition, in the order of ``wanted``.
 
-    Args: ``wanted``: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a time in ms since the epoch.
+    Args:
+        wanted: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a time in ms since the epoch.
+        read_committed: the end is the last stable offset, in the place of the high watermark.
     Raises: BrokerError for what waiting does not cure; KafkaTimeoutError naming the last cause after ``timeout_ms``.
     """
     deadline_s = reactor.seconds() + timeout_ms / 1000
@@ -69,7 +73,9 @@ async def list_offsets(
                 causes.append(broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"offsets of {tp}"))
             else:
                 by_leader.setdefault(leader, {})[tp] = spec
-        asked = [run(_ask(cluster, node_id, part, causes)) for node_id, part in sorted(by_leader.items())]
+        asked = [
+            run(_ask(cluster, node_id, part, read_committed, causes)) for node_id, part in sorted(by_leader.items())
+        ]
         for answers in await gatherResults(asked, consumeErrors=True):
             found.update(answers)
         left = {tp: spec for tp, spec in left.items() if tp not in found}
@@ -86,7 +92,11 @@ async def list_offsets(
 
 
 async def _ask(
-    cluster: Cluster, node_id: int, wanted: Mapping[TopicPartition, int], causes: list[KafkaError]
+    cluster: Cluster,
+    node_id: int,
+    wanted: Mapping[TopicPartition, int],
+    read_committed: bool,
+    causes: list[KafkaError],
 ) -> dict[TopicPartition, ListedOffset]:
     """Ask one leader; what went wrong is added to ``causes``."""
     topics: dict[str, list[Any]] = {}
@@ -101,7 +111,7 @@ async def _ask(
         )
     message = _Request(
         replica_id=_CONSUMER,
-        isolation_level=0,
+        isolation_level=int(read_committed),
         topics=[_Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
     )
     try:

@@ -448,16 +448,38 @@ class BrokerKeys:
     ssl_truststore_password = PASSWORD(update=PER_LISTENER)
     ssl_truststore_type = STRING("JKS", update=PER_LISTENER)
     telemetry_max_bytes = INT("1048576")
-    transaction_abort_timed_out_transaction_cleanup_interval_ms = INT("10000")
-    transaction_max_timeout_ms = INT("900000")
-    transaction_partition_verification_enable = BOOLEAN("true", update=CLUSTER_WIDE)
-    transaction_remove_expired_transaction_cleanup_interval_ms = INT("3600000")
-    transaction_state_log_load_buffer_size = INT("5242880")
-    transaction_state_log_min_isr = INT("2", use=ACCEPTED)
-    transaction_state_log_num_partitions = INT("50", use=ACCEPTED)
-    transaction_state_log_replication_factor = SHORT("3", use=ACCEPTED)
-    transaction_state_log_segment_bytes = INT("104857600")
-    transactional_id_expiration_ms = INT("604800000")
+    transaction_abort_timed_out_transaction_cleanup_interval_ms = INT(
+        "10000", "How often it is looked for transactions that have timed out.", low=1, use=READ,
+    )
+    transaction_max_timeout_ms = INT("900000", "The longest timeout that a producer may ask for.", low=1, use=READ)
+    transaction_partition_verification_enable = BOOLEAN(
+        "true", "Whether a transaction's coordinator is asked before a partition takes its first batch.",
+        use=READ, update=CLUSTER_WIDE,
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms = INT(
+        "3600000", "How often it is looked for transactional ids that have expired.", low=1, use=READ,
+    )
+    transaction_state_log_load_buffer_size = INT(
+        "5242880", "Bytes that are read at a time when transactional ids are loaded.", low=1, use=READ,
+    )
+    transaction_state_log_min_isr = INT(
+        "2", "min.insync.replicas of __transaction_state when it is created; not set: 2, or 1 with one replica.",
+        low=1, use=READ,
+    )
+    transaction_state_log_num_partitions = INT(
+        "50", "Partitions of __transaction_state when it is created; not to be changed later.", low=1, use=READ,
+    )
+    transaction_state_log_replication_factor = SHORT(
+        "3",
+        "Replicas of __transaction_state, which waits for so many brokers; not set: 3, or one on each live broker.",
+        low=1, use=READ,
+    )
+    transaction_state_log_segment_bytes = INT(
+        "104857600", "Segment size of __transaction_state when it is created.", low=1, use=READ,
+    )
+    transactional_id_expiration_ms = INT(
+        "604800000", "How long a transactional id is remembered after its last use.", low=1, use=READ,
+    )
     unclean_leader_election_enable = topic_default("unclean.leader.election.enable")
     zookeeper_clientCnxnSocket = STRING(use=ACCEPTED)
     zookeeper_connect = STRING(None, "ZooKeeper servers and chroot: host:port,host:port/chroot.", here="", use=READ)

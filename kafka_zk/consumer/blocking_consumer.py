@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from kafka_zk.client.errors import ClientClosed, KafkaError
+from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.client.reactor_thread import ReactorThread, reactor_thread
 from kafka_zk.consumer.consumer import Consumer
 from kafka_zk.consumer.consumer_config import ConsumerConfig
@@ -271,3 +272,7 @@ class BlockingConsumer(_BlockingMember):
     ) -> None:
         """Subscribe, once: to topics, or all whose names (do not) match a Java regular expression."""
         self._consumer.subscribe(topics, white_list=white_list, black_list=black_list)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """See ``Consumer.group_metadata``."""
+        return self._on_reactor(self._consumer.group_metadata)

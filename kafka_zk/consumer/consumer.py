@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.errors import KafkaError
-from kafka_zk.client.group_coordinator import Committer
+from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.client.waiting import Reactor
 from kafka_zk.consumer.consumer_config import ConsumerConfig
 from kafka_zk.consumer.consumer_coordinator import ConsumerCoordinator
@@ -164,14 +164,16 @@ class Consumer(OwnedPartitions):
         """
         await self._joined()[1].commit(offsets)
 
-    def group_metadata(self) -> Committer:
+    def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership under which this consumer commits now; no member id and generation -1 outside a generation.
+
+        For a producer's ``send_offsets``: the group refuses who is no member of its generation any more.
 
         Raises: KafkaError before the first ``start``. Source: KafkaConsumer.groupMetadata@3.9.
         """
         if self._coordinator is None:
             raise KafkaError("the consumer has not joined its group yet")
-        return self._coordinator.committer
+        return ConsumerGroupMetadata(self.config.group_id, *self._coordinator.committer)
 
     # --- leaving ---
 

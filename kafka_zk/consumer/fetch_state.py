@@ -7,20 +7,21 @@ Tests: tests/kafka_zk/consumer/test_fetch_state.py.
 Source: SubscriptionState.java, Fetcher.java and CompletedFetch.java@3.9.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, cast
 
 from kafka_zk.client.errors import BrokerError, KafkaError, broker_error
 from kafka_zk.client.list_offsets import LATEST
+from kafka_zk.consumer.aborted_transactions import batches_with_aborted
 from kafka_zk.consumer.config import ReaderConfig
 from kafka_zk.consumer.partition_fetch import PartitionFetch
 from kafka_zk.consumer.records import ConsumerRecord, decode_batch
 from kafka_zk.consumer.starts import RESETS, Start, parse_start
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.fetch import FetchedPartition
+from kafka_zk.protocol.fetch import AbortedTransaction, FetchedPartition
 from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.record_batch import Buffer, iter_batches
+from kafka_zk.storage.record_batch import Buffer
 from kafka_zk.storage.types import TopicPartition
 
 _STALE_METADATA = frozenset(
@@ -74,6 +75,7 @@ class FetchState:
         self._max_poll_records = config.max_poll_records
         self._reset = config.auto_offset_reset
         self._check_crcs = config.check_crcs
+        self._read_committed = config.read_committed
         self._retry_backoff_ms = config.retry_backoff_ms
         self._read_replica_ms = config.metadata_max_age_ms
         self._partitions: dict[TopicPartition, PartitionFetch] = {}
@@ -222,7 +224,9 @@ class FetchState:
         return plans, leaderless
 
     def _at_end(self, wanted: Wanted) -> bool:
-        return 0 <= self._partitions[wanted.tp].high_watermark <= wanted.fetch_offset
+        state = self._partitions[wanted.tp]
+        end = state.last_stable_offset if self._read_committed else state.high_watermark
+        return 0 <= end <= wanted.fetch_offset
 
     def next_retry_ms(self, now_ms: int) -> int | None:
         """When the first partition that waits after an error may be tried again."""
@@ -242,8 +246,10 @@ class FetchState:
             state.read_replica = answer.preferred_read_replica
             state.read_replica_until_ms = now_ms + self._read_replica_ms
         state.high_watermark = answer.high_watermark
+        state.last_stable_offset = answer.last_stable_offset
         if answer.records:
-            self._take_in(tp, state, cast("Buffer", answer.records))  # on the client's side they are always a view
+            aborted = answer.aborted_transactions or () if self._read_committed else ()
+            self._take_in(tp, state, cast("Buffer", answer.records), aborted)  # a client gets a view
         return After.NOTHING
 
     def fetch_lost(self, wanted: Wanted, now_ms: int) -> None:
@@ -254,11 +260,13 @@ class FetchState:
             state.read_replica = None
             state.not_before_ms = now_ms + self._retry_backoff_ms
 
-    def _take_in(self, tp: TopicPartition, state: PartitionFetch, data: Buffer) -> None:
+    def _take_in(
+        self, tp: TopicPartition, state: PartitionFetch, data: Buffer, aborted: Sequence[AbortedTransaction]
+    ) -> None:
         try:
-            for position, header in iter_batches(data):
+            for position, header, is_aborted in batches_with_aborted(data, aborted):
                 if header.next_offset > state.fetch_offset:
-                    state.batches.append((data, position, header))
+                    state.batches.append((data, position, header, is_aborted))
                     state.buffered_bytes += header.size_bytes
                     state.fetch_offset = header.next_offset
         except StorageError as error:
@@ -330,11 +338,11 @@ class FetchState:
                 continue
             if not state.batches:
                 return
-            data, position, header = state.batches.popleft()
+            data, position, header, is_aborted = state.batches.popleft()
             state.buffered_bytes -= header.size_bytes
             assert state.position is not None
             try:
-                records = decode_batch(tp, data, position, header, state.position, self._check_crcs)
+                records = decode_batch(tp, data, position, header, state.position, self._check_crcs, is_aborted)
             except StorageError as error:
                 state.batches.clear()
                 state.buffered_bytes = 0

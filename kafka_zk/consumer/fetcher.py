@@ -181,6 +181,7 @@ class Fetcher:
             self._config.fetch_min_bytes,
             [FetchTopic(topic, ids[topic].bytes, partitions) for topic, partitions in by_topic.items()],
             max_bytes=self._config.fetch_max_bytes,
+            isolation_level=int(self._config.read_committed),
             session_epoch=_SESSIONLESS_EPOCH,
             rack_id=self._config.client_rack,
             replica_id=_CONSUMER,
@@ -191,7 +192,12 @@ class Fetcher:
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         """One offset per partition, see ``client.list_offsets``."""
         return await list_offsets(
-            self._reactor, self._cluster, wanted, self._config.default_api_timeout_ms, self._config.retry_backoff_ms
+            self._reactor,
+            self._cluster,
+            wanted,
+            self._config.default_api_timeout_ms,
+            self._config.retry_backoff_ms,
+            read_committed=self._config.read_committed,
         )
 
     def _now_ms(self) -> int:

@@ -26,6 +26,7 @@ class PartitionFetch:
         "generation",
         "high_watermark",
         "in_flight",
+        "last_stable_offset",
         "lookup",
         "not_before_ms",
         "paused",
@@ -39,10 +40,11 @@ class PartitionFetch:
 
     def __init__(self, generation: int, position: int | None, lookup: int | None) -> None:
         self.high_watermark = -1
+        self.last_stable_offset = -1  # also what old brokers say, who know no transactions
         self.paused = False
         self.read_replica: int | None = None
         self.read_replica_until_ms = 0
-        self.batches: deque[tuple[Buffer, int, BatchHeader]] = deque()
+        self.batches: deque[tuple[Buffer, int, BatchHeader, bool]] = deque()  # the flag: of an aborted transaction
         self.records: list[ConsumerRecord] | None = None  # a batch that max.poll.records cut
         self.records_taken_count = 0
         self.records_end = 0  # the offset after that batch

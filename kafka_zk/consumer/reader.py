@@ -127,7 +127,7 @@ class Reader:
     # --- offsets and topics ---
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record that can be read, now."""
+        """The offset after the last record that can be read, now: for read_committed the last stable offset."""
         found = await self._list_offsets(dict.fromkeys(partitions, LATEST))
         return {tp: listed.offset for tp, listed in found.items()}
 

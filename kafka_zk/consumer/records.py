@@ -33,15 +33,22 @@ class ConsumerRecord(NamedTuple):
 
 
 def decode_batch(
-    tp: TopicPartition, data: Buffer, position: int, header: BatchHeader, from_offset: int, check_crcs: bool
+    tp: TopicPartition,
+    data: Buffer,
+    position: int,
+    header: BatchHeader,
+    from_offset: int,
+    check_crcs: bool,
+    is_aborted: bool = False,
 ) -> list[ConsumerRecord]:
-    """Return the records of one batch at and after ``from_offset``; a control batch has none for consumers.
+    """Return the records of one batch at and after ``from_offset``; those of control batches and of aborted
+    transactions are not for consumers.
 
     Raises: CorruptRecord when the CRC does not fit (if checked) or the blob does not decompress, InvalidRecord.
     """
     if check_crcs:
         check_crc(data, position, header)
-    if header.is_control:
+    if header.is_control or is_aborted:
         return []
     topic, partition = tp
     epoch = header.partition_leader_epoch

@@ -1,7 +1,7 @@
 """Configuration of a consumer that coordinates through ZooKeeper: the keys and defaults of Kafka's old consumer.
 
 Pure. Added to Kafka's keys: ``group.instance.id`` with ``session.timeout.ms`` (static membership, as in Kafka 2.3),
-``max.poll.records``, ``check.crcs``, the deserializers, and the names of our own strategies.
+``max.poll.records``, ``check.crcs``, ``isolation.level``, the deserializers, and the names of our own strategies.
 
 Source: ConsumerConfig.scala@0.10.2. Tests: tests/kafka_zk/consumer/test_zookeeper_config.py.
 """
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from kafka_zk.client.config import CheckedConfig, ClientConfig, option
 from kafka_zk.client.errors import ConfigError
-from kafka_zk.consumer.config import ReaderConfig
+from kafka_zk.consumer.config import ISOLATION_LEVELS, ReaderConfig
 from kafka_zk.consumer.deserializers import deserializer_of
 from kafka_zk.rebalance.config import DEFAULT_RETRIES, GroupConfig
 from kafka_zk.rebalance.group_strategy import STRATEGIES, keeps_places
@@ -90,6 +90,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
     fetch_min_bytes: int = option(1, 0)
     fetch_wait_max_ms: int = option(100, 0)
     queued_max_message_chunks: int = option(2, 1)
+    isolation_level: str = option("read_uncommitted", choices=ISOLATION_LEVELS)
     max_poll_records: int = option(500, 1)
     check_crcs: bool = option(True)
     socket_timeout_ms: int = option(30_000, 1)
@@ -197,6 +198,7 @@ class ZookeeperConsumerConfig(CheckedConfig):
             fetch_max_bytes=self.fetch_max_bytes,
             fetch_max_wait_ms=self.fetch_wait_max_ms,
             fetch_min_bytes=self.fetch_min_bytes,
+            isolation_level=self.isolation_level,
             max_partition_fetch_bytes=self.fetch_message_max_bytes,
             max_poll_records=self.max_poll_records,
             request_timeout_ms=self.socket_timeout_ms,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 
+from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS, code_of
 from kafka_zk.group.offsets_batch import OffsetsBatch
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import (
@@ -17,33 +18,23 @@ from kafka_zk.group.records import (
     encode_group_key,
     encode_group_value,
 )
-from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.group.transactional_offsets import Producer
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.manager import AppendResult, ReplicaManager
-from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.errors import InvalidProducerEpoch, InvalidTransactionState
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.storage.verification_state import VerificationStateEntry
 from kafka_zk.system.clock import Clock
 
 _TOMBSTONES_BYTES = 256 * 1024  # in one batch
 
-_UNAVAILABLE = dict.fromkeys(
-    (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ),
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-)
-_MOVED = dict.fromkeys(
-    (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.NOT_COORDINATOR
-)
 _GROUP_ERRORS = {
-    **_UNAVAILABLE,
-    **_MOVED,
+    **COORDINATOR_ERRORS,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-_OFFSET_ERRORS = {**_UNAVAILABLE, **_MOVED, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+_OFFSET_ERRORS = {**COORDINATOR_ERRORS, ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
 
 _SETTLED = (LogAppendInfo, Exception)
 
@@ -68,12 +59,22 @@ class Appends:
     async def store_group(self, partition: int, group_id: str, value: GroupMetadataValue) -> ErrorCode:
         """Write a group; NONE, or what its members are told."""
         result = await self._append(partition, [(encode_group_key(group_id), encode_group_value(value))])
-        code = _code(result)
+        code = code_of(result)
         return _GROUP_ERRORS.get(code, code)
 
-    def store_offsets(self, partition: int, batch: OffsetsBatch) -> OffsetsWritten | Awaitable[OffsetsWritten]:
-        """Write committed offsets, all in one batch, which has some; nothing to await if nobody has to."""
-        appended = self._append_batch(partition, batch.build())
+    def store_offsets(
+        self,
+        partition: int,
+        batch: OffsetsBatch,
+        producer: Producer | None = None,
+        guard: VerificationStateEntry | None = None,
+    ) -> OffsetsWritten | Awaitable[OffsetsWritten]:
+        """Write committed offsets, all in one batch, which has some; nothing to await if nobody has to.
+
+        Args:
+            producer: in whose transaction, which ``guard`` shows to be verified.
+        """
+        appended = self._append_batch(partition, batch.build(producer), guard)
         return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
 
     async def remove(
@@ -88,7 +89,7 @@ class Appends:
         begun = [
             ensureDeferred(self._append(partition, [(key, None) for key in part])) for part in _parts(keys)
         ]
-        codes = [_code(await each) for each in begun]
+        codes = [code_of(await each) for each in begun]
         return next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
 
     async def _append(self, partition: int, records: Iterable[_KeyAndValue]) -> AppendResult:
@@ -99,8 +100,11 @@ class Appends:
         appended = self._append_batch(partition, bytearray(batch.build()))
         return appended if isinstance(appended, _SETTLED) else await appended
 
-    def _append_batch(self, partition: int, batch: bytearray) -> AppendResult | Awaitable[AppendResult]:
-        return self._replicas.append_own(TopicPartition(OFFSETS_TOPIC, partition), memoryview(batch), self._timeout_ms)
+    def _append_batch(
+        self, partition: int, batch: bytearray, guard: VerificationStateEntry | None = None
+    ) -> AppendResult | Awaitable[AppendResult]:
+        tp = TopicPartition(OFFSETS_TOPIC, partition)
+        return self._replicas.append_own(tp, memoryview(batch), self._timeout_ms, guard)
 
 
 async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWritten:
@@ -110,7 +114,11 @@ async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWr
 def _offsets_written(result: AppendResult) -> OffsetsWritten:
     if isinstance(result, LogAppendInfo):
         return OffsetsWritten(ErrorCode.NONE, result.first_offset)
-    code = _code(result)
+    if isinstance(result, InvalidProducerEpoch):
+        return OffsetsWritten(ErrorCode.INVALID_PRODUCER_EPOCH)
+    if isinstance(result, InvalidTransactionState):
+        return OffsetsWritten(ErrorCode.INVALID_TXN_STATE)
+    code = code_of(result)
     return OffsetsWritten(_OFFSET_ERRORS.get(code, code))
 
 
@@ -125,15 +133,3 @@ def _parts(keys: list[bytes]) -> Iterator[list[bytes]]:
             part, size_bytes = [], 0
     if part:
         yield part
-
-
-def _code(result: AppendResult) -> ErrorCode:
-    if isinstance(result, LogAppendInfo):
-        return ErrorCode.NONE
-    if isinstance(result, ApiError):
-        return result.code
-    if isinstance(result, OSError):
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if isinstance(result, RecordTooLarge | RecordBatchTooLarge):
-        return ErrorCode.MESSAGE_TOO_LARGE
-    return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
+from kafka_zk.coordinator.keys import is_storable
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import Tell, now_of
 from kafka_zk.group.members import MEMBER_BYTES, Member, protocols_bytes
 from kafka_zk.group.metadata_manager import GroupMetadataManager
 from kafka_zk.group.offset_manager import OffsetManager
-from kafka_zk.group.records import is_storable
 from kafka_zk.group.requests import (
     UNKNOWN_MEMBER_ID,
     GenerationBegan,
@@ -34,6 +34,7 @@ from kafka_zk.group.requests import (
     SyncResult,
 )
 from kafka_zk.group.states import GroupState
+from kafka_zk.group.transactional_commits import TransactionalCommits
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol.errors import ErrorCode
@@ -95,7 +96,8 @@ class GroupDescription(NamedTuple):
 
 
 class GroupCoordinator:
-    """See the module's docstring. ``offsets`` has what groups have committed.
+    """See the module's docstring. ``offsets`` has what groups have committed, ``transactional_commits`` takes what
+    waits for the end of a transaction.
 
     Args:
         tell: told of rebalances, generations and members as they come and go, after the log was.
@@ -116,6 +118,7 @@ class GroupCoordinator:
         self._tell = tell
         self._manager = GroupMetadataManager(config, clock, replicas, metadata, self._happened)
         self.offsets = OffsetManager(config, clock, self._manager)
+        self.transactional_commits = TransactionalCommits(config, clock, replicas, self._manager)
 
     def role_changed(self, partition: Partition) -> None:
         """A replica of this broker has another role now: groups come with the lead, and go with it."""

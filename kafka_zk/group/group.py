@@ -11,6 +11,7 @@ Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kafka_zk.coordinator.replies import Reply
 from kafka_zk.group.config import GroupConfig
 from kafka_zk.group.members import Member, Members
 from kafka_zk.group.offsets import GroupOffsets
@@ -32,7 +33,6 @@ from kafka_zk.group.requests import (
     MemberRemoved,
     Now,
     RebalanceBegan,
-    Reply,
     StaticMemberReplaced,
     StaticMemberStored,
     Stored,

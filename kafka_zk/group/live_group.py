@@ -6,22 +6,18 @@ client that is answered may ask again at once.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import count
 from typing import Any
 
+from kafka_zk.coordinator.replies import Replies
 from kafka_zk.group.group import Group
 from kafka_zk.group.requests import (
     AnswerJoin,
     AnswerSync,
     Effect,
     GroupEvent,
-    JoinResult,
     Now,
-    Reply,
     StoreGroup,
-    SyncResult,
 )
-from kafka_zk.network.slices import ClientWait
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.system.clock import Clock
 
@@ -40,46 +36,6 @@ Changed = Callable[["LiveGroup"], None]
 def now_of(clock: Clock) -> Now:
     """The time as groups count it."""
     return Now(round(clock.seconds() * 1000), clock.wall_ms())
-
-
-class Replies:
-    """Requests that wait for their group. One whose client is gone is forgotten."""
-
-    def __init__(self) -> None:
-        self._numbers = count()
-        self._waiting: dict[Reply, ClientWait[Any]] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def begin(self) -> tuple[Reply, ClientWait[Any]]:
-        """The name of a request, and what it awaits."""
-        reply = Reply(next(self._numbers))
-        waiting = self._waiting[reply] = _Waiting(self, reply)
-        return reply, waiting
-
-    def answer(self, reply: Reply, result: JoinResult | SyncResult) -> None:
-        """The request goes on with ``result``, if its client is still there."""
-        waiting = self._waiting.pop(reply, None)
-        if waiting is not None:
-            waiting.callback(result)
-
-    def forget(self, reply: Reply) -> None:
-        """Its client is gone."""
-        self._waiting.pop(reply, None)
-
-
-class _Waiting(ClientWait[Any]):
-    """One request that waits."""
-
-    def __init__(self, replies: Replies, reply: Reply) -> None:
-        super().__init__()
-        self._replies = replies
-        self._reply = reply
-
-    def abandon(self) -> None:
-        self._replies.forget(self._reply)
-        super().abandon()
 
 
 class LiveGroup:

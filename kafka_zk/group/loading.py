@@ -7,6 +7,8 @@ import struct
 from collections.abc import Iterator
 from itertools import islice
 
+from kafka_zk.coordinator.log_reading import batches_of
+from kafka_zk.group.offsets import OpenTransactions
 from kafka_zk.group.records import (
     GroupKey,
     GroupMetadataValue,
@@ -17,11 +19,12 @@ from kafka_zk.group.records import (
     decode_key,
     decode_offset_value,
 )
+from kafka_zk.group.transactional_offsets import Written
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.record_batch import BatchHeader, Record, decode_keys_and_values, decode_records, iter_batches
-from kafka_zk.storage.types import FetchIsolation, TopicPartition
+from kafka_zk.storage.record_batch import BatchHeader, Record, decode_keys_and_values, decode_records
+from kafka_zk.storage.types import TopicPartition
 
 _RECORDS_A_STEP = 200
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
@@ -40,6 +43,7 @@ class LoadedPartition:
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self.open_transactions: dict[str, OpenTransactions] = {}
         self.group_count = 0
         self.record_count = 0
         self.skipped_count = 0
@@ -59,35 +63,19 @@ class LoadedPartition:
         Only the last record of a key is decoded. Where the log is damaged what comes before counts: without it members
         would be unknown, and consumers would not find what they have committed. Raises: ApiError, OSError.
         """
-        offset = replicas.partition(tp).leader_log().log_start_offset
-        while True:
-            try:
-                _, found = replicas.read(tp, offset, buffer_bytes, FetchIsolation.LOG_END)
-            except StorageError as error:
-                self._skip(offset, f"{error}; nothing can be read from there on")
-                break
-            if found.slice is None:
-                break
-            try:
-                data = found.slice.read()
-            except OSError as error:
-                replicas.read_failed(tp, found.slice, error)
-                raise
-            following = offset
-            try:
-                for position, header in iter_batches(data):
-                    yield from self._take_batch(data, position, header)
-                    following = header.next_offset
-            except StorageError as error:
-                self._skip(following, f"{error}; nothing can be read from there on")
-                break
-            if following == offset:
-                self._skip(offset, "a batch that does not end; nothing can be read from there on")
-                break
-            offset = following
-            yield
+        for found in batches_of(replicas, tp, buffer_bytes, self._skip):
+            if found is None:
+                yield
+            else:
+                yield from self._take_batch(*found)
+        yield from self._open_steps()
         yield from self._decode_steps()
-        self.group_count = len(self.groups.keys() | self.offsets.keys())
+        self.group_count = len(self.group_ids)
+
+    @property
+    def group_ids(self) -> list[str]:
+        """Of all groups that have something here."""
+        return list(dict.fromkeys((*self.groups, *self.offsets, *self.open_transactions)))
 
     def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
         """A batch that cannot be taken apart is skipped from there on."""
@@ -119,6 +107,25 @@ class LoadedPartition:
             for key, (base_offset, value) in pending.items():
                 if key not in self._last or self._last[key][0] < base_offset:
                     self._last[key] = base_offset, value
+
+    def _open_steps(self) -> Iterator[None]:
+        """Before ``_decode_steps``, which forgets where batches begin."""
+        for producer_id, pending in self._pending.items():
+            for raw_key, (base_offset, value) in pending.items():
+                try:
+                    key = decode_key(raw_key)
+                    if not isinstance(key, OffsetKey):
+                        raise ProtocolError("a transaction with something else than committed offsets")
+                    written = Written(decode_offset_value(value), base_offset)
+                except ProtocolError as error:
+                    self._skip(base_offset, str(error))
+                    continue
+                found = self.open_transactions.setdefault(key.group_id, OpenTransactions())
+                found.offsets.setdefault(producer_id, {})[key.tp] = written
+                if raw_key in self._last:
+                    found.committed[key.tp] = self._last[raw_key][0]
+            yield
+        self._pending.clear()
 
     def _decode_steps(self) -> Iterator[None]:
         last = self._last

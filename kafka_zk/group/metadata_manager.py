@@ -10,14 +10,16 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from kafka_zk.coordinator.keys import is_storable, partition_for
+from kafka_zk.coordinator.replies import Replies
 from kafka_zk.group.appends import Appends
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
-from kafka_zk.group.live_group import LiveGroup, Replies, Tell, now_of
+from kafka_zk.group.live_group import LiveGroup, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
 from kafka_zk.group.memory import MembersMemory, held_bytes
-from kafka_zk.group.partitions import OFFSETS_TOPIC, partition_for
-from kafka_zk.group.records import is_storable
+from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
+from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.requests import Effect, StoreGroup
 from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache
@@ -40,6 +42,7 @@ class GroupMetadataManager:
         self.groups: dict[str, LiveGroup] = {}
         self.replies = Replies()
         self.memory = MembersMemory(config.members_max_bytes)
+        self.open_transactions = OpenTransactionGroups()
         self.appends = Appends(replicas, clock, config.commit_timeout_ms)
         self._config = config
         self._clock = clock
@@ -148,7 +151,7 @@ class GroupMetadataManager:
             if self._loading.get(partition) is not loaded:
                 return
             yield
-        for group_id in dict.fromkeys((*loaded.groups, *loaded.offsets)):
+        for group_id in loaded.group_ids:
             live, effects = self._loaded_group(partition, group_id, loaded)
             self.groups[group_id] = live
             live.carry_out(effects)
@@ -167,11 +170,15 @@ class GroupMetadataManager:
         else:
             group, effects = Group.loaded(group_id, self._config.group, value, now)
         group.offsets.load(loaded.offsets.pop(group_id, {}))
+        if (open_transactions := loaded.open_transactions.pop(group_id, None)) is not None:
+            group.offsets.load_open(open_transactions)
+            self.open_transactions.add(partition, group_id, group.offsets.producer_ids)
         return self._live(group, partition), effects
 
     def _unload(self, partition: int) -> None:
         self._loading.pop(partition, None)
         self._owned.discard(partition)
+        self.open_transactions.unload(partition)
         given_away = [live for live in self.groups.values() if live.partition == partition]
         for live in given_away:
             del self.groups[live.group.group_id]

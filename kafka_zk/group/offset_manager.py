@@ -59,7 +59,7 @@ class OffsetManager:
         if error is not _NONE:
             return dict.fromkeys(offsets, error)
         if len(offsets) > _MANY:
-            return await _whoever_goes(self._store_in_turns(group_id, committer, offsets))
+            return await whoever_goes(self._store_in_turns(group_id, committer, offsets))
         batch = self._new_batch(group_id)
         batch.add(offsets.items())
         if not batch.offsets:
@@ -67,12 +67,12 @@ class OffsetManager:
         live = self._heard_of(group_id, committer)
         written = self._manager.appends.store_offsets(live.partition, batch)
         if not isinstance(written, OffsetsWritten):
-            error = await _whoever_goes(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
+            error = await whoever_goes(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
         else:
             error = written.error
             if error is _NONE:
                 live.group.offsets.stored(batch.offsets, written.record_offset)
-        return _codes(offsets, batch, error)
+        return codes_of(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
         """Why the client may not commit for the group now, or NONE."""
@@ -105,7 +105,7 @@ class OffsetManager:
             live = self._heard_of(group_id, committer)
             written = self._manager.appends.store_offsets(live.partition, batch)
             error = await self._written_later(turns, live, batch, written)
-        return _codes(offsets, batch, error)
+        return codes_of(offsets, batch, error)
 
     def _new_batch(self, group_id: str) -> OffsetsBatch:
         return OffsetsBatch(group_id, self._clock.wall_ms(), self._config.metadata_max_bytes)
@@ -223,7 +223,7 @@ class OffsetManager:
             )
 
 
-async def _whoever_goes(storing: Coroutine[Any, Any, T]) -> T:
+async def whoever_goes(storing: Coroutine[Any, Any, T]) -> T:
     """What it returns; it goes on although the client goes. Raises: ClientGone."""
     done: ClientWait[T] = ClientWait()
 
@@ -237,7 +237,7 @@ async def _whoever_goes(storing: Coroutine[Any, Any, T]) -> T:
     return await done
 
 
-def _codes(offsets: Offsets, batch: OffsetsBatch, error: ErrorCode) -> Codes:
+def codes_of(offsets: Offsets, batch: OffsetsBatch, error: ErrorCode) -> Codes:
     """``error`` is what became of the batch; the other offsets have metadata that are too long."""
     if len(batch.offsets) == len(offsets):
         return dict.fromkeys(offsets, error)

@@ -1,15 +1,28 @@
 """The offsets that one group has committed, and those whose records are being written.
 
-Two commits of a partition may be written at the same time: what counts is their order in the log. Pure.
+Two commits of a partition may be written at the same time: what counts is their order in the log. Those of
+transactions (KIP-98, KIP-447) wait for the marker that ends them; then, too, the order in the log counts, not that of
+the ends. Pure.
 Source: GroupMetadata.scala@3.9 (onOffsetCommitAppend, removeExpiredOffsets), KIP-211 (retention).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata
+from kafka_zk.group.transactional_offsets import TransactionalOffsets, Written
 from kafka_zk.storage.types import TopicPartition
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass
+class OpenTransactions:
+    """What is in the log for one group: ``offsets`` by producer id, and, of the same partitions, where the batch of
+    what is ``committed`` begins."""
+
+    offsets: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class GroupOffsets:
@@ -19,7 +32,8 @@ class GroupOffsets:
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending_count = 0  # of all commits that are being written, also of the same partition
-        self._record_offsets: dict[TopicPartition, int] = {}  # of what is committed, since some are being written
+        self._record_offsets: dict[TopicPartition, int] = {}  # of what is committed, since others may become so
+        self._transactional = TransactionalOffsets()
 
     def __len__(self) -> int:
         return len(self._committed)
@@ -29,7 +43,7 @@ class GroupOffsets:
 
     def __bool__(self) -> bool:
         """Whether anything is stored, or about to be."""
-        return bool(self._committed or self._pending)
+        return bool(self._committed or self._pending or self._transactional)
 
     def get(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         """What is committed, if anything."""
@@ -41,16 +55,23 @@ class GroupOffsets:
 
     def is_pending(self, tp: TopicPartition) -> bool:
         """Whether a commit is being written: what is committed now may be old in a moment."""
-        return tp in self._pending
+        return tp in self._pending or tp in self._transactional
 
     def load(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         """What was found in the log; kept as it is."""
         self._committed = offsets
 
+    def load_open(self, open_transactions: "OpenTransactions") -> None:
+        """What transactions without an end have in the log."""
+        for producer_id, offsets in open_transactions.offsets.items():
+            for tp, written in offsets.items():
+                self._transactional.written(producer_id, {tp: written.offset}, written.record_offset)
+        self._record_offsets.update(open_transactions.committed)
+
     def stored(self, offsets: Offsets, record_offset: int) -> None:
         """They are in the log, at its end (``record_offset``), and nobody had to wait for that."""
         self._committed.update(offsets)
-        if self._pending_count:  # of earlier ones, which count no longer
+        if self._pending_count or self._transactional:  # of earlier ones, which count no longer
             self._record_offsets.update(dict.fromkeys(offsets, record_offset))
             for tp in offsets:
                 self._pending.pop(tp, None)
@@ -74,13 +95,44 @@ class GroupOffsets:
             if self._pending.get(tp) == offset:
                 del self._pending[tp]
         self._pending_count -= len(offsets)
-        if not self._pending_count:
+        self._forget_record_offsets()
+
+    def begin_in_transaction(self, offsets: Offsets) -> None:
+        """These are being written in a transaction."""
+        self._transactional.begin(offsets.keys())
+
+    def written_in_transaction(self, producer_id: int, offsets: Offsets, record_offset: int) -> None:
+        """They are in the log and count when the transaction is committed."""
+        self._transactional.written(producer_id, offsets, record_offset)
+
+    def failed_in_transaction(self, offsets: Offsets) -> None:
+        """They are not in the log; the client hears of it, and will not commit."""
+        self._transactional.failed(offsets.keys())
+        self._forget_record_offsets()
+
+    def end_transaction(self, producer_id: int, *, is_committed: bool) -> None:
+        """The marker is in the log. A commit counts unless a later one of its partition counts already."""
+        ended = self._transactional.end(producer_id)
+        for tp, (offset, record_offset) in ended.items() if is_committed else ():
+            if self._record_offsets.get(tp, -1) < record_offset:
+                self._committed[tp] = offset
+                self._record_offsets[tp] = record_offset
+        self._forget_record_offsets()
+
+    @property
+    def producer_ids(self) -> list[int]:
+        """Of the transactions that have not ended here."""
+        return self._transactional.producer_ids
+
+    def _forget_record_offsets(self) -> None:
+        if not self._pending_count and not self._transactional:
             self._record_offsets.clear()
 
     def remove(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Forget what is committed and pending for them; returns those for which something was."""
         removed = []
         for tp in tps:
+            self._transactional.remove(tp)
             was_pending = self._pending.pop(tp, None) is not None
             if self._committed.pop(tp, None) is not None or was_pending:
                 removed.append(tp)

@@ -6,7 +6,14 @@ from functools import lru_cache
 from itertools import chain, repeat
 
 from kafka_zk.group.records import NO_EXPIRY, OffsetAndMetadata, OffsetKeys, encode_offset_value
-from kafka_zk.storage.record_batch import assemble_batch
+from kafka_zk.group.transactional_offsets import Producer
+from kafka_zk.storage.record_batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    assemble_batch,
+)
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.storage.varint import encode_varint, encode_varints
 
@@ -18,6 +25,8 @@ the length of the metadata and the number of headers are 0."""
 _VALUE_BEGINS = encode_varint(24) + b"\0\3"  # its length, and its version
 _RECORD_BEGINS = b"\0\0"  # attributes, and the timestamp, which is the batch's
 _MANY = 8  # offsets: from here on columns cost less than a loop
+_NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
+_SEQUENCE = 0  # of every batch of a transaction, as Kafka writes them: nobody checks it
 _LONGEST_CACHED = 255  # of a group's id; a topic's name is not longer
 
 
@@ -79,11 +88,12 @@ class OffsetsBatch:
         group_id = self._group_id
         return _cached_front(group_id, topic) if len(group_id) <= _LONGEST_CACHED else _front(group_id, topic)
 
-    def build(self) -> bytearray:
-        """The batch."""
+    def build(self, producer: Producer | None = None) -> bytearray:
+        """The batch, of a producer's transaction if there is one."""
         return assemble_batch(
             b"".join(self._parts),
-            attributes=0,
+            attributes=0 if producer is None else TRANSACTIONAL_FLAG,
+            producer=_NO_PRODUCER if producer is None else (*producer, _SEQUENCE),
             record_count=len(self.offsets),
             base_timestamp=self._now_ms,
             max_timestamp=self._now_ms,

@@ -1,100 +1,33 @@
 """``__consumer_offsets`` is created when somebody first asks for the coordinator of a group.
 
-A replication factor that is configured counts: while fewer brokers live, the topic is not created, and who asked is
-told to ask again (KIP-115). Where none is configured it is Kafka's default of 3, or one replica on each broker that
-lives if these are fewer, so that a single broker works without any configuration.
-
-Source: AutoTopicCreationManager.scala, GroupCoordinator.offsetsTopicConfigs@3.9.
+Source: GroupCoordinator.offsetsTopicConfigs@3.9.
 """
 
 from random import Random
 
-from twisted.internet.defer import ensureDeferred
-from twisted.logger import Logger, LogLevel
-
 from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.coordinator.internal_topic import InternalTopic, InternalTopicSettings
 from kafka_zk.group.partitions import OFFSETS_TOPIC
-from kafka_zk.metadata import topic_creation
 from kafka_zk.metadata.cache import MetadataCache
-from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 
-_log = Logger()
 
-_REPLICATION_FACTOR = "offsets.topic.replication.factor"
-
-
-class OffsetsTopic:
-    """Creates the topic, once at a time; several brokers may try."""
+class OffsetsTopic(InternalTopic):
+    """As ``server.properties`` says."""
 
     def __init__(
         self, config: KafkaConfig, metadata: MetadataCache, topics: TopicRegistry, random: Random = SYSTEM_RANDOM
     ) -> None:
-        self._config = config
-        self._metadata = metadata
-        self._topics = topics
-        self._random = random
-        self._is_creating = False
-        self._fault = ""  # that was told: whoever asks for a coordinator asks again and again
-
-    @property
-    def is_creatable(self) -> bool:
-        """Whether as many brokers live as the topic is to have replicas, or none is known yet."""
-        live_count = len(self._metadata.brokers)
-        return not live_count or self._replication_factor() <= live_count
-
-    def create(self) -> None:
-        """Begin to create the topic, unless that is under way or no controller has told yet who is alive."""
-        if self._is_creating or not self._metadata.brokers:
-            return
-        self._is_creating = True
-        ensureDeferred(self._create()).addErrback(
-            lambda failure: _log.failure("the offsets topic is not created", failure, level=LogLevel.error)
+        settings = InternalTopicSettings(
+            OFFSETS_TOPIC,
+            config.offsets_topic_num_partitions,
+            config.offsets_topic_replication_factor,
+            "offsets.topic.replication.factor",
+            lambda replication_factor: {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.offsets_topic_segment_bytes),
+            },
         )
-
-    async def _create(self) -> None:
-        config = self._config
-        properties: dict[str, str | None] = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
-        }
-        try:
-            planned = topic_creation.plan(
-                OFFSETS_TOPIC, config.offsets_topic_num_partitions, self._replication_factor(), {},
-                properties, config, self._metadata, self._random,
-            )  # fmt: skip
-            await topic_creation.create(planned, self._topics)
-        except ApiError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                self._tell(error)
-        except RegistryError as error:
-            self._tell(error)
-        else:
-            self._fault = ""
-            self._warn_of_few_replicas(planned.replication_factor)
-        finally:
-            self._is_creating = False
-
-    def _tell(self, error: Exception) -> None:
-        if str(error) != self._fault:
-            self._fault = str(error)
-            _log.error("{topic} cannot be created: {error}", topic=OFFSETS_TOPIC, error=error)
-
-    def _replication_factor(self) -> int:
-        configured = self._config.offsets_topic_replication_factor
-        if _REPLICATION_FACTOR in self._config.properties:
-            return configured
-        return min(configured, len(self._metadata.brokers))
-
-    def _warn_of_few_replicas(self, replication_factor: int) -> None:
-        if replication_factor < self._config.offsets_topic_replication_factor:
-            _log.warn(
-                "{topic} was created with replication factor {count}, as no more brokers live; set {key} to have"
-                " the others waited for",
-                topic=OFFSETS_TOPIC,
-                count=replication_factor,
-                key=_REPLICATION_FACTOR,
-            )
+        super().__init__(settings, config, metadata, topics, random)

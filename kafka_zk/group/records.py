@@ -15,7 +15,6 @@ from typing import NamedTuple
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import (
     MALFORMED,
-    MAX_STRING_BYTES,
     Buffer,
     length,
     read_count,
@@ -104,11 +103,6 @@ class GroupMetadataValue:
     leader: str | None
     state_timestamp_ms: int
     members: tuple[StoredMember, ...]
-
-
-def is_storable(text: str) -> bool:
-    """Whether a record can hold the string: one that was not UTF-8 is longer here than it came."""
-    return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
 
 
 class OffsetKeys:

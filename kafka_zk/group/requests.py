@@ -6,12 +6,11 @@ A ``Reply`` names a request that is still to be answered; the core only hands it
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, NewType
+from typing import NamedTuple
 
+from kafka_zk.coordinator.replies import Reply
 from kafka_zk.group.records import GroupMetadataValue
 from kafka_zk.protocol.errors import ErrorCode
-
-Reply = NewType("Reply", int)
 
 UNKNOWN_MEMBER_ID = ""
 NO_GENERATION = -1

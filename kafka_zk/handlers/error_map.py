@@ -16,6 +16,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     storage.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     storage.UnknownProducerId: ErrorCode.UNKNOWN_PRODUCER_ID,
+    storage.TransactionCoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     storage.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
     storage.InvalidConfig: ErrorCode.INVALID_CONFIG,
     registry.RegistryError: ErrorCode.UNKNOWN_SERVER_ERROR,

@@ -27,7 +27,8 @@ from kafka_zk.security.authorizer import Authorizer
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
 from kafka_zk.system.randomness import SYSTEM_RANDOM
-from kafka_zk.transaction.producer_ids import ProducerIdManager
+from kafka_zk.transaction.coordinator import TransactionCoordinator
+from kafka_zk.transaction.state_topic import TransactionStateTopic
 
 
 class ControllerRole(Protocol):
@@ -89,11 +90,12 @@ class Services:
     controller: ControllerRole
     topics: TopicRegistry
     configs: ConfigRegistry
-    producer_ids: ProducerIdManager
     broker_epoch: Callable[[], int]
     dynamic_config: DynamicBrokerConfig
     group_offsets: Callable[[str], OffsetRegistry]
     batch_helpers: BatchHelpers
     coordinator: GroupCoordinator
     offsets_topic: OffsetsTopic
+    transactions: TransactionCoordinator
+    transaction_state_topic: TransactionStateTopic
     random: Random = SYSTEM_RANDOM

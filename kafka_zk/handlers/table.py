@@ -14,7 +14,6 @@ from kafka_zk.handlers.data import (
     describe_log_dirs,
     describe_producers,
     fetch,
-    init_producer_id,
     list_offsets,
     offset_for_leader_epoch,
     produce,
@@ -29,6 +28,7 @@ from kafka_zk.handlers.groups import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    txn_offset_commit,
 )
 from kafka_zk.handlers.inter_broker import (
     allocate_producer_ids,
@@ -49,6 +49,15 @@ from kafka_zk.handlers.topics import (
     elect_leaders,
     list_partition_reassignments,
     metadata,
+)
+from kafka_zk.handlers.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
+    write_txn_markers,
 )
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
@@ -79,6 +88,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.ALTER_PARTITION: alter_partition.handle,
     ApiKey.ALLOCATE_PRODUCER_IDS: allocate_producer_ids.handle,
     ApiKey.OFFSET_FETCH: offset_fetch.handle,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit.handle,
     ApiKey.FIND_COORDINATOR: find_coordinator.handle,
     ApiKey.DESCRIBE_GROUPS: describe_groups.handle,
     ApiKey.LIST_GROUPS: list_groups.handle,
@@ -89,6 +99,11 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.CREATE_TOPICS: create_topics.handle,
     ApiKey.DELETE_TOPICS: delete_topics.handle,
     ApiKey.INIT_PRODUCER_ID: init_producer_id.handle,
+    ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn.handle,
+    ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn.handle,
+    ApiKey.END_TXN: end_txn.handle,
+    ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions.handle,
+    ApiKey.LIST_TRANSACTIONS: list_transactions.handle,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster.handle,
     ApiKey.DESCRIBE_CONFIGS: describe_configs.handle,
     ApiKey.ALTER_CONFIGS: alter_configs.handle,
@@ -101,6 +116,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,
+    ApiKey.WRITE_TXN_MARKERS: write_txn_markers.handle,
 }
 
 OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {

@@ -52,6 +52,8 @@ class ProducerBatch:
         created_ms: int,
         reserved_bytes: int,
         number: tuple[int, ...] = (0,),
+        *,
+        transactional: bool = False,
     ) -> None:
         self.tp = tp
         self.number = number
@@ -70,7 +72,7 @@ class ProducerBatch:
         self.log_append_time_ms = -1
         self.error: KafkaError | None = None
         self._record_errors: Mapping[int, KafkaError] = {}
-        self._builder: RecordBatchBuilder | None = RecordBatchBuilder(compression)
+        self._builder: RecordBatchBuilder | None = RecordBatchBuilder(compression, transactional=transactional)
         self._encoded: bytearray | None = None
         self._children: Sequence[tuple[int, ProducerBatch]] = ()
         self._listeners: list[Callable[[], object]] = []

@@ -1,18 +1,21 @@
 """The producer for plain threads: the same cores, with the sending done in the process's reactor thread."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from kafka_zk.client.errors import BufferExhausted, ClientClosed
+from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.client.metadata import TopicMetadata
 from kafka_zk.client.reactor_thread import reactor_thread
 from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.future import RecordFuture
 from kafka_zk.producer.intake import Missing
 from kafka_zk.producer.producer import Producer
+from kafka_zk.producer.transaction_scope import BlockingTransactionScope
 from kafka_zk.storage.record_batch import Header
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import monotonic_s
 
 
@@ -63,6 +66,38 @@ class BlockingProducer:
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until each record sent before is acknowledged or has failed. Raises: KafkaTimeoutError."""
         self._thread.call(self._producer.flush, timeout_s=timeout_s)
+
+    def init_transactions(self) -> None:
+        """Take over the ``transactional.id``, once and before everything else; see ``Producer.init_transactions``."""
+        self._thread.call(self._producer.init_transactions)
+
+    def begin_transaction(self) -> None:
+        """Records that are sent from now on belong together; see ``Producer.begin_transaction``."""
+
+        async def begin() -> None:
+            self._producer.begin_transaction()
+
+        self._thread.call(begin)
+
+    def commit_transaction(self) -> None:
+        """Send everything, and let it count; see ``Producer.commit_transaction``."""
+        self._thread.call(self._producer.commit_transaction)
+
+    def abort_transaction(self) -> None:
+        """Nothing that was sent since the beginning counts; see ``Producer.abort_transaction``."""
+        self._thread.call(self._producer.abort_transaction)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata | str) -> None:
+        """Let the group's offsets be committed with the transaction, or not at all; see ``Producer.send_offsets``."""
+        self._thread.call(self._producer.send_offsets, offsets, group)
+
+    def transaction(self) -> BlockingTransactionScope:
+        """``with producer.transaction():`` begins one, commits it at the end, aborts it after an exception.
+
+        Raises: TransactionAbortable after the abort: the same work may be tried again; else what
+        ``commit_transaction`` raises. After ProducerFenced and TransactionFatal close the producer.
+        """
+        return BlockingTransactionScope(self)
 
     def partitions_for(self, topic: str) -> TopicMetadata:
         """The topic's metadata, waiting for it to exist at most ``max.block.ms``."""

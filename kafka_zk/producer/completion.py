@@ -4,6 +4,8 @@ Pure. Source: Sender.java@3.9 (completeBatch, canRetry, failBatch).
 Tests: tests/kafka_zk/producer/test_producer_core.py.
 """
 
+from collections.abc import Callable
+
 from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
 from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.config import ProducerConfig
@@ -29,10 +31,21 @@ STALE_METADATA = frozenset(
 
 
 class BatchCompletion:
-    """Ends or repeats batches in the accumulator, and keeps the sequences straight."""
+    """Ends or repeats batches in the accumulator, and keeps the sequences straight.
 
-    def __init__(self, accumulator: RecordAccumulator, idempotence: Idempotence | None, config: ProducerConfig) -> None:
+    ``on_failed`` is told of each batch that is given up, before its records are.
+    """
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        idempotence: Idempotence | None,
+        config: ProducerConfig,
+        on_failed: Callable[[KafkaError], None] = lambda error: None,
+    ) -> None:
         self._accumulator = accumulator
+        self._on_failed = on_failed
+        self._transactional = config.transactional_id is not None
         self._idempotence = idempotence
         self._retries = config.retries
         self._delivery_timeout_ms = config.delivery_timeout_ms
@@ -72,6 +85,12 @@ class BatchCompletion:
             if self._idempotence is not None and batch.has_sequence:
                 self._idempotence.failed(batch, certainly_not_written=False)
                 self._idempotence.expired_after_sending(batch)
+            self._on_failed(error)
+            self._end(batch, error)
+
+    def drop_unsent(self, error: KafkaError) -> None:
+        """Fail what was never sent: its transaction is aborted."""
+        for batch in self._accumulator.take_unsent():
             self._end(batch, error)
 
     def fail_all(self, error: KafkaError) -> None:
@@ -105,6 +124,7 @@ class BatchCompletion:
         if self._idempotence is not None and batch.has_sequence:
             # With its retries used up nobody knows whether an earlier attempt was written.
             self._idempotence.failed(batch, certainly_not_written=batch.attempts < self._retries)
+        self._on_failed(error)
         batch.fail(error, each)
         self._accumulator.release(batch)
 
@@ -119,7 +139,9 @@ class BatchCompletion:
         parts = []
         for position, half in enumerate((records[:middle], records[middle:])):
             number = (*batch.number, position)
-            part = ProducerBatch(batch.tp, self._compression, batch.created_ms, 0, number)
+            part = ProducerBatch(
+                batch.tp, self._compression, batch.created_ms, 0, number, transactional=self._transactional
+            )
             for record in half:
                 part.append(record.timestamp_ms, record.key, record.value, record.headers)
             part.closed = True

@@ -21,6 +21,8 @@ class ProducerConfig(ClientConfig):
     ``partitioner`` is ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
     ``key_serializer``, ``value_serializer``: a name of ``serialization.serdes.SERDES``, an object with ``serialize``,
     or None: bytes are given.
+    ``transactional_id`` makes a transactional producer (see ``Producer``); whoever uses the same one later fences this.
+    ``transaction_timeout_ms``: the coordinator aborts a transaction that takes longer.
     ``enable_idempotence`` left at None means: on, unless acks, retries or in-flight requests forbid it (as Kafka).
 
     Raises: ConfigError naming the key and what is allowed.
@@ -39,6 +41,8 @@ class ProducerConfig(ClientConfig):
     max_request_size: int = option(1_048_576, 1)
     partitioner: str | UserPartitioner = option("roundrobin", choices=("roundrobin", "sticky"))  # noqa: RUF009
     retries: int = option(2_147_483_647, 0)
+    transaction_timeout_ms: int = option(60_000, 1)
+    transactional_id: str | None = None
     key_serializer: str | Serializer | None = None
     value_serializer: str | Serializer | None = None
 
@@ -46,6 +50,8 @@ class ProducerConfig(ClientConfig):
         super().__post_init__()
         if str(self.acks) not in _ACKS:
             raise ConfigError(f"acks: {self.acks!r} is not one of all, -1, 1, 0")
+        if self.transactional_id == "":
+            raise ConfigError("transactional.id: it must not be empty")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError("delivery.timeout.ms must be at least linger.ms + request.timeout.ms")
         object.__setattr__(self, "enable_idempotence", self._decide_idempotence())
@@ -69,6 +75,8 @@ class ProducerConfig(ClientConfig):
             refusal = f"max.in.flight.requests.per.connection of at most {_IDEMPOTENT_IN_FLIGHT_MAX}"
         if wanted and refusal:
             raise ConfigError(f"enable.idempotence: true needs {refusal}")
+        if self.transactional_id is not None and (refusal or wanted is False):
+            raise ConfigError(f"transactional.id needs {refusal or 'enable.idempotence=true'}")
         # Java raises for too many requests in flight even when idempotence is only a default; we rather keep the order.
         return refusal is None if wanted is None else wanted
 

@@ -8,7 +8,9 @@ batches are numbered from 0 again under the new epoch. Other partitions move to 
 unfinished. A batch that expired after having been sent leaves its partition *unresolved*: nothing new is drained until
 the batches behind it tell whether the broker had it.
 
-Source: KIP-98, KIP-360; TransactionManager.java and TxnPartitionMap.java@3.9, without transactions.
+In a transaction nobody but the coordinator bumps the epoch: a gap makes the transaction fail, and its end starts over.
+
+Source: KIP-98, KIP-360; TransactionManager.java and TxnPartitionMap.java@3.9.
 Tests: tests/kafka_zk/producer/test_producer_core.py.
 """
 
@@ -45,7 +47,8 @@ class _PartitionSequences:
 class Idempotence:
     """Producer id, epoch and sequences of one producer."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, transactional: bool = False) -> None:
+        self._transactional = transactional
         self.producer_id = NO_PRODUCER_ID
         self.epoch = -1
         self._partitions: dict[TopicPartition, _PartitionSequences] = {}
@@ -62,8 +65,16 @@ class Idempotence:
         self.producer_id, self.epoch = producer_id, epoch
         self._restart_requested()
 
+    def start_over(self, producer_id: int, epoch: int) -> None:
+        """Nothing was sent under this id and epoch, and nothing of before is unfinished."""
+        self.producer_id, self.epoch = producer_id, epoch
+        self._partitions.clear()
+        self._unresolved.clear()
+
     def prepare(self) -> None:
         """Before a drain: decide unresolved partitions, and bump the epoch if one asked for it."""
+        if self._transactional:
+            return
         for tp in sorted(self._unresolved):
             entry = self._entry(tp)
             if not entry.unfinished:
@@ -104,7 +115,7 @@ class Idempotence:
         """Decide about a batch that was refused; may ask for an epoch bump."""
         tp = batch.tp
         entry = self._entry(tp)
-        if code == ErrorCode.UNKNOWN_PRODUCER_ID:
+        if code == ErrorCode.UNKNOWN_PRODUCER_ID and not self._transactional:
             # -1: the partition moved while the answer was made; the next answer will tell more.
             if log_start_offset != -1 and not batch.sequence_was_reset:
                 self._to_restart.add(tp)
@@ -114,6 +125,8 @@ class Idempotence:
             behind_another = batch.sequence_was_reset or not entry.is_next(batch.base_sequence)
             if resolved and behind_another:
                 return True
+            if self._transactional:
+                return False
             if resolved or self._unresolved[tp] == batch.base_sequence:
                 self._to_restart.add(tp)  # the gap is certain
             return True
@@ -129,7 +142,7 @@ class Idempotence:
     def failed(self, batch: ProducerBatch, certainly_not_written: bool) -> None:
         """A batch was given up. Its sequence is a gap if the broker certainly has not got it."""
         self._forget(self._entry(batch.tp), batch)
-        if certainly_not_written:
+        if certainly_not_written and not self._transactional:
             self._to_restart.add(batch.tp)
 
     def expired_after_sending(self, batch: ProducerBatch) -> None:

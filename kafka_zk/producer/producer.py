@@ -1,24 +1,30 @@
 """The producer for Twisted programs. For plain threads there is ``kafka_zk.producer.blocking``."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, fail
 
 from kafka_zk.client.cluster import Cluster
 from kafka_zk.client.errors import BufferExhausted, ClientClosed, KafkaError
+from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.client.metadata import TopicMetadata
 from kafka_zk.client.waiting import Reactor, Signal, run, sleep
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.producer.batch import ProducerBatch
 from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.errors import IllegalTransactionState, TransactionAborted
 from kafka_zk.producer.future import RecordFuture, RecordMetadata
 from kafka_zk.producer.intake import Missing, RecordIntake
 from kafka_zk.producer.record_accumulator import RecordAccumulator
 from kafka_zk.producer.sender import Sender
+from kafka_zk.producer.transaction_manager import Batches, TransactionManager
+from kafka_zk.producer.transaction_scope import TransactionScope
+from kafka_zk.producer.transaction_state import State, TransactionState
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.record_batch import Header
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock
 
 _TURN_S = 0.01  # how long send_all keeps the reactor to itself
@@ -59,6 +65,15 @@ class Producer:
     - ``send_nowait`` accepts a record at once or raises; its future costs next to nothing;
     - ``send_all`` takes an iterable, respects ``buffer.memory``, yields to the reactor, and returns once.
 
+    With a ``transactional_id`` records are sent in transactions only, after ``await producer.init_transactions()``::
+
+        async with producer.transaction():
+            producer.send(...)
+            await producer.send_offsets({tp: next_offset}, consumer.group_metadata())
+
+    Consumers with isolation.level=read_committed see all of a transaction or nothing. ``producer.errors`` (the module)
+    says what to do after which exception.
+
     Raises: ConfigError naming the key and what is allowed.
     """
 
@@ -78,12 +93,17 @@ class Producer:
         self._cluster = Cluster(reactor, self.config, allow_auto_topic_creation=True, connect=connect)
         self.accumulator = RecordAccumulator(self.config, lambda: int(reactor.seconds() * 1000))
         self.intake = RecordIntake(self._cluster, self.accumulator, self.config, clock or SystemClock(reactor))
-        self.sender = Sender(reactor, self.config, self._cluster, self.accumulator, self._on_progress, self._on_fatal)
+        transaction = None if self.config.transactional_id is None else TransactionState()
+        self.sender = Sender(
+            reactor, self.config, self._cluster, self.accumulator, self._on_progress, self._on_fatal, transaction
+        )
+        self._transactions = None if transaction is None else self._transaction_manager(transaction)
         self.accumulator.on_work = self.sender.wake
         self._cluster.on_update.append(self.sender.wake)
         self._room = Signal(reactor)
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._closing = False
+        self._failure: KafkaError | None = None
         self.on_progress: list[Callable[[], None]] = []  # each is called after every answer of a broker
 
     # --- sending ---
@@ -192,6 +212,58 @@ class Producer:
         finally:
             self.accumulator.end_flush()
 
+    # --- transactions ---
+
+    async def init_transactions(self) -> None:
+        """Take over the ``transactional.id``, once and before everything else: whoever had it is fenced, and what they
+        left open is aborted. Waits for that at most ``max.block.ms``.
+
+        Raises: KafkaTimeoutError (it may be called again); TransactionFatal (authorization, a transaction timeout above
+        the broker's); IllegalTransactionState, also without a ``transactional.id``, as all of these methods do.
+        """
+        await self._transactional().initialize()
+
+    def begin_transaction(self) -> None:
+        """Records that are sent from now on belong together. Raises: IllegalTransactionState, TransactionFatal."""
+        self._transactional().begin()
+
+    async def commit_transaction(self) -> None:
+        """Send everything, and let it count. When this returns the commit is decided; readers see it a moment later.
+
+        Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal;
+        KafkaTimeoutError after ``max.block.ms``: call it again.
+        """
+        await self._transactional().commit()
+
+    async def abort_transaction(self) -> None:
+        """Nothing that was sent since the beginning counts; what is not sent yet fails with TransactionAborted.
+
+        Raises: ProducerFenced, TransactionFatal; KafkaTimeoutError after ``max.block.ms``: call it again.
+        """
+        await self._transactional().abort()
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata | str
+    ) -> None:
+        """Let the group's offsets (the next ones to consume) be committed with the transaction, or not at all.
+
+        Args:
+            group: ``consumer.group_metadata()``; or the name of a group that has no members.
+        Raises: TransactionAbortable when the member is no longer in its generation, ProducerFenced, TransactionFatal;
+            KafkaTimeoutError after ``max.block.ms``.
+        """
+        is_alone = isinstance(group, str)
+        metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+        await self._transactional().send_offsets(offsets, metadata, is_alone=is_alone)
+
+    def transaction(self) -> TransactionScope:
+        """``async with producer.transaction():`` begins one, commits it at the end, aborts it after an exception.
+
+        Raises: TransactionAbortable after the abort: the same work may be tried again; else what
+        ``commit_transaction`` raises.
+        """
+        return TransactionScope(self)
+
     async def partitions_for(self, topic: str) -> TopicMetadata:
         """The topic's metadata, waiting for it to exist at most ``max.block.ms``."""
         self._check_open()
@@ -207,6 +279,7 @@ class Producer:
             return
         self._closing = True
         error = ClientClosed("the producer was closed")
+        await self._abort_open(timeout_s)
         flushed = run(self.flush())
         if timeout_s is not None:
             flushed.addTimeout(max(timeout_s, 1e-3), self._reactor)
@@ -215,15 +288,64 @@ class Producer:
         self.intake.refusal = error
         self.sender.stop(error)
         self._room.fire()
+        if self._transactions is not None:
+            self._transactions.close()
         await self._cluster.close()
 
     # --- inside ---
 
+    def _transaction_manager(self, state: TransactionState) -> TransactionManager:
+        assert self.sender.idempotence is not None, "the configuration sees to that"
+
+        def drop_unsent() -> None:
+            self.sender.drop_unsent(TransactionAborted("not sent: its transaction is aborted"))
+
+        batches = Batches(self.flush, drop_unsent, self.sender.wake, self._transaction_changed)
+        manager = TransactionManager(
+            self._reactor, self.config, self._cluster, self.sender.idempotence, state, batches
+        )
+        self.sender.on_failed = manager.failed
+        self.sender.on_new_partitions = manager.add_new_partitions
+        self.intake.refusal = IllegalTransactionState(state.refusal)
+        return manager
+
+    def _transactional(self) -> TransactionManager:
+        if self._closing:
+            raise ClientClosed("the producer was closed")
+        if self._transactions is None:
+            raise IllegalTransactionState("this producer has no transactional.id")
+        return self._transactions
+
+    def _transaction_changed(self) -> None:
+        """Records are taken inside of a transaction only."""
+        assert self._transactions is not None
+        state = self._transactions.state
+        if state.state is State.FATAL:
+            assert state.error is not None, "every fatal state has its error"
+            self._on_fatal(state.error)
+        elif not self._closing:
+            is_open = state.state is State.IN_TRANSACTION
+            self.intake.refusal = None if is_open else state.error or IllegalTransactionState(state.refusal)
+            if state.state is State.ABORTABLE:
+                self.sender.drop_unsent(TransactionAborted(f"not sent: {state.error}"))
+
+    async def _abort_open(self, timeout_s: float | None) -> None:
+        """As Kafka's, a producer that is closed aborts what it has not committed, if there is time for that."""
+        manager = self._transactions
+        if manager is None or manager.state.state not in (State.IN_TRANSACTION, State.ABORTABLE):
+            return
+        self.intake.refusal = ClientClosed("the producer was closed")
+        aborted = run(manager.abort())
+        if timeout_s is not None:
+            aborted.addTimeout(max(timeout_s, 1e-3), self._reactor)
+        aborted.addErrback(lambda _: None)  # the coordinator aborts it after transaction.timeout.ms
+        await aborted
+
     def _check_open(self) -> None:
         if self._closing:
             raise ClientClosed("the producer was closed")
-        if self.intake.refusal is not None:
-            raise self.intake.refusal
+        if self._failure is not None:
+            raise self._failure
 
     def _try(self, topic: str, record: ProducerRecord) -> "Deferred[RecordMetadata] | Missing":
         """Offer a record; a Deferred for one that was taken or refused."""
@@ -304,8 +426,8 @@ class Producer:
             listener()
 
     def _on_fatal(self, error: KafkaError) -> None:
-        if self.intake.refusal is None:
-            self.intake.refusal = error
+        if self._failure is None:
+            self._failure = self.intake.refusal = error
         self.sender.stop(error)
 
 

@@ -74,6 +74,7 @@ class RecordAccumulator:
         self._linger_ms = config.linger_ms
         self._buffer_memory = config.buffer_memory
         self._compression = config.compression_type
+        self._transactional = config.transactional_id is not None
         self._delivery_timeout_ms = config.delivery_timeout_ms
         self._retry_backoff_ms = config.retry_backoff_ms
         self._retry_backoff_max_ms = config.retry_backoff_max_ms
@@ -143,7 +144,9 @@ class RecordAccumulator:
             queue.open.closed = True
         number = queue.created_count
         queue.created_count = number + 1
-        batch = ProducerBatch(queue.tp, self._compression, self._clock_ms(), reserved, (number,))
+        batch = ProducerBatch(
+            queue.tp, self._compression, self._clock_ms(), reserved, (number,), transactional=self._transactional
+        )
         queue.open = batch
         queue.batches.append(batch)
         self._waiting.setdefault(queue)
@@ -302,6 +305,14 @@ class RecordAccumulator:
         """One flush is over."""
         with self._lock:
             self._flush_count -= 1
+
+    def take_unsent(self) -> list[ProducerBatch]:
+        """Take out what is queued and was never sent; for a transaction that is aborted."""
+        with self._lock:
+            found = [batch for queue in self._waiting for batch in queue.batches if not batch.has_sequence]
+            for batch in found:
+                self._remove(batch)
+            return found
 
     def abort_all(self) -> list[ProducerBatch]:
         """Take everything out that is queued; for closing without waiting. Returns all batches without an outcome."""

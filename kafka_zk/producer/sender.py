@@ -19,6 +19,7 @@ from kafka_zk.producer.completion import BatchCompletion
 from kafka_zk.producer.config import ProducerConfig
 from kafka_zk.producer.idempotence import Idempotence
 from kafka_zk.producer.record_accumulator import RecordAccumulator
+from kafka_zk.producer.transaction_state import TransactionState
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -46,6 +47,11 @@ class Sender:
     Args:
         on_progress: called after every answer: memory may have become free.
         on_fatal: called once with the error after which this producer can send nothing more.
+        transaction: which says what may be sent when, of a transactional producer.
+    Attributes:
+        idempotence: the producer id and the sequences; None without them.
+        on_failed: called with the error of each batch that is given up.
+        on_new_partitions: called when batches may wait for their partitions to be added to the transaction.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class Sender:
         accumulator: RecordAccumulator,
         on_progress: Callable[[], None],
         on_fatal: Callable[[KafkaError], None],
+        transaction: TransactionState | None = None,
     ) -> None:
         self._reactor = reactor
         self._config = config
@@ -63,8 +70,13 @@ class Sender:
         self._accumulator = accumulator
         self._on_progress = on_progress
         self._on_fatal = on_fatal
-        self._idempotence = Idempotence() if config.idempotent else None
-        self._completion = BatchCompletion(accumulator, self._idempotence, config)
+        self._transaction = transaction
+        self.idempotence = (
+            Idempotence(transactional=transaction is not None) if config.idempotent else None
+        )
+        self.on_failed: Callable[[KafkaError], None] = lambda error: None
+        self.on_new_partitions: Callable[[], None] = lambda: None
+        self._completion = BatchCompletion(accumulator, self.idempotence, config, lambda error: self.on_failed(error))
         self._in_flight: dict[int, int] = {}
         self._connecting: set[int] = set()
         self._asking_producer_id = False
@@ -79,6 +91,11 @@ class Sender:
     def wake(self) -> None:
         """Run in the reactor's next round."""
         self._run_at(self._reactor.seconds())
+
+    def drop_unsent(self, error: KafkaError) -> None:
+        """What was never sent fails with ``error``; what is on its way, or was, goes on."""
+        self._completion.drop_unsent(error)
+        self._on_progress()
 
     def stop(self, error: KafkaError) -> None:
         """Send nothing more; what has no outcome fails with ``error``."""
@@ -101,18 +118,20 @@ class Sender:
         self.wake_pending = False
         now_ms = self.now_ms()
         self._completion.expire(now_ms)
-        if self._idempotence is not None:
-            self._idempotence.prepare()
-            if self._idempotence.needs_producer_id and not self._asking_producer_id:
+        if self.idempotence is not None:
+            self.idempotence.prepare()
+            is_missing = self.idempotence.needs_producer_id and self._transaction is None
+            if is_missing and not self._asking_producer_id:
                 self._asking_producer_id = True
                 run(self._ask_producer_id())
         wake_ms = [at for at in (self._send_ready(now_ms), self._accumulator.next_expiry_ms()) if at is not None]
+        self.on_new_partitions()
         if wake_ms:
             self._run_at(max(min(wake_ms), now_ms + 1) / 1000)
 
     def _send_ready(self, now_ms: int) -> int | None:
         """Send as long as something is ready for a connection with room; returns the next time to look."""
-        may_drain = _always if self._idempotence is None else self._idempotence.may_drain
+        may_drain = self._may_drain()
         while True:
             drained = self._accumulator.drain(
                 self._cluster.metadata.leader_id,
@@ -131,6 +150,16 @@ class Sender:
         for node_id in sorted(drained.blocked_nodes):
             self._ensure_connection(node_id)
         return drained.next_check_ms
+
+    def _may_drain(self) -> Callable[[ProducerBatch], bool]:
+        idempotence, transaction = self.idempotence, self._transaction
+        if idempotence is None:
+            return _always
+        if transaction is None:
+            return idempotence.may_drain
+        return lambda batch: (
+            transaction.may_send(batch.tp, is_retry=batch.has_sequence) and idempotence.may_drain(batch)
+        )
 
     def _nodes_with_room(self) -> set[int]:
         limit = self._config.max_in_flight_requests_per_connection
@@ -161,8 +190,8 @@ class Sender:
         connection = self._cluster.ready_connection(node_id, _PURPOSE)
         assert connection is not None, "drained for a node without a connection"
         for batch in batches:
-            if self._idempotence is not None:
-                self._idempotence.drained(batch)
+            if self.idempotence is not None:
+                self.idempotence.drained(batch)
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         run(self._request(node_id, connection, batches))
 
@@ -194,7 +223,10 @@ class Sender:
             topic, partition = batch.tp
             topics.setdefault(topic, []).append(PartitionData(partition, batch.encode()))
         request = ProduceRequest(
-            None, acks, self._config.request_timeout_ms, [TopicData(*each) for each in topics.items()]
+            self._config.transactional_id,
+            acks,
+            self._config.request_timeout_ms,
+            [TopicData(*each) for each in topics.items()],
         )
         body = await connection.send_raw(
             ApiKey.PRODUCE, version, write_produce_request(version, request), expect_response=acks != 0
@@ -209,13 +241,13 @@ class Sender:
 
     async def _ask_producer_id(self) -> None:
         """Ask until a broker gives an id; an error that waiting cannot cure ends the producer."""
-        assert self._idempotence is not None
+        assert self.idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
         while not self._stopped:
             try:
                 response = await self._cluster.request_any(ApiKey.INIT_PRODUCER_ID, message)
                 if response.error_code == ErrorCode.NONE:
-                    self._idempotence.set_producer_id(response.producer_id, response.producer_epoch)
+                    self.idempotence.set_producer_id(response.producer_id, response.producer_epoch)
                     break
                 error: KafkaError = broker_error(response.error_code, "asking for a producer id")
             except KafkaError as caught:

@@ -26,6 +26,7 @@ from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Ro
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replication_quota import ReplicationQuotas
+from kafka_zk.replica.transaction_verification import TransactionVerification
 from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import InvalidConfig, StorageError
 from kafka_zk.storage.log import Log
@@ -33,9 +34,11 @@ from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.log_segments import LogRead
 from kafka_zk.storage.log_validator import NotConformed, validate_batch
-from kafka_zk.storage.record_batch import read_header
+from kafka_zk.storage.record_batch import TRANSACTIONAL_FLAG, read_header
 from kafka_zk.storage.segment import FileSlice
+from kafka_zk.storage.transaction_index import AbortedTransaction
 from kafka_zk.storage.types import FetchIsolation, LogAppendInfo, TopicPartition
+from kafka_zk.storage.verification_state import NOT_ALLOWED, UNVERIFIED, Guards, VerificationStateEntry
 from kafka_zk.system.clock import Clock
 from kafka_zk.system.threads import RunInThread
 
@@ -47,6 +50,10 @@ REPLICA_LAG_TIME_MAX_MS = 30_000
 APPEND_ERRORS = (ApiError, StorageError, OSError)
 AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
 """What became of one batch: where it is, or why it is not acknowledged."""
+
+MarkersWritten: TypeAlias = Callable[[int, Sequence[TopicPartition], bool], None]
+"""Told the producer id, the partitions whose logs have the transaction's marker in all of their in-sync replicas, and
+whether it was committed."""
 
 _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
 
@@ -114,6 +121,9 @@ class ReplicaManager:
         self.role_listeners: list[Callable[[Partition], None]] = []
         """Told, in this order, of every replica whose role or leader epoch is another one now, or whose topic has got
         an id."""
+        self.verification: TransactionVerification | None = None
+        """Asks the coordinators of transactions; nobody is asked without it."""
+        self.marker_listeners: list[MarkersWritten] = []
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -137,13 +147,19 @@ class ReplicaManager:
         return name is not None and TopicPartition(name, partition) in self.partitions
 
     async def append_records(
-        self, batches: Sequence[tuple[TopicPartition, memoryview]], required_acks: int, timeout_ms: int
+        self,
+        batches: Sequence[tuple[TopicPartition, memoryview]],
+        required_acks: int,
+        timeout_ms: int,
+        guards: Guards | None = None,
     ) -> list[AppendResult]:
         """Append one batch (a writable view) to each partition; what became of each, in the order of ``batches``.
 
         All that need not be taken apart is appended before the first wait (others have their turn between many
         batches). Then each result waits for what it needs: the flush that ``flush.messages`` asks for and, with
         ``required_acks`` -1, the high watermark, at most ``timeout_ms``. Without either nothing is awaited.
+
+        ``guards``: see there; None for somebody who has no transaction.
         """
         if required_acks not in _LEGAL_ACKS:
             return [ApiError(ErrorCode.INVALID_REQUIRED_ACKS) for _ in batches]
@@ -159,12 +175,13 @@ class ReplicaManager:
         for tp, records in batches:
             if turns is not None and turns.is_over:
                 await turns.next()
+            guard = NOT_ALLOWED if guards is None else guards.get(tp, UNVERIFIED)
             try:
-                result = self._append(tp, records, required_acks, timeout_ms)
+                result = self._append(tp, records, required_acks, timeout_ms, guard)
             except NotConformed as needed:
                 if turns is None:
                     turns = Turns(self._clock, goes_on=True)
-                result = self._conform_and_append(tp, records, needed, required_acks, timeout_ms, turns)
+                result = self._conform_and_append(tp, records, needed, required_acks, timeout_ms, turns, guard)
             except APPEND_ERRORS as error:
                 # Its traceback refers to this frame: the records would stay until the collector comes.
                 result = error.with_traceback(None)
@@ -177,12 +194,16 @@ class ReplicaManager:
         return [self._unless_lost(batch[0], result) for batch, result in zip(batches, results, strict=True)]
 
     def append_own(
-        self, tp: TopicPartition, records: memoryview, timeout_ms: int
+        self,
+        tp: TopicPartition,
+        records: memoryview,
+        timeout_ms: int,
+        guard: VerificationStateEntry | None = None,
     ) -> AppendResult | Awaitable[AppendResult]:
         """Append a batch that the broker itself has built, as it is; what became of it, or what waits as acks=all
-        does. It is appended before anybody waits."""
+        does. It is appended before anybody waits. ``guard``: as in ``Guards``."""
         try:
-            return self._append(tp, records, -1, timeout_ms, is_own=True)
+            return self._append(tp, records, -1, timeout_ms, guard, is_own=True)
         except APPEND_ERRORS as error:
             return error.with_traceback(None)
 
@@ -192,6 +213,7 @@ class ReplicaManager:
         records: memoryview,
         required_acks: int,
         timeout_ms: int,
+        guard: VerificationStateEntry | None,
         conforms_to: LogConfig | None = None,
         *,
         is_own: bool = False,
@@ -209,12 +231,18 @@ class ReplicaManager:
             header, conforms_to = read_header(records), log.config
         else:
             header = validate_batch(records)
-        if header.attributes & 0x10:
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "Transactions are not built yet.")
+        if header.attributes & TRANSACTIONAL_FLAG and guard is NOT_ALLOWED:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         now_ms = self._clock.wall_ns() // 1_000_000
         try:
             info = log.append_as_leader(
-                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, conforms_to=conforms_to
+                records,
+                header,
+                leader_epoch=partition.leader_epoch,
+                now_ms=now_ms,
+                from_client=not is_own,
+                conforms_to=conforms_to,
+                guard=guard,
             )
         except OSError as error:
             self.logs.fail_directory(log, error)
@@ -278,13 +306,14 @@ class ReplicaManager:
         required_acks: int,
         timeout_ms: int,
         turns: Turns,
+        guard: VerificationStateEntry | None,
     ) -> AppendResult:
         """For a batch that must be taken apart first. It is appended when it is awaited, after those before it: what
         waits for a flush is hidden from readers, and the next one may take long."""
         while True:
             try:
                 conformed = await self._batch_helpers.conform(turns, records, needed)
-                result = self._append(tp, memoryview(conformed), required_acks, timeout_ms, needed.config)
+                result = self._append(tp, memoryview(conformed), required_acks, timeout_ms, guard, needed.config)
                 return result if isinstance(result, _SETTLED) else await result
             except NotConformed as again:  # the topic's configuration has changed since
                 needed = NotConformed(needed.header, again.config)
@@ -322,6 +351,14 @@ class ReplicaManager:
             self.logs.fail_directory(log, error)
             raise
         return log, found
+
+    def aborted_transactions(self, log: Log, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those that have records in ``[start_offset, end_offset)``. Raises: OSError as ``read``."""
+        try:
+            return log.aborted_transactions(start_offset, end_offset)
+        except OSError as error:
+            self.logs.fail_directory(log, error)
+            raise
 
     def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
         """The disk failed under what ``read`` gave: take its log directory offline, unless the log is gone since."""

@@ -36,6 +36,10 @@ def group(name: str) -> Resource:
     return Resource("Group", name)
 
 
+def transactional_id(name: str) -> Resource:
+    return Resource("TransactionalId", name)
+
+
 @functools.lru_cache(maxsize=1000)
 def topic(name: str) -> Resource:
     return Resource("Topic", name)

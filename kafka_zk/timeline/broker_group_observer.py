@@ -12,7 +12,8 @@ from kafka_zk.client.errors import KafkaError, NoBrokersAvailable
 from kafka_zk.client.group_admin import GroupDescription
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.consumer.records import ConsumerRecord
-from kafka_zk.group.partitions import OFFSETS_TOPIC, partition_for
+from kafka_zk.coordinator.keys import partition_for
+from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import GroupKey, GroupMetadataValue, decode_group_value, decode_key
 from kafka_zk.group.reporter import assigned_partitions, owned_partitions
 from kafka_zk.protocol.errors import ProtocolError

@@ -3,7 +3,7 @@
 Tests: tests/spark_jobs/extraction/test_planning.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -23,6 +23,8 @@ class Brokers(Protocol):
     """What is asked of the cluster (``cluster_client.ClusterClient``)."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]: ...
+
+    def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +129,8 @@ class Planning:
         self.offsets = dict(offsets)
         self.earliest = brokers.offsets(dict.fromkeys(offsets, EARLIEST))
         self.latest = brokers.offsets(dict.fromkeys(offsets, LATEST))
+        beyond = [tp for tp, offset in offsets.items() if offset > self.latest[tp]]
+        self._log_ends = {**self.latest, **(brokers.log_ends(beyond) if beyond else {})}
         self._ends = self.latest
         if extraction.until_ms is not None:
             at = brokers.offsets(dict.fromkeys(offsets, extraction.until_ms))
@@ -140,14 +144,14 @@ class Planning:
         return ranges
 
     def _start(self, tp: TopicPartition) -> int:
-        stored, earliest, latest = self.offsets[tp], self.earliest[tp], self.latest[tp]
+        stored, earliest, end = self.offsets[tp], self.earliest[tp], self._log_ends[tp]
         if stored < 0:
             return earliest
-        if earliest <= stored <= latest:
+        if earliest <= stored <= end:
             return stored
         if self._extraction.fail_on_data_loss:
             raise DataLoss(
-                f"group {self._extraction.group} is at offset {stored} of {tp}, whose log has {earliest} to {latest} "
+                f"group {self._extraction.group} is at offset {stored} of {tp}, whose log has {earliest} to {end} "
                 "(--no-fail-on-data-loss goes on at its beginning)"
             )
         return earliest

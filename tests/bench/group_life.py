@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 
-from kafka_zk.group.partitions import partition_for
+from kafka_zk.coordinator.keys import partition_for
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.bench import measure
 from tests.bench.group_wire import (

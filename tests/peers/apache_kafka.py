@@ -102,6 +102,8 @@ def server_properties(
         "num.partitions": "1",
         "num.recovery.threads.per.data.dir": "1",
         "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
         "log.retention.hours": "168",
         "log.retention.check.interval.ms": "300000",
         "zookeeper.connect": zookeeper,

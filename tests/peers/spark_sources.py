@@ -61,6 +61,8 @@ def read(session: Any, source: str, bootstrap: str, options: Mapping[str, str]) 
     from pyspark.errors import PySparkException
 
     reader = session.read.format(source).option("kafka.bootstrap.servers", bootstrap)
+    if source == OURS:  # which reads committed records only unless it is told otherwise
+        reader = reader.option("isolation.level", "read_uncommitted")
     for name, value in {**_IMPATIENT, **options}.items():
         reader = reader.option(name, value)
     try:

@@ -10,6 +10,8 @@ import socket
 import struct
 
 from kafka_zk.protocol import codec
+from kafka_zk.protocol.fetch import FetchedPartition, read_fetch_response
+from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.storage.types import TopicPartition
 
 _READY_TIMEOUT_S = 2.0
@@ -22,6 +24,7 @@ _METADATA = 3
 _OFFSET_COMMIT = 8
 _DESCRIBE_GROUPS = 15
 _API_VERSIONS = 18
+_WRITE_TXN_MARKERS = 27
 _DESCRIBE_PRODUCERS = 61
 _CONSUMER_GROUP_HEARTBEAT = 68
 _CONSUMER_GROUP_DESCRIBE = 69
@@ -70,10 +73,12 @@ def _text(value: str) -> bytes:
     return struct.pack(">h", len(value)) + value.encode()
 
 
-def produce(port: int, topic: str, partition: int, batch: bytes, *, version: int = 3) -> tuple[int, int]:
+def produce(
+    port: int, topic: str, partition: int, batch: bytes, *, version: int = 3, transactional_id: str | None = None
+) -> tuple[int, int]:
     """Produce v0 to v8 with acks=all: the error code and the base offset of the batch or set. Raises: OSError."""
-    transactional_id = struct.pack(">h", -1) if version >= 3 else b""
-    front = transactional_id + struct.pack(">hii", -1, 30_000, 1) + _text(topic)
+    name = struct.pack(">h", -1) if transactional_id is None else _text(transactional_id)
+    front = (name if version >= 3 else b"") + struct.pack(">hii", -1, 30_000, 1) + _text(topic)
     body = front + struct.pack(">iii", 1, partition, len(batch)) + batch
     answer = _ask(port, _PRODUCE, version, body)
     error, base_offset = struct.unpack_from(">hq", answer, 4 + len(_text(topic)) + 4 + 4)
@@ -102,6 +107,46 @@ def producers(port: int, topic: str, partition: int) -> set[tuple[int, int, int,
         (each.producer_id, each.producer_epoch, each.last_sequence, each.last_timestamp)
         for each in found.active_producers
     }
+
+
+def write_marker(
+    port: int, topic: str, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
+) -> int:
+    """WriteTxnMarkers v1 for partition 0: its error code. Raises: OSError."""
+    asked = codec.request(_WRITE_TXN_MARKERS)
+    marker = asked.WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transaction_result=commit,
+        topics=[asked.WritableTxnMarker.WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+        coordinator_epoch=coordinator_epoch,
+    )
+    body = bytes(codec.encode_body(asked(markers=[marker]), _WRITE_TXN_MARKERS, 1))
+    answer = codec.decode_response(_WRITE_TXN_MARKERS, 1, _ask(port, _WRITE_TXN_MARKERS, 1, _NO_TAGS + body)[1:])
+    return int(answer.markers[0].topics[0].partitions[0].error_code)
+
+
+def fetch_committed(port: int, topic: str, offset: int, max_bytes: int = 1_000_000) -> FetchedPartition:
+    """Fetch v11 of partition 0, committed records only. Raises: OSError."""
+    wanted = FetchTopic(topic, None, [FetchPartition(0, offset, max_bytes)])
+    body = write_fetch_request(11, FetchRequest(0, 1, [wanted], isolation_level=1))
+    answer = read_fetch_response(11, memoryview(_ask(port, _FETCH, 11, body)))
+    return answer.topics[0].partitions[0]
+
+
+def open_transactions(port: int, topic: str) -> dict[int, tuple[int, int, int, int]]:
+    """DescribeProducers v0 of partition 0: epoch, last sequence, coordinator epoch and where the open transaction
+    begins, by producer id. Raises: OSError."""
+    asked = codec.request(_DESCRIBE_PRODUCERS)
+    named = asked.TopicRequest(name=topic, partition_indexes=[0])
+    body = bytes(codec.encode_body(asked(topics=[named]), _DESCRIBE_PRODUCERS, 0))
+    answer = codec.decode_response(_DESCRIBE_PRODUCERS, 0, _ask(port, _DESCRIBE_PRODUCERS, 0, _NO_TAGS + body)[1:])
+    return {
+        each.producer_id: (
+            each.producer_epoch, each.last_sequence, each.coordinator_epoch, each.current_txn_start_offset
+        )
+        for each in answer.topics[0].partitions[0].active_producers
+    }  # fmt: skip
 
 
 def group_members(port: int, group_id: str) -> tuple[str, set[str]]:

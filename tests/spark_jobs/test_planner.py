@@ -14,7 +14,8 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 class Cluster:
-    """Two topics; offsets 10 to 100 on each partition, one record a second from time 1,000,000 on."""
+    """Two topics; offsets 10 to 100 on each partition, one record a second from time 1,000,000 on; open transactions go
+    on to 105."""
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         counts = {"a": 2, "b": 1}
@@ -25,6 +26,9 @@ class Cluster:
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: self._offset(spec) for tp, spec in wanted.items()}
+
+    def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(tps, 105)
 
     def _offset(self, spec: int) -> int:
         if spec in (-2, -1):
@@ -95,7 +99,7 @@ def test_a_start_behind_the_end_is_a_mistake_or_loss() -> None:
         plan(subscribe="b", startingOffsets='{"b":{"0":50}}', endingOffsets='{"b":{"0":40}}')
     with pytest.raises(OptionError, match=before):
         plan(subscribe="b", startingTimestamp="1040000", endingTimestamp="1030000")
-    with pytest.raises(DataLoss, match="from offset 500 on, but its log ends at offset 100"):
+    with pytest.raises(DataLoss, match="from offset 500 on, but its log ends at offset 105"):
         plan(subscribe="b", startingOffsets='{"b":{"0":500}}')
     with pytest.raises(DataLoss, match="from offset 500 on"):
         plan({B0: 500}, subscribe="b", startingOffsets="committed", group__id="g", zookeeper__connect="z")
@@ -113,3 +117,27 @@ def test_a_start_where_nothing_is_left_reads_nothing() -> None:
     committed = {"startingOffsets": "committed", "group__id": "g", "zookeeper__connect": "z"}
     assert plan({B0: 500}, subscribe="b", failOnDataLoss="false", **committed) == []
     assert plan({B0: 70}, subscribe="b", endingOffsets=ending, **committed) == []
+
+
+@pytest.mark.parametrize("offset", [101, 105])
+def test_offsets_of_open_transactions_are_no_loss(offset: int) -> None:
+    """A group that reads uncommitted, or a run of an older version, may have come further than may be read now."""
+    zookeeper = {"zookeeper__connect": "z:1", "group__id": "g"}
+    assert plan({B0: offset}, subscribe="b", startingOffsets="committed", **zookeeper) == []
+    given = f'{{"b":{{"0":{offset}}}}}'
+    assert plan(subscribe="b", startingOffsets=given) == []
+    assert plan(subscribe="b", endingOffsets=given) == [OffsetRange(*B0, 10, 100)]
+
+
+def test_only_committed_records_are_read_unless_asked() -> None:
+    """With or without Kafka's prefix, which goes first."""
+    for given, expected in (
+        ({}, True),
+        ({"isolation.level": "read_uncommitted"}, False),
+        ({"kafka.isolation.level": "read_uncommitted"}, False),
+        ({"kafka.isolation.level": "READ_COMMITTED", "isolation.level": "read_uncommitted"}, True),
+    ):
+        options = parse({"subscribe": "b", "kafka.bootstrap.servers": "h:1", **given})
+        assert planner.client_settings(options.kafka, "h:1").read_committed is expected
+    with pytest.raises(OptionError, match="neither read_committed nor read_uncommitted"):
+        planner.client_settings({"isolation.level": "serializable"}, "h:1")

@@ -78,6 +78,9 @@ class ScriptedCluster:
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: self.start if spec == EARLIEST else self.end for tp, spec in wanted.items()}
 
+    def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(tps, self.end)
+
     def pause(self) -> None:
         pass
 
@@ -201,3 +204,10 @@ def test_a_damaged_batch_is_one_sentence(read: Any) -> None:
     cluster.log[1] = bytes(damaged)
     with pytest.raises(FetchFailed, match="t-0: batch at offset 1: CRC"):
         read(cluster, 0, 2)
+
+
+def test_brokers_without_transactions_end_at_the_high_watermark(read: Any) -> None:
+    """Before Fetch version 4 there is no last stable offset in the answer."""
+    cluster = ScriptedCluster([0, 1, 2], 0, 5)
+    cluster.script.append(lambda offset: FetchedPartition(0, 0, 5, -1, -1, b""))
+    assert read(cluster, 3, 5) == []

@@ -16,7 +16,7 @@ from kafka_zk.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, Part, write_fetch_response
+from kafka_zk.protocol.fetch import AbortedTransaction, FetchedPartition, FetchResponse, Part, write_fetch_response
 from kafka_zk.protocol.fetch_request import (
     TOPIC_IDS_SINCE,
     FetchPartition,
@@ -32,6 +32,8 @@ from kafka_zk.replica.manager import LogEnd
 from kafka_zk.replica.replica_selector import preferred_read_replica
 from kafka_zk.security.authorizer import CLUSTER, Operation, topic
 from kafka_zk.storage.errors import OffsetOutOfRange
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_segments import LogRead
 from kafka_zk.storage.segment import FileSlice
 from kafka_zk.storage.types import FetchIsolation, TopicPartition
 
@@ -278,6 +280,12 @@ def _read(
         return _out_of_range(services, wanted)
     except EXPECTED as error:
         return FetchedPartition(fetch.partition, error_code(error))
+    aborted: list[AbortedTransaction] | None = None
+    if isolation is FetchIsolation.TXN_COMMITTED:
+        try:
+            aborted = _aborted(services, log, fetch.fetch_offset, found)
+        except OSError as error:
+            return FetchedPartition(fetch.partition, error_code(error))
     return FetchedPartition(
         fetch.partition,
         0,
@@ -285,8 +293,16 @@ def _read(
         log.last_stable_offset,
         log.log_start_offset,
         found.slice if found.slice is not None else b"",
-        [] if isolation is FetchIsolation.TXN_COMMITTED else None,
+        aborted,
     )
+
+
+def _aborted(services: Services, log: Log, fetch_offset: int, found: LogRead) -> list[AbortedTransaction]:
+    """What a reader of committed data must skip in what was found."""
+    if found.slice is None:
+        return []
+    transactions = services.replicas.aborted_transactions(log, fetch_offset, found.next_offset)
+    return [AbortedTransaction(each.producer_id, each.first_offset) for each in transactions]
 
 
 def _read_for(

@@ -6,7 +6,7 @@ Source: KafkaApis.handleProduceRequest and ReplicaManager.appendRecords@3.9.
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_zk.handlers.data import conversion
+from kafka_zk.handlers.data import conversion, transactional_produce
 from kafka_zk.handlers.error_map import EXPECTED, error_code, error_message
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import Turns
@@ -75,7 +75,10 @@ async def handle(
             places.append((results, len(results), partition))
             results.append(_PENDING)
         topics.append(TopicResult(name, results))
-    appended = await services.replicas.append_records(batches, request.acks, request.timeout_ms)
+    if request.transactional_id is None:
+        appended = await services.replicas.append_records(batches, request.acks, request.timeout_ms)
+    else:
+        appended = await transactional_produce.append(services, context, version, request, batches)
     for (results, place, partition), info in zip(places, appended, strict=True):
         if isinstance(info, LogAppendInfo):
             results[place] = PartitionResult(

@@ -1,4 +1,5 @@
-"""FindCoordinator: the leader of the group's partition of ``__consumer_offsets``; transactions have no coordinator.
+"""FindCoordinator: the leader of a group's partition of ``__consumer_offsets``, or of a transactional id's partition of
+``__transaction_state``.
 
 Whoever asks first has that topic created, and asks again until there is a leader.
 
@@ -7,18 +8,22 @@ Source: KafkaApis.handleFindCoordinatorRequest, getCoordinator@3.9.
 
 from typing import Any
 
-from kafka_zk.group.partitions import OFFSETS_TOPIC
+from kafka_zk.coordinator.internal_topic import InternalTopic
 from kafka_zk.handlers.services import Services
 from kafka_zk.network.slices import in_turns
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.security.authorizer import Operation, group
+from kafka_zk.security.authorizer import Operation, group, transactional_id
 
 _MANY_KEYS_SINCE = 4
 _SHARE_SINCE = 6
 _GROUP, _TRANSACTION, _SHARE = range(3)
+_NOT_AUTHORIZED = {
+    _GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    _TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
 Response = codec.response(ApiKey.FIND_COORDINATOR)
@@ -42,18 +47,23 @@ def _coordinator(
 ) -> tuple[ErrorCode, dict[str, Any]]:
     if key_type not in (_GROUP, _TRANSACTION, _SHARE) or (key_type == _SHARE and version < _SHARE_SINCE):
         return ErrorCode.INVALID_REQUEST, _NOWHERE
-    if key_type != _GROUP:
+    if key_type == _SHARE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOWHERE
-    if not services.authorizer.authorize(context, Operation.DESCRIBE, group(key)):
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED, _NOWHERE
-    return _leader(services, context, key)
+    resource = group(key) if key_type == _GROUP else transactional_id(key)
+    if not services.authorizer.authorize(context, Operation.DESCRIBE, resource):
+        return _NOT_AUTHORIZED[key_type], _NOWHERE
+    if key_type == _GROUP:
+        return _leader(services, context, services.offsets_topic, services.coordinator.partition_for(key))
+    return _leader(services, context, services.transaction_state_topic, services.transactions.partition_for(key))
 
 
-def _leader(services: Services, context: RequestContext, group_id: str) -> tuple[ErrorCode, dict[str, Any]]:
-    if not services.metadata.topics.get(OFFSETS_TOPIC):
-        services.offsets_topic.create()
+def _leader(
+    services: Services, context: RequestContext, topic: InternalTopic, partition: int
+) -> tuple[ErrorCode, dict[str, Any]]:
+    if not services.metadata.topics.get(topic.name):
+        topic.create()
         return ErrorCode.COORDINATOR_NOT_AVAILABLE, _NOWHERE
-    info = services.metadata.partition(OFFSETS_TOPIC, services.coordinator.partition_for(group_id))
+    info = services.metadata.partition(topic.name, partition)
     broker = None if info is None else services.metadata.brokers.get(info.leader)
     endpoint = None if broker is None else broker.endpoints.get(context.listener_name)
     if broker is None or endpoint is None:

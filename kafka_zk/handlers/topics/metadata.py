@@ -6,7 +6,6 @@ Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetada
 import uuid
 from typing import Any
 
-from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.handlers.error_map import EXPECTED, error_code
 from kafka_zk.handlers.services import Services
 from kafka_zk.metadata import topic_creation
@@ -102,12 +101,11 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
     topic_names.check_name(name)
     if not (may_create and services.config.auto_create_topics_enable):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if name == OFFSETS_TOPIC:
-        services.offsets_topic.create()
-        creatable = services.offsets_topic.is_creatable
-        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if creatable else ErrorCode.INVALID_REPLICATION_FACTOR)
-    if name in INTERNAL_TOPICS:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    for internal in (services.offsets_topic, services.transaction_state_topic):
+        if name == internal.name:
+            internal.create()
+            creatable = internal.is_creatable
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if creatable else ErrorCode.INVALID_REPLICATION_FACTOR)
     if not services.metadata.brokers:  # no controller has spoken to this broker yet
         raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
     try:

@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_zk.coordinator.replies import Reply
 from kafka_zk.group.config import GroupConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.requests import (
@@ -21,7 +22,6 @@ from kafka_zk.group.requests import (
     MemberRemoved,
     Now,
     RebalanceBegan,
-    Reply,
     StoreGroup,
     SyncGroup,
     SyncResult,

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from kafka_zk.coordinator.replies import Reply
 from kafka_zk.group.config import GroupConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.records import (
@@ -28,7 +29,6 @@ from kafka_zk.group.requests import (
     JoinResult,
     Now,
     Protocols,
-    Reply,
     StoreGroup,
     SyncGroup,
     SyncResult,

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.coordinator.replies import Reply
 from kafka_zk.group.config import GroupConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.records import decode_group_value, encode_group_value
@@ -15,7 +16,6 @@ from kafka_zk.group.requests import (
     JoinResult,
     Now,
     RebalanceBegan,
-    Reply,
     StoreGroup,
     SyncGroup,
     SyncResult,

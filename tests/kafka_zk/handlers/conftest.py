@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -39,7 +39,11 @@ from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import wall_ms
+from kafka_zk.transaction.config import TransactionConfig
+from kafka_zk.transaction.coordinator import TransactionCoordinator
+from kafka_zk.transaction.marker_channels import TxnMarker, Written
 from kafka_zk.transaction.producer_ids import ProducerIdManager
+from kafka_zk.transaction.state_topic import TransactionStateTopic
 
 CONTEXT = RequestContext("PLAINTEXT", "PLAINTEXT", "User:ANONYMOUS", "127.0.0.1", 1, "test")
 
@@ -135,6 +139,18 @@ class FakeOffsets:
         return {tp: StoredOffset(self._stored[tp], 0) for tp in partitions if tp in self._stored}
 
 
+class FakeMarkers:
+    """The brokers that write markers; ``codes`` by partition where one does not."""
+
+    def __init__(self) -> None:
+        self.written: list[TxnMarker] = []
+        self.codes: dict[TopicPartition, ErrorCode] = {}
+
+    async def write(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written:
+        self.written += markers
+        return {each.producer_id: {tp: self.codes.get(tp, ErrorCode.NONE) for tp in each.tps} for each in markers}
+
+
 @dataclass
 class Harness:
     """``ask`` sends a request as a client would and returns the decoded answer."""
@@ -143,6 +159,7 @@ class Harness:
     clock: Clock
     configs: FakeConfigs
     topics: FakeTopics
+    markers: FakeMarkers
 
     def start(
         self, api_key: ApiKey, version: int, request: Any, context: RequestContext = CONTEXT
@@ -258,19 +275,26 @@ def build_harness(folder: Path, **properties: str) -> Harness:
 
     coordinator = GroupCoordinator(CoordinatorConfig.of(config), clock, replicas, metadata)
     replicas.role_listeners.append(coordinator.role_changed)
+    replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
 
     async def block() -> range:
         return range(5000, 6000)
 
+    markers = FakeMarkers()
+    transactions = TransactionCoordinator(
+        TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block), markers.write
+    )
+    replicas.role_listeners.append(transactions.role_changed)
     services = Services(
         0, "cluster", config, clock, AllowAll(), metadata, replicas,
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
-        FakeController(), topics, configs, ProducerIdManager(block), lambda: 1,  # type: ignore[arg-type]
+        FakeController(), topics, configs, lambda: 1,  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
         batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
+        transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]
     )  # fmt: skip
     FakeOffsets.stored.clear()
-    return Harness(services, clock, configs, topics)
+    return Harness(services, clock, configs, topics, markers)
 
 
 @pytest.fixture

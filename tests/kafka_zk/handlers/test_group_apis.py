@@ -214,7 +214,7 @@ def test_the_leader_of_the_groups_partition_is_named(broker: Harness, version: i
 
 
 def test_who_asks_first_has_the_offsets_topic_created(broker: Harness, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "kafka_zk.group.offsets_topic"):
+    with caplog.at_level(logging.WARNING, "kafka_zk.coordinator.internal_topic"):
         assert find(broker, 4, 0)[0] == NOT_AVAILABLE
     assignment, _, properties = broker.topics.created["__consumer_offsets"]
     assert assignment == {partition: [0] for partition in range(50)}
@@ -224,7 +224,7 @@ def test_who_asks_first_has_the_offsets_topic_created(broker: Harness, caplog: p
 
 def test_the_offsets_topic_has_three_replicas_by_default(broker: Harness, caplog: pytest.LogCaptureFixture) -> None:
     with_brokers(broker, 4)
-    with caplog.at_level(logging.WARNING, "kafka_zk.group.offsets_topic"):
+    with caplog.at_level(logging.WARNING, "kafka_zk.coordinator.internal_topic"):
         assert find(broker, 4, 0)[0] == NOT_AVAILABLE
     assignment, _, _ = broker.topics.created["__consumer_offsets"]
     assert {len(set(replicas)) for replicas in assignment.values()} == {3}
@@ -239,7 +239,7 @@ def test_the_offsets_topic_waits_for_as_many_brokers_as_are_configured(
     broker.lead("t")
     request = codec.request(ApiKey.METADATA)
     wanted = request(topics=[request.MetadataRequestTopic(name="__consumer_offsets")], allow_auto_topic_creation=True)
-    with caplog.at_level(logging.WARNING, "kafka_zk.group.offsets_topic"):
+    with caplog.at_level(logging.WARNING, "kafka_zk.coordinator.internal_topic"):
         for _ in range(3):
             assert find(broker, 4, 0)[0] == NOT_AVAILABLE
         assert broker.ask(ApiKey.METADATA, 9, wanted).topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR

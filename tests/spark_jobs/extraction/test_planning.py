@@ -1,6 +1,6 @@
 """Which ranges a run extracts, and the lag that it reports."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,10 +17,13 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Brokers:
-    """Logs from 10 to 100; the record of time 50 has offset 60, later ones are not there."""
+    """Logs from 10 to 100, and open transactions to 105; the record of time 50 has offset 60, none is later."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: {-2: 10, -1: 100, 50: 60}.get(spec, -1) for tp, spec in wanted.items()}
+
+    def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(tps, 105)
 
 
 def planning(offsets: Mapping[TopicPartition, int], **options: Any) -> Planning:
@@ -39,7 +42,7 @@ def test_until_a_time_and_at_most_so_many() -> None:
     assert sum(each.size for each in planning({T0: 40, T1: 20}, max_records=7).new_ranges()) == 7
 
 
-@pytest.mark.parametrize("offset", [3, 101])
+@pytest.mark.parametrize("offset", [3, 106])
 def test_an_offset_that_the_log_does_not_have_is_loss(offset: int) -> None:
     with pytest.raises(DataLoss, match=f"group g is at offset {offset} of t-0"):
         planning({T0: offset}).new_ranges()
@@ -63,3 +66,8 @@ def test_one_topic_and_one_column_may_be_given_as_they_are() -> None:
 def test_a_group_and_a_target_have_names(wrong: dict[str, str]) -> None:
     with pytest.raises(WronglyAsked):
         Extraction(**{"zookeeper": "z", "group": "g", "topics": ("t",), "target": "/lake", **wrong})
+
+
+def test_an_offset_among_open_transactions_is_no_loss() -> None:
+    """Nothing is read until they end."""
+    assert planning({T0: 103}).new_ranges() == []

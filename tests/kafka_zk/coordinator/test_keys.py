@@ -1,8 +1,8 @@
-"""Which partition a group belongs to; the numbers are Java's."""
+"""Which partition a key belongs to; the numbers are Java's."""
 
 import pytest
 
-from kafka_zk.group.partitions import partition_for
+from kafka_zk.coordinator.keys import partition_for
 
 
 @pytest.mark.parametrize(

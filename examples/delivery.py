@@ -1,0 +1,91 @@
+"""What happens to records when a program dies at the worst moment: python examples/delivery.py MODE [BOOTSTRAP]
+[SOURCE] [TARGET] [GROUP] [SECONDS] [die].
+
+MODE is at-most-once, at-least-once or exactly-once. The work is to copy records in capital letters, ten at a time. With
+`die` the program ends itself in the middle of its second ten; run it again without that, and count.
+"""
+
+import os
+import sys
+
+from kafka_zk.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.producer.blocking import BlockingProducer
+
+
+class Copying:
+    """Copies records, and dies in the middle of portion ``deadly``."""
+
+    def __init__(self, producer: BlockingProducer, consumer: BlockingConsumer, target: str, deadly: int) -> None:
+        self._producer, self._consumer, self._target = producer, consumer, target
+        self._portions_left = deadly
+
+    def at_most_once(self, records: list[ConsumerRecord]) -> None:
+        """The offsets first: what is not copied then is lost."""
+        self._consumer.commit()
+        self._worst_moment()
+        self._copy(records)
+
+    def at_least_once(self, records: list[ConsumerRecord]) -> None:
+        """The work first: what was copied comes again."""
+        self._copy(records)
+        self._worst_moment()
+        self._consumer.commit()
+
+    def exactly_once(self, records: list[ConsumerRecord]) -> None:
+        """Both or neither."""
+        member = self._consumer.group_metadata()
+        with self._producer.transaction():
+            self._copy(records)
+            self._producer.send_offsets({record.tp: record.offset + 1 for record in records}, member)
+            self._worst_moment()
+
+    def _copy(self, records: list[ConsumerRecord]) -> None:
+        for record in records:
+            self._producer.send(self._target, record.value.upper(), key=record.key)
+        self._producer.flush()
+
+    def _worst_moment(self) -> None:
+        self._portions_left -= 1
+        if self._portions_left == 0:
+            os._exit(1)  # as a kill or a power failure: nothing is cleaned up
+
+
+def main(
+    mode: str,
+    bootstrap: str = "127.0.0.1:9092",
+    source: str = "greetings",
+    target: str = "loud-greetings",
+    group: str = "copying",
+    seconds: str = "5",
+    die: str = "",
+) -> None:
+    transactional_id = f"{group}-1" if mode == "exactly-once" else None
+    with (
+        BlockingProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as producer,
+        BlockingConsumer(
+            [source],
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            max_poll_records=10,
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=500,
+        ) as consumer,
+    ):
+        if transactional_id is not None:
+            producer.init_transactions()
+        copying = Copying(producer, consumer, target, 2 if die else -1)
+        work = {
+            "at-most-once": copying.at_most_once,
+            "at-least-once": copying.at_least_once,
+            "exactly-once": copying.exactly_once,
+        }[mode]
+        while records := consumer.poll(int(float(seconds) * 1000)):
+            work(records)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

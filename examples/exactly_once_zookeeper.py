@@ -1,0 +1,128 @@
+"""Exactly once, with a group that coordinates through ZooKeeper: python examples/exactly_once_zookeeper.py [ZOOKEEPER]
+[BOOTSTRAP] [SOURCE] [TARGET] [GROUP] [SECONDS].
+
+No transaction reaches into ZooKeeper. So the offsets that count are committed in Kafka, in the transaction of their
+results; those in ZooKeeper are a copy, written afterwards, which tools show. Each partition has a transactional.id of
+its own: its new owner takes that over before it reads, so that a former owner, which may only have been paused, can
+commit nothing any more, and then asks for the offset that counts.
+"""
+
+import sys
+from collections.abc import Collection, Mapping
+
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.consumer.blocking_consumer import BlockingZookeeperConsumer
+from kafka_zk.consumer.errors import CommitRefused
+from kafka_zk.consumer.rebalance_listener import RebalanceListener
+from kafka_zk.consumer.records import ConsumerRecord
+from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable
+from kafka_zk.storage.types import TopicPartition
+
+
+class Claims(RebalanceListener):
+    """Which partitions were claimed since they were last looked at."""
+
+    def __init__(self) -> None:
+        self.new: set[TopicPartition] = set()
+
+    def before_starting_fetchers(self, consumer_id: str, partitions: Mapping[TopicPartition, int]) -> None:
+        self.new.update(partitions)
+
+
+class Shouting:
+    """Works on the partitions that its consumer owns, each with a producer of its own."""
+
+    def __init__(self, zookeeper: str, bootstrap: str, source: str, target: str, group: str) -> None:
+        self._bootstrap, self._target, self._group = bootstrap, target, group
+        self._claims = Claims()
+        self._producers: dict[TopicPartition, BlockingProducer] = {}
+        self._admin = BlockingAdmin(bootstrap_servers=bootstrap)
+        self.consumer = BlockingZookeeperConsumer(
+            [source],
+            group_id=group,
+            zookeeper_connect=zookeeper,
+            listener=self._claims,
+            auto_offset_reset="smallest",
+            auto_commit_enable=False,
+            isolation_level="read_committed",
+        )
+
+    def run(self, idle_ms: int) -> None:
+        """Until no record comes for so long."""
+        while records := self.consumer.poll(idle_ms):
+            by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
+            for record in records:
+                by_partition.setdefault(record.tp, []).append(record)
+            for tp, of_partition in by_partition.items():
+                try:
+                    if tp in self._claims.new or tp not in self._producers:
+                        self._take_over(tp)
+                    else:
+                        self._work(tp, of_partition)
+                except ProducerFenced:
+                    self._give_up([tp])  # another member has claimed it, whatever this one believes
+
+    def _take_over(self, tp: TopicPartition) -> None:
+        """From here on no former owner can commit; go on behind what they have committed."""
+        self._claims.new.discard(tp)
+        self._give_up([tp])
+        producer = BlockingProducer(
+            bootstrap_servers=self._bootstrap, transactional_id=f"{self._group}-{tp}", transaction_timeout_ms=30_000
+        )
+        producer.init_transactions()
+        self._producers[tp] = producer
+        committed = self._admin.groups.stable_offsets(self._group, [tp])[tp]
+        self._seek(tp, "earliest" if committed < 0 else committed)
+
+    def _work(self, tp: TopicPartition, records: list[ConsumerRecord]) -> None:
+        producer, following = self._producers[tp], {tp: records[-1].offset + 1}
+        try:
+            with producer.transaction():
+                for record in records:
+                    producer.send(self._target, record.value.upper(), key=record.key)
+                producer.send_offsets(following, self._group)
+        except TransactionAbortable as error:
+            print(f"again: {error}", file=sys.stderr)
+            self._seek(tp, records[0].offset)
+            return
+        try:
+            self.consumer.commit(following)
+        except CommitRefused as refused:
+            print(refused, file=sys.stderr)  # the copy in ZooKeeper stays behind: it does not count
+
+    def _seek(self, tp: TopicPartition, offset: int | str) -> None:
+        try:
+            self.consumer.seek(tp, offset)
+        except KafkaError:
+            self._claims.new.add(tp)  # not owned any more
+
+    def _give_up(self, tps: Collection[TopicPartition]) -> None:
+        for tp in tps:
+            if tp in self._producers:
+                self._producers.pop(tp).close(0.0)
+
+    def close(self) -> None:
+        self._give_up(list(self._producers))
+        self.consumer.close()
+        self._admin.close()
+
+
+def main(
+    zookeeper: str = "127.0.0.1:2181",
+    bootstrap: str = "127.0.0.1:9092",
+    source: str = "greetings",
+    target: str = "loud-greetings",
+    group: str = "shouting-in-zookeeper",
+    seconds: str = "5",
+) -> None:
+    shouting = Shouting(zookeeper, bootstrap, source, target, group)
+    try:
+        shouting.run(int(float(seconds) * 1000))
+    finally:
+        shouting.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

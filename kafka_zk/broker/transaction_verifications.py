@@ -1,0 +1,39 @@
+"""Puts together what asks the coordinators of transactions before a partition takes the first batch of one."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from kafka_zk.coordinator.keys import partition_for
+from kafka_zk.handlers.services import Services
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
+from kafka_zk.replica.transaction_verification import TransactionVerification
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
+
+
+def verify_transactions(
+    services: Services, connect: Callable[[int], Awaitable[Connection]]
+) -> AddPartitionsToTxnManager:
+    """From now on transactions are verified; ``connect`` is to a broker. The result is to be closed some day."""
+    manager = AddPartitionsToTxnManager(partial(_coordinator_of, services.metadata), connect)
+
+    def leader_log(tp: TopicPartition) -> Log:
+        return services.replicas.partition(tp).leader_log()
+
+    def is_enabled() -> bool:
+        return services.config.transaction_partition_verification_enable
+
+    services.replicas.verification = TransactionVerification(
+        leader_log, is_enabled, manager.ask, services.clock.wall_ms
+    )
+    return manager
+
+
+def _coordinator_of(metadata: MetadataCache, transactional_id: str) -> int | None:
+    partitions = metadata.topics.get(TRANSACTION_STATE_TOPIC)
+    if not partitions:
+        return None
+    found = partitions.get(partition_for(transactional_id, len(partitions)))
+    return None if found is None or not metadata.is_alive(found.leader) else found.leader

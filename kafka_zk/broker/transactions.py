@@ -1,0 +1,67 @@
+"""The transaction coordinator of a broker with what it needs: its connections to other brokers, its periodic work."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.transactions.write_txn_markers import write
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.client import KafkaConnection
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.transaction_markers import TransactionMarker
+from kafka_zk.system.clock import Clock
+from kafka_zk.transaction.config import TransactionConfig
+from kafka_zk.transaction.coordinator import TransactionCoordinator
+from kafka_zk.transaction.marker_channels import TxnMarker, Written
+from kafka_zk.transaction.marker_client import MarkerClient
+from kafka_zk.transaction.producer_ids import ProducerIdManager
+
+
+class BrokerTransactions:
+    """``connect`` to a host and port, versions negotiated; ``allocate_block`` takes producer ids for this broker."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        clock: Clock,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        connect: Callable[[str, int], Awaitable[KafkaConnection]],
+        allocate_block: Callable[[], Awaitable[range]],
+    ) -> None:
+        self._config = config
+        self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
+        self.coordinator = TransactionCoordinator(
+            TransactionConfig.of(config),
+            clock,
+            replicas,
+            metadata,
+            ProducerIdManager(allocate_block),
+            self._write_markers,
+        )
+        self._broker_id = replicas.broker_id
+        self._services: Services | None = None
+        replicas.role_listeners.append(self.coordinator.role_changed)
+
+    def serve(self, services: Services) -> None:
+        """Markers for this broker are written by its own services, without a connection."""
+        self._services = services
+
+    async def _write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written:
+        if broker_id != self._broker_id or self._services is None:
+            return await self._client.write(broker_id, markers)
+        return await write(self._services, [(TransactionMarker(*each[:4]), each.tps) for each in markers])
+
+    @property
+    def periodic_work(self) -> list[tuple[int, Callable[[], object]]]:
+        """What is done again and again: after how many ms, and what."""
+        config = self._config
+        return [
+            (config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.coordinator.abort_timed_out),
+            (config.transaction_remove_expired_transaction_cleanup_interval_ms, self.coordinator.remove_expired),
+        ]
+
+    def close(self) -> None:
+        """The broker stops."""
+        self.coordinator.close()
+        self._client.close()

@@ -1,0 +1,65 @@
+"""The coordinator of one transactional id, or of one group, for whoever asks it once at a time.
+
+Its address is remembered until it moves. One request, one answer: what waiting may cure is the caller's to try again.
+Members of groups have a ``group_coordinator``.
+
+On the reactor's thread. Source: TransactionManager.java@3.9 (lookupCoordinator).
+"""
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.connections import version_between
+from kafka_zk.client.coordinators import Coordinators
+from kafka_zk.client.errors import ClientClosed, KafkaError, broker_error
+from kafka_zk.client.waiting import Reactor
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+
+_PURPOSE = "coordinator"
+
+
+class KeyCoordinator:
+    """Of the ``key``, which ``key_type`` says the meaning of (``coordinators.GROUP``, ``TRANSACTION``)."""
+
+    def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, key: str, key_type: int) -> None:
+        self._cluster = cluster
+        self._coordinators = Coordinators(reactor, cluster, config, key_type)
+        self._key = key
+        self._address: tuple[str, int] | None = None
+
+    def forget(self) -> None:
+        """It has moved: look for it again."""
+        self._address = None
+
+    async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
+        """Its answer, whatever it says.
+
+        Raises: KafkaError, NETWORK_EXCEPTION when there is no answer; ClientClosed.
+        """
+        host, port = self._address or await self._find()
+        doing = f"{api_key.name} to the coordinator at {host}:{port}"
+        try:
+            connection = await self._cluster.connection_to(host, port, _PURPOSE)
+            version = version_between(connection, api_key, lowest, highest)
+            return await connection.request(api_key, message, version=version)
+        except (ClientClosed, CancelledError):
+            raise
+        except (KafkaError, ApiError) as error:
+            raise broker_error(error.code or ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
+        except Exception as error:
+            if self._address == (host, port):
+                self.forget()
+            raise broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
+
+    async def _find(self) -> tuple[str, int]:
+        causes: list[KafkaError] = []
+        found = await self._coordinators.find([self._key], causes)
+        if self._key not in found:
+            raise causes[-1]
+        node = found[self._key]
+        self._address = node.host, node.port
+        return self._address

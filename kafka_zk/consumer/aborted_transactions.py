@@ -1,0 +1,44 @@
+"""Which batches of a fetch belong to transactions that were aborted, for read_committed.
+
+A broker lists, for what it sends, the aborted transactions: from its first offset on, until its abort marker, the
+producer's transactional batches do not count. Records of open transactions are not sent at all (KIP-98).
+
+Pure. Source: CompletedFetch.java@3.9. Tests: tests/kafka_zk/consumer/test_aborted_transactions.py.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+
+from kafka_zk.protocol.fetch import AbortedTransaction
+from kafka_zk.storage.errors import InvalidRecord
+from kafka_zk.storage.record_batch import BatchHeader, Buffer, decode_records, iter_batches
+
+_CONTROL_KEY = struct.Struct(">hh")  # version, type
+_ABORT = 0
+
+
+def batches_with_aborted(
+    data: Buffer, aborted: Sequence[AbortedTransaction]
+) -> Iterator[tuple[int, BatchHeader, bool]]:
+    """Yield position and header of every whole batch, and whether its transaction was aborted.
+
+    Raises: CorruptRecord, InvalidRecord for what is no batch, or a marker that cannot be read.
+    """
+    upcoming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    producers: set[int] = set()
+    for position, header in iter_batches(data):
+        while upcoming and upcoming[-1].first_offset <= header.last_offset:
+            producers.add(upcoming.pop().producer_id)
+        is_of_producer = header.producer_id in producers
+        if is_of_producer and header.is_control and _is_abort(data, position):
+            producers.discard(header.producer_id)
+        yield position, header, is_of_producer and header.is_transactional and not header.is_control
+
+
+def _is_abort(data: Buffer, position: int) -> bool:
+    marker = next(decode_records(data, position), None)
+    if marker is None:  # compaction leaves an empty batch where the marker was the producer's last
+        return False
+    if marker.key is None or len(marker.key) < _CONTROL_KEY.size:
+        raise InvalidRecord(f"the control record at offset {marker.offset} has no type")
+    return bool(_CONTROL_KEY.unpack_from(marker.key)[1] == _ABORT)

@@ -1,0 +1,31 @@
+"""What became of an append to a coordinator's log, as an error code, and what a client is told of it.
+
+Source: GroupMetadataManager.storeGroup, TransactionStateManager.appendTransactionToLog@3.9.
+"""
+
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.replica.manager import AppendResult
+from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
+from kafka_zk.storage.types import LogAppendInfo
+
+COORDINATOR_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""What the clients of both coordinators are told."""
+
+
+def code_of(result: AppendResult) -> ErrorCode:
+    """NONE, or why the append is not acknowledged."""
+    if isinstance(result, LogAppendInfo):
+        return ErrorCode.NONE
+    if isinstance(result, ApiError):
+        return result.code
+    if isinstance(result, OSError):
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if isinstance(result, RecordTooLarge | RecordBatchTooLarge):
+        return ErrorCode.MESSAGE_TOO_LARGE
+    return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,37 @@
+"""Group ids and transactional ids as keys of records: which partition of its coordinator's topic one belongs to.
+
+Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs@3.9; String.hashCode of Java.
+"""
+
+import struct
+
+from kafka_zk.protocol.primitives import MAX_STRING_BYTES
+
+_MASK = 0xFFFF_FFFF
+_SMALLEST = 1 << 31  # the smallest int of Java, without its sign
+
+
+def is_storable(text: str) -> bool:
+    """Whether a record can hold the string: one that was not UTF-8 is longer here than it came."""
+    return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    """The partition whose leader coordinates ``key``: a group id or a transactional id."""
+    return _positive(_java_hash(key)) % partition_count
+
+
+def _java_hash(text: str) -> int:
+    """Java's hash of a string, as 32 bits without sign; it counts UTF-16 units."""
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
+        result = (31 * result + unit) & _MASK
+    return result
+
+
+def _positive(hashed: int) -> int:
+    """The absolute value of the int that these bits are in Java; the smallest int has none and gives 0."""
+    if hashed == _SMALLEST:
+        return 0
+    return hashed if hashed < _SMALLEST else (1 << 32) - hashed

@@ -1,0 +1,30 @@
+"""In which groups of this broker a producer has committed offsets, until its transaction ends.
+
+Pure. Source: GroupMetadataManager.scala@3.9 (openGroupsForProducer).
+"""
+
+from collections.abc import Collection
+
+
+class OpenTransactionGroups:
+    """By partition of ``__consumer_offsets``, whose log gets the marker."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, dict[int, set[str]]] = {}  # by partition, then by producer id
+
+    def add(self, partition: int, group_id: str, producer_ids: Collection[int]) -> None:
+        """These producers commit offsets of the group."""
+        for producer_id in producer_ids:
+            self._groups.setdefault(partition, {}).setdefault(producer_id, set()).add(group_id)
+
+    def end(self, partition: int, producer_id: int) -> list[str]:
+        """The transaction is over in this partition; in which groups, sorted."""
+        producers = self._groups.get(partition, {})
+        found = producers.pop(producer_id, set())
+        if not producers:
+            self._groups.pop(partition, None)
+        return sorted(found)
+
+    def unload(self, partition: int) -> None:
+        """The partition is led by another broker now."""
+        self._groups.pop(partition, None)

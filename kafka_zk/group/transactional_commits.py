@@ -1,0 +1,115 @@
+"""TxnOffsetCommit: offsets that count only when the transaction they belong to is committed.
+
+Their records go into the log of ``__consumer_offsets`` as a batch of the producer's transaction; who has an older epoch
+there, or is no member of the generation, is refused (KIP-447). The marker of the transaction ends them.
+
+Source: GroupCoordinator.handleTxnCommitOffsets, doTxnCommitOffsets; GroupMetadataManager.storeOffsets,
+handleTxnCompletion@3.9. Tests: tests/kafka_zk/group/test_transactional_commits.py.
+"""
+
+from collections.abc import Awaitable, Collection
+
+from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS
+from kafka_zk.group.appends import OffsetsWritten
+from kafka_zk.group.config import CoordinatorConfig
+from kafka_zk.group.live_group import LiveGroup, now_of
+from kafka_zk.group.metadata_manager import GroupMetadataManager
+from kafka_zk.group.offset_manager import Codes, Committer, codes_of, whoever_goes
+from kafka_zk.group.offsets import Offsets
+from kafka_zk.group.offsets_batch import OffsetsBatch
+from kafka_zk.group.partitions import OFFSETS_TOPIC
+from kafka_zk.group.requests import UNKNOWN_MEMBER_ID
+from kafka_zk.group.transactional_offsets import Producer
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.transaction_verification import TransactionToVerify
+from kafka_zk.storage.record_batch import NO_SEQUENCE
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.verification_state import VerificationStateEntry
+from kafka_zk.system.clock import Clock
+
+_NONE = ErrorCode.NONE
+_NOT_VERIFIED = {**COORDINATOR_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+"""How a client is told that the transaction's coordinator did not answer. Source:
+GroupMetadataManager.maybeConvertOffsetCommitError@3.9."""
+
+
+class TransactionalCommits:
+    """See the module's docstring."""
+
+    def __init__(
+        self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, manager: GroupMetadataManager
+    ) -> None:
+        self._replicas = replicas
+        self._config = config
+        self._clock = clock
+        self._manager = manager
+
+    async def commit(
+        self, group_id: str, committer: Committer, transaction: TransactionToVerify, offsets: Offsets
+    ) -> Codes:
+        """Store offsets in the transaction; a code for each. They are stored although the client goes.
+
+        Raises: ClientGone.
+        """
+        error = self._manager.refusal(group_id)
+        guard = None
+        if error is _NONE:
+            guard, error = await self._verified(self._manager.partition_for(group_id), transaction)
+        if error is _NONE:
+            error = self._manager.refusal(group_id)  # again: that took its time
+        if error is not _NONE:
+            return dict.fromkeys(offsets, error)
+        producer = Producer(transaction.producer_id, transaction.producer_epoch)
+        live = self._manager.get_or_create(group_id)
+        batch = OffsetsBatch(group_id, self._clock.wall_ms(), self._config.metadata_max_bytes)
+        error = live.group.commit_refusal(*committer, transactional=True)
+        if error is _NONE:
+            batch.add(offsets.items())
+            if committer.member_id != UNKNOWN_MEMBER_ID:
+                live.group.hear_of(committer.member_id, now_of(self._clock))
+            if batch.offsets:
+                error = await whoever_goes(self._store(live, producer, batch, guard))
+        live.carry_out([])  # a group that was made for this, and refused, is forgotten
+        return codes_of(offsets, batch, error) if error is _NONE or batch.offsets else dict.fromkeys(offsets, error)
+
+    async def _verified(
+        self, partition: int, transaction: TransactionToVerify
+    ) -> tuple[VerificationStateEntry | None, ErrorCode]:
+        """Whether the transaction's coordinator knows of the partition (KIP-890), and what shows that."""
+        if self._replicas.verification is None:
+            return None, _NONE
+        tp = TopicPartition(OFFSETS_TOPIC, partition)
+        verified = await self._replicas.verification.verify(transaction, {tp: NO_SEQUENCE})
+        if verified is None:
+            return None, _NONE
+        error = verified.refused.get(tp, _NONE)
+        return verified.guards.get(tp), _NOT_VERIFIED.get(error, error)
+
+    async def _store(
+        self, live: LiveGroup, producer: Producer, batch: OffsetsBatch, guard: VerificationStateEntry | None
+    ) -> ErrorCode:
+        offsets, producer_id = live.group.offsets, producer.producer_id
+        offsets.begin_in_transaction(batch.offsets)
+        self._manager.open_transactions.add(live.partition, live.group.group_id, [producer_id])
+        written: OffsetsWritten | Awaitable[OffsetsWritten]
+        written = self._manager.appends.store_offsets(live.partition, batch, producer, guard)
+        if not isinstance(written, OffsetsWritten):
+            written = await written
+        if written.error is _NONE:
+            offsets.written_in_transaction(producer_id, batch.offsets, written.record_offset)
+        else:
+            offsets.failed_in_transaction(batch.offsets)
+        return written.error
+
+    def markers_written(self, producer_id: int, tps: Collection[TopicPartition], is_committed: bool) -> None:
+        """The marker of the producer's transaction is in the logs of these partitions, in all of their in-sync
+        replicas: its offsets count from now on, or never. A second call changes nothing."""
+        for tp in tps:
+            if tp.topic != OFFSETS_TOPIC:
+                continue
+            for group_id in self._manager.open_transactions.end(tp.partition, producer_id):
+                live = self._manager.groups.get(group_id)
+                if live is not None:  # else it was deleted
+                    live.group.offsets.end_transaction(producer_id, is_committed=is_committed)
+                    live.carry_out([])

@@ -1,0 +1,73 @@
+"""A Produce request with batches inside a transaction: who may send it, and whether the coordinator knows of it.
+
+Source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend@3.9.
+Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
+"""
+
+from collections.abc import Collection, Sequence
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.protocol.produce import ProduceRequest
+from kafka_zk.protocol.request import RequestContext
+from kafka_zk.replica.manager import AppendResult
+from kafka_zk.replica.transaction_verification import TransactionToVerify, refusal
+from kafka_zk.security.authorizer import Operation, transactional_id
+from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, Buffer, read_header
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.storage.verification_state import Guards
+
+_ABORTABLE_SINCE = 11
+
+
+async def append(
+    services: Services,
+    context: RequestContext,
+    version: int,
+    request: ProduceRequest,
+    batches: Sequence[tuple[TopicPartition, memoryview]],
+) -> list[AppendResult]:
+    """As ``ReplicaManager.append_records``, once the coordinator has confirmed what is new to a partition."""
+    wanted = request.transactional_id
+    assert wanted is not None
+    headers = {tp: header for tp, records in batches if (header := _transactional_header(records)) is not None}
+    refused_all = _refusal(services, context, wanted, headers.values())
+    if refused_all is not None:
+        return [refused_all for _ in batches]
+    verified = None
+    if headers and services.replicas.verification is not None:
+        first = next(iter(headers.values()))
+        verified = await services.replicas.verification.verify(
+            TransactionToVerify(wanted, first.producer_id, first.producer_epoch, version >= _ABORTABLE_SINCE),
+            {tp: header.base_sequence for tp, header in headers.items()},
+        )
+    if verified is None:
+        guards: Guards = dict.fromkeys(headers)
+        return await services.replicas.append_records(batches, request.acks, request.timeout_ms, guards)
+    allowed = [batch for batch in batches if batch[0] not in verified.refused]
+    appended = iter(
+        await services.replicas.append_records(allowed, request.acks, request.timeout_ms, verified.guards)
+    )
+    return [
+        refusal(verified.refused[tp]) if tp in verified.refused else next(appended) for tp, _ in batches
+    ]
+
+
+def _refusal(
+    services: Services, context: RequestContext, wanted: str, headers: Collection[BatchHeader]
+) -> ApiError | None:
+    """Why nothing of the request is appended, if so."""
+    if headers and not services.authorizer.authorize(context, Operation.WRITE, transactional_id(wanted)):
+        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
+        reason = "Transactional records contained more than one producer ID"
+        return ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, reason)
+    return None
+
+
+def _transactional_header(records: Buffer | None) -> BatchHeader | None:
+    """Of the first batch, if that is one inside a transaction. A request with more than one is refused anyway."""
+    if records is None or len(records) < HEADER_SIZE:
+        return None
+    header = read_header(records)
+    return header if header.magic == 2 and header.is_transactional and header.producer_id >= 0 else None

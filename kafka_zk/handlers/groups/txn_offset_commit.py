@@ -1,0 +1,102 @@
+"""TxnOffsetCommit: offsets that a transaction commits (KIP-98), as a member of the group or without (KIP-447).
+
+Source: KafkaApis.handleTxnOffsetCommitRequest, GroupCoordinatorAdapter.commitTransactionalOffsets@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.group.offset_manager import Codes, Committer
+from kafka_zk.group.records import OffsetAndMetadata
+from kafka_zk.group.requests import NO_GENERATION, UNKNOWN_MEMBER_ID
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.replica.transaction_verification import TransactionToVerify
+from kafka_zk.security.authorizer import Operation, group, topic, transactional_id
+from kafka_zk.storage.types import TopicPartition
+
+_NO_EXPIRY = -1
+_NO_EPOCH = -1
+_LOADING_SINCE = 2
+_MEMBERS_SINCE = 3
+_ABORTABLE_SINCE = 4
+
+Response = codec.response(ApiKey.TXN_OFFSET_COMMIT)
+Topic = Response.TxnOffsetCommitResponseTopic
+Partition = Topic.TxnOffsetCommitResponsePartition
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """An error code for each partition."""
+    turns = Turns(services.clock)
+    refused = _request_error(services, context, request)
+    codes: Codes = {}
+    wanted: dict[TopicPartition, OffsetAndMetadata] = {}
+    now_ms = services.clock.wall_ms()
+    for named in request.topics:
+        error = refused or _topic_error(services, context, named.name)
+        known = services.metadata.topics.get(named.name, ())
+        for each in named.partitions:
+            if turns.is_over:
+                await turns.next()
+            tp = TopicPartition(named.name, each.partition_index)
+            if error:
+                codes[tp] = error
+            elif each.partition_index not in known:
+                codes[tp] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                epoch = _NO_EPOCH if each.committed_leader_epoch is None else each.committed_leader_epoch
+                metadata = each.committed_metadata or ""
+                wanted[tp] = OffsetAndMetadata(each.committed_offset, epoch, metadata, now_ms, _NO_EXPIRY)
+    if wanted:
+        codes.update(await _commit(services, header, request, wanted))
+    topics = []
+    for named in request.topics:
+        partitions = []
+        for each in named.partitions:
+            if turns.is_over:
+                await turns.next()
+            code = _for_version(codes[TopicPartition(named.name, each.partition_index)], header.api_version)
+            partitions.append(Partition(partition_index=each.partition_index, error_code=code))
+        topics.append(Topic(name=named.name, partitions=partitions))
+    return Response(throttle_time_ms=0, topics=topics)
+
+
+async def _commit(
+    services: Services, header: RequestHeader, request: Any, wanted: dict[TopicPartition, OffsetAndMetadata]
+) -> Codes:
+    committer = Committer(UNKNOWN_MEMBER_ID, None, NO_GENERATION)
+    if header.api_version >= _MEMBERS_SINCE:
+        committer = Committer(request.member_id, request.group_instance_id, request.generation_id)
+    transaction = TransactionToVerify(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        knows_abortable=header.api_version >= _ABORTABLE_SINCE,
+    )
+    return await services.coordinator.transactional_commits.commit(
+        request.group_id, committer, transaction, wanted
+    )
+
+
+def _request_error(services: Services, context: RequestContext, request: Any) -> ErrorCode:
+    if not services.authorizer.authorize(context, Operation.WRITE, transactional_id(request.transactional_id)):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not services.authorizer.authorize(context, Operation.READ, group(request.group_id)):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def _topic_error(services: Services, context: RequestContext, name: str) -> ErrorCode:
+    allowed = services.authorizer.authorize(context, Operation.READ, topic(name))
+    return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _for_version(code: ErrorCode, version: int) -> ErrorCode:
+    """Producers before Kafka 2.0 crash when they hear of loading."""
+    if version < _LOADING_SINCE and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code

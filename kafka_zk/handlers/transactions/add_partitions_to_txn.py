@@ -1,0 +1,112 @@
+"""AddPartitionsToTxn: a producer is going to write to partitions; brokers ask, too, whether it may (KIP-890).
+
+    5  TRANSACTION_ABORTABLE    4  between brokers: several transactions, verify only    2  PRODUCER_FENCED
+
+Source: KafkaApis.handleAddPartitionsToTxnRequest@3.9.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.handlers.transactions.errors import known_since
+from kafka_zk.network.slices import Turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import CLUSTER, Operation, topic, transactional_id
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.requests import ProducerIdAndEpoch
+
+_BETWEEN_BROKERS_SINCE = 4
+_FENCED_SINCE = 2
+_ABORTABLE_SINCE = 5
+
+Response = codec.response(ApiKey.ADD_PARTITIONS_TO_TXN)
+Transaction = Response.AddPartitionsToTxnResult
+Topic = Response.AddPartitionsToTxnTopicResult
+Partition = Topic.AddPartitionsToTxnPartitionResult
+
+_Codes = Mapping[TopicPartition, ErrorCode]
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """A code for each partition. Either all partitions of a transaction are added or none."""
+    version = header.api_version
+    if version < _BETWEEN_BROKERS_SINCE:
+        topics = await _of_client(services, context, version, request)
+        return Response(throttle_time_ms=0, results_by_topic_v3_and_below=topics)
+    if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return Response(throttle_time_ms=0, error_code=refused, results_by_transaction=[])
+    turns = Turns(services.clock)
+    results = []
+    for asked in request.transactions:
+        if turns.is_over:
+            await turns.next()
+        codes = await _of_broker(services, version, asked)
+        results.append(Transaction(transactional_id=asked.transactional_id, topic_results=_topics(codes)))
+    return Response(throttle_time_ms=0, error_code=0, results_by_transaction=results)
+
+
+async def _of_client(services: Services, context: RequestContext, version: int, request: Any) -> list[Any]:
+    wanted, authorize = request.v3_and_below_transactional_id, services.authorizer.authorize
+    tps = _tps(request.v3_and_below_topics)
+    if not authorize(context, Operation.WRITE, transactional_id(wanted)):
+        return _topics(dict.fromkeys(tps, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    refused = {
+        tp: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for tp in tps
+        if not authorize(context, Operation.WRITE, topic(tp.topic))
+    }
+    producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    return _topics(await _add(services, version, wanted, producer, tps, refused))
+
+
+async def _of_broker(services: Services, version: int, asked: Any) -> _Codes:
+    producer, tps = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch), _tps(asked.topics)
+    if not asked.verify_only:
+        return await _add(services, version, asked.transactional_id, producer, tps, {})
+    unknown = _unknown(services, tps)
+    if unknown:
+        return _none_of(tps, unknown)
+    codes = services.transactions.verify(asked.transactional_id, producer, tps)
+    if version >= _ABORTABLE_SINCE:
+        return codes
+    abortable, older = ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE
+    return {tp: older if code is abortable else code for tp, code in codes.items()}
+
+
+async def _add(
+    services: Services,
+    version: int,
+    wanted: str,
+    producer: ProducerIdAndEpoch,
+    tps: list[TopicPartition],
+    refused: dict[TopicPartition, ErrorCode],
+) -> _Codes:
+    refused.update(_unknown(services, [tp for tp in tps if tp not in refused]))
+    if refused:
+        return _none_of(tps, refused)
+    code = await services.transactions.add_partitions(wanted, producer, tps)
+    return dict.fromkeys(tps, known_since(code, version, _FENCED_SINCE))
+
+
+def _unknown(services: Services, tps: list[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+    return {tp: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for tp in tps if services.metadata.partition(*tp) is None}
+
+
+def _none_of(tps: list[TopicPartition], refused: _Codes) -> _Codes:
+    return {tp: refused.get(tp, ErrorCode.OPERATION_NOT_ATTEMPTED) for tp in tps}
+
+
+def _tps(topics: Any) -> list[TopicPartition]:
+    return list(dict.fromkeys(TopicPartition(named.name, number) for named in topics for number in named.partitions))
+
+
+def _topics(codes: _Codes) -> list[Any]:
+    by_topic: dict[str, list[Any]] = {}
+    for (name, number), code in codes.items():
+        by_topic.setdefault(name, []).append(Partition(partition_index=number, partition_error_code=code))
+    return [Topic(name=name, results_by_partition=partitions) for name, partitions in by_topic.items()]

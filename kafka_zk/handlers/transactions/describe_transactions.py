@@ -1,0 +1,69 @@
+"""DescribeTransactions: what the coordinator knows of transactional ids (KIP-664).
+
+Source: KafkaApis.handleDescribeTransactionsRequest@3.9.
+"""
+
+from typing import Any
+
+from kafka_zk.handlers.services import Services
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.memory import OBJECT_BYTES
+from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.security.authorizer import Operation, topic, transactional_id
+from kafka_zk.transaction.metadata import TransactionMetadata
+
+Response = codec.response(ApiKey.DESCRIBE_TRANSACTIONS)
+State = Response.TransactionState
+Topic = State.TopicData
+
+
+async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
+    """The state of each id, or an error; partitions only of topics that the client may describe."""
+    states = []
+    async for wanted in in_turns(services.clock, request.transactional_ids):
+        if services.authorizer.authorize(context, Operation.DESCRIBE, transactional_id(wanted)):
+            found = services.transactions.describe(wanted)
+        else:
+            found = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if isinstance(found, TransactionMetadata):
+            await context.memory.reserve(len(found.tps) * OBJECT_BYTES)
+            states.append(_state(services, context, wanted, found))
+        else:
+            states.append(_refused(wanted, found))
+    return Response(throttle_time_ms=0, transaction_states=states)
+
+
+def _state(services: Services, context: RequestContext, wanted: str, found: TransactionMetadata) -> Any:
+    by_topic: dict[str, list[int]] = {}
+    for name, partition in sorted(found.tps):
+        by_topic.setdefault(name, []).append(partition)
+    return State(
+        error_code=0,
+        transactional_id=wanted,
+        transaction_state=found.state.value,
+        transaction_timeout_ms=found.timeout_ms,
+        transaction_start_time_ms=found.start_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=[
+            Topic(topic=name, partitions=partitions)
+            for name, partitions in by_topic.items()
+            if services.authorizer.authorize(context, Operation.DESCRIBE, topic(name))
+        ],
+    )
+
+
+def _refused(wanted: str, code: ErrorCode) -> Any:
+    return State(
+        error_code=code,
+        transactional_id=wanted,
+        transaction_state="",
+        transaction_timeout_ms=0,
+        transaction_start_time_ms=0,
+        producer_id=0,
+        producer_epoch=0,
+        topics=[],
+    )

@@ -1,0 +1,273 @@
+"""Carries out what the transactions of a producer need: asks the transaction's coordinator, and a group's for offsets.
+
+The driver of ``transaction_state``, on the reactor's thread. One request to the coordinator at a time, so that none
+overtakes another; what waiting may cure is asked again until the transaction no longer wants it.
+
+Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/producer/test_transactions.py.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from kafka_zk.client.cluster import Cluster
+from kafka_zk.client.coordinators import GROUP, TRANSACTION
+from kafka_zk.client.errors import ClientClosed, KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.client.key_coordinator import KeyCoordinator
+from kafka_zk.client.waiting import Reactor, Signal, run, sleep
+from kafka_zk.producer import transaction_requests as requests
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.idempotence import Idempotence
+from kafka_zk.producer.transaction_requests import Request
+from kafka_zk.producer.transaction_state import Outcome, State, TransactionState, outcome_of
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+
+_log = Logger()
+_CONCURRENT_BACKOFF_MS = 20  # the last transaction's markers are being written: TransactionManager.java has the same
+
+
+class Batches(NamedTuple):
+    """What a transaction needs of the producer that it belongs to."""
+
+    flush: Callable[[], Awaitable[None]]
+    drop_unsent: Callable[[], None]
+    wake: Callable[[], None]
+    state_changed: Callable[[], None]
+
+
+class TransactionManager:
+    """See the module's docstring; ``state`` says what may be called when."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        config: ProducerConfig,
+        cluster: Cluster,
+        idempotence: Idempotence,
+        state: TransactionState,
+        batches: Batches,
+    ) -> None:
+        assert config.transactional_id is not None
+        self.state = state
+        self._reactor = reactor
+        self._config = config
+        self._cluster = cluster
+        self._idempotence = idempotence
+        self._batches = batches
+        self._transactional_id = config.transactional_id
+        self._coordinator = KeyCoordinator(reactor, config, cluster, self._transactional_id, TRANSACTION)
+        self._group_coordinators: dict[str, KeyCoordinator] = {}
+        self._one_at_a_time = DeferredLock()
+        self._changed = Signal(reactor)
+        self._closed = False
+
+    # -- the program's calls ------------------------------------------------------------------------------------------
+
+    async def initialize(self) -> None:
+        """See ``Producer.init_transactions``."""
+        self.state.begin_initialization()
+        deadline_s = self._deadline_s()
+        try:
+            done = await self._new_epoch(lambda: self._reactor.seconds() < deadline_s)
+        finally:
+            self.state.initialization_failed()
+            self._tell()
+        if not done:
+            raise self.state.error or self._timeout("init_transactions", "try again")
+
+    def begin(self) -> None:
+        """See ``Producer.begin_transaction``."""
+        self.state.begin()
+        self._tell()
+
+    async def commit(self) -> None:
+        """See ``Producer.commit_transaction``."""
+        if self.state.state is not State.COMMITTING:
+            self.state.check_in_transaction()
+            await self._batches.flush()
+            self.state.begin_commit()
+            self._tell()
+            run(self._end(is_committed=True))
+        await self._until_ended("commit_transaction", State.COMMITTING)
+
+    async def abort(self) -> None:
+        """See ``Producer.abort_transaction``."""
+        if self.state.state is not State.ABORTING:
+            self.state.begin_abort()
+            self._tell()
+            self._batches.drop_unsent()
+            run(self._end(is_committed=False))
+        await self._until_ended("abort_transaction", State.ABORTING)
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata, *, is_alone: bool = False
+    ) -> None:
+        """See ``Producer.send_offsets``. Unless the group has no members (``is_alone``), only one of them commits: of a
+        consumer that was put out of its group the coordinator cannot tell that it is a zombie."""
+        self.state.check_in_transaction()
+        if not offsets:
+            return
+        if group.member_id == "" and group.generation_id < 0 and not is_alone:
+            doing = f"the consumer is in no generation of group {group.group_id} now"
+            error = broker_error(ErrorCode.ILLEGAL_GENERATION, doing)
+            self.state.fail(Outcome.ABORTABLE, error)
+            self._tell()
+            self.state.check_in_transaction()
+        deadline_s = self._deadline_s()
+
+        def is_wanted() -> bool:
+            return self.state.state is State.IN_TRANSACTION and self._reactor.seconds() < deadline_s
+
+        self.state.offsets_added()
+        identity = self._identity
+        done = await self._ask(self._coordinator, requests.add_offsets(*identity, group.group_id), is_wanted)
+        if done is not None:
+            coordinator = self._group_coordinators.get(group.group_id)
+            if coordinator is None:
+                coordinator = KeyCoordinator(self._reactor, self._config, self._cluster, group.group_id, GROUP)
+                self._group_coordinators[group.group_id] = coordinator
+            done = await self._ask(coordinator, requests.commit_offsets(*identity, group, offsets), is_wanted)
+        if done is None:
+            self.state.check_in_transaction()
+            raise self._timeout("send_offsets", "abort the transaction, or try again")
+
+    # -- the sender's calls -------------------------------------------------------------------------------------------
+
+    def add_new_partitions(self) -> None:
+        """Those that batches wait for."""
+        tps = self.state.take_new()
+        if tps:
+            run(self._add(tps))
+
+    def failed(self, error: KafkaError) -> None:
+        """A batch of the transaction failed."""
+        self.state.batch_failed(error)
+        self._tell()
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        self._closed = True
+        self._changed.fire()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _identity(self) -> tuple[str, int, int]:
+        return self._transactional_id, self._idempotence.producer_id, self._idempotence.epoch
+
+    async def _add(self, tps: Iterable[TopicPartition]) -> None:
+        def is_wanted() -> bool:
+            return self.state.state in (State.IN_TRANSACTION, State.COMMITTING)
+
+        tps = list(tps)
+        if await self._ask(self._coordinator, requests.add_partitions(*self._identity, tps), is_wanted) is not None:
+            self.state.added(tps)
+        self._batches.wake()
+
+    async def _end(self, *, is_committed: bool) -> None:
+        ending = self.state.state
+        await self._batches.flush()
+        if self.state.state is not ending:
+            return  # a batch failed
+        if self.state.has_something:
+            request = requests.end(*self._identity, is_committed=is_committed)
+            if await self._ask(self._coordinator, request, self._goes_on) is None and not self._is_forgotten:
+                return
+        if self.state.needs_epoch_bump and not await self._new_epoch(self._goes_on):
+            return
+        if self.state.state is ending:
+            self.state.ended()
+        self._tell()
+
+    @property
+    def _is_forgotten(self) -> bool:
+        """The coordinator has forgotten the producer while it aborts: there is nothing to abort."""
+        return self.state.state is State.ABORTING and self.state.needs_epoch_bump and not self._closed
+
+    def _goes_on(self) -> bool:
+        return not self._closed
+
+    async def _new_epoch(self, is_wanted: Callable[[], bool]) -> bool:
+        """InitProducerId, with the old id and epoch if there is one, so that a successor is not fenced (KIP-360)."""
+        timeout_ms = self._config.transaction_timeout_ms
+        answer = await self._ask(
+            self._coordinator, requests.init_producer_id(*self._identity, timeout_ms), is_wanted
+        )
+        if answer is None:
+            return False
+        self._idempotence.start_over(answer.producer_id, answer.producer_epoch)
+        self.state.epoch_bumped()
+        if self.state.state is State.INITIALIZING:
+            self.state.initialized()
+        return True
+
+    async def _ask(self, coordinator: KeyCoordinator, request: Request, is_wanted: Callable[[], bool]) -> Any:
+        """The answer without errors; None when it is wanted no longer, or the state has taken an error."""
+        await self._one_at_a_time.acquire()
+        try:
+            while is_wanted() and not self._closed:
+                code, answer = await self._attempt(coordinator, request)
+                if code is ErrorCode.NONE:
+                    return answer
+                outcome = outcome_of(code)
+                if outcome is Outcome.FIND_AND_RETRY:
+                    coordinator.forget()
+                elif outcome is not Outcome.RETRY:
+                    self.state.fail(outcome, broker_error(code, request.doing))
+                    self._tell()
+                    return None
+                is_concurrent = code is ErrorCode.CONCURRENT_TRANSACTIONS
+                pause_ms = _CONCURRENT_BACKOFF_MS if is_concurrent else self._config.retry_backoff_ms
+                await sleep(self._reactor, pause_ms / 1000)
+            return None
+        finally:
+            self._one_at_a_time.release()
+
+    async def _attempt(self, coordinator: KeyCoordinator, request: Request) -> tuple[ErrorCode, Any]:
+        try:
+            answer = await coordinator.ask(request.api_key, request.message, request.lowest, request.highest)
+        except ClientClosed:
+            self._closed = True
+            return ErrorCode.NETWORK_EXCEPTION, None
+        except KafkaError as error:
+            if not self._closed:
+                _log.debug("{doing}: {error}", doing=request.doing, error=error)
+            if error.code is None:
+                return ErrorCode.NETWORK_EXCEPTION if error.retriable else ErrorCode.UNKNOWN_SERVER_ERROR, None
+            return error.code, None
+        return _decisive(request.codes_of(answer)), answer
+
+    async def _until_ended(self, method: str, ending: State) -> None:
+        deadline_s = self._deadline_s()
+        while self.state.state is ending:
+            if self._closed:
+                raise ClientClosed("the producer was closed")
+            if not await self._changed.wait_until(deadline_s) and self.state.state is ending:
+                raise self._timeout(method, "its outcome is not known yet: call it again")
+        if self.state.error is not None:
+            raise self.state.error
+
+    def _tell(self) -> None:
+        self._batches.state_changed()
+        self._changed.fire()
+
+    def _deadline_s(self) -> float:
+        return float(self._reactor.seconds()) + self._config.max_block_ms / 1000
+
+    def _timeout(self, method: str, advice: str) -> KafkaTimeoutError:
+        return KafkaTimeoutError(
+            f"{method}: no answer within {self._config.max_block_ms} ms (max.block.ms); {advice}",
+            ErrorCode.REQUEST_TIMED_OUT,
+        )
+
+
+def _decisive(codes: Iterable[int]) -> ErrorCode:
+    """Of the codes of an answer's parts the one that says what to do; what waiting does not cure goes first."""
+    found = [ErrorCode.of(code) for code in codes if code]
+    given_up = [code for code in found if outcome_of(code) not in (Outcome.RETRY, Outcome.FIND_AND_RETRY)]
+    told = [code for code in given_up if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
+    return next(iter(told or found), ErrorCode.NONE)

@@ -1,0 +1,78 @@
+"""``with producer.transaction():`` commits at the end of the block, and aborts after an exception."""
+
+from types import TracebackType
+from typing import Protocol
+
+from kafka_zk.producer.errors import TransactionAbortable, TransactionFatal
+
+
+class Transactional(Protocol):
+    """What a scope needs of a producer for Twisted programs."""
+
+    def begin_transaction(self) -> None: ...
+
+    async def commit_transaction(self) -> None: ...
+
+    async def abort_transaction(self) -> None: ...
+
+
+class BlockingTransactional(Protocol):
+    """And of one for threads."""
+
+    def begin_transaction(self) -> None: ...
+
+    def commit_transaction(self) -> None: ...
+
+    def abort_transaction(self) -> None: ...
+
+
+def may_be_aborted(error: BaseException | None) -> bool:
+    """Whether an abort can follow: not after a fatal error."""
+    return not isinstance(error, TransactionFatal)
+
+
+class TransactionScope:
+    """``async with``; raises what ``commit_transaction`` raises, after an abort where one helps."""
+
+    def __init__(self, producer: Transactional) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> None:
+        self._producer.begin_transaction()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self._commit()
+        elif may_be_aborted(error):
+            await self._producer.abort_transaction()
+
+    async def _commit(self) -> None:
+        try:
+            await self._producer.commit_transaction()
+        except TransactionAbortable:
+            await self._producer.abort_transaction()
+            raise
+
+
+class BlockingTransactionScope:
+    """``with``; raises what ``commit_transaction`` raises, after an abort where one helps."""
+
+    def __init__(self, producer: BlockingTransactional) -> None:
+        self._producer = producer
+
+    def __enter__(self) -> None:
+        self._producer.begin_transaction()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                self._producer.commit_transaction()
+            except TransactionAbortable:
+                self._producer.abort_transaction()
+                raise
+        elif may_be_aborted(error):
+            self._producer.abort_transaction()

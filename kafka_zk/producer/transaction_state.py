@@ -1,0 +1,246 @@
+"""The states of a producer's transactions, and what the coordinator's answers mean for them. Pure.
+
+============  =========================================================================================================
+state         meaning
+============  =========================================================================================================
+Uninitialized the producer has no id yet
+Initializing  the coordinator is asked for it
+Ready         no transaction
+InTransaction records may be sent; a partition is added to the transaction before its first batch goes out
+Committing    everything was sent; EndTxn is asked for
+Aborting      what was not sent is dropped; EndTxn is asked for
+Abortable     something failed: only an abort helps
+Fatal         nothing helps
+============  =========================================================================================================
+
+Source: KIP-98, KIP-360; TransactionManager.java@3.9. Tests: tests/kafka_zk/producer/test_transaction_state.py.
+"""
+
+import enum
+from collections.abc import Iterable
+
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.producer.errors import IllegalTransactionState, ProducerFenced, TransactionAbortable, TransactionFatal
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+
+
+class State(enum.Enum):
+    """See the module's docstring; the values are Kafka's names."""
+
+    UNINITIALIZED = "UNINITIALIZED"
+    INITIALIZING = "INITIALIZING"
+    READY = "READY"
+    IN_TRANSACTION = "IN_TRANSACTION"
+    COMMITTING = "COMMITTING_TRANSACTION"
+    ABORTING = "ABORTING_TRANSACTION"
+    ABORTABLE = "ABORTABLE_ERROR"
+    FATAL = "FATAL_ERROR"
+
+
+FOLLOWING: dict[State, frozenset[State]] = {
+    State.UNINITIALIZED: frozenset({State.INITIALIZING, State.FATAL}),
+    State.INITIALIZING: frozenset({State.READY, State.UNINITIALIZED, State.FATAL}),
+    State.READY: frozenset({State.IN_TRANSACTION, State.FATAL}),
+    State.IN_TRANSACTION: frozenset({State.COMMITTING, State.ABORTING, State.ABORTABLE, State.FATAL}),
+    State.COMMITTING: frozenset({State.READY, State.ABORTABLE, State.FATAL}),
+    State.ABORTING: frozenset({State.READY, State.FATAL}),
+    State.ABORTABLE: frozenset({State.ABORTING, State.FATAL}),
+    State.FATAL: frozenset(),
+}
+"""Which states may follow each."""
+
+
+class Outcome(enum.Enum):
+    """What an error code of a coordinator means."""
+
+    RETRY = "ask again after a pause"
+    FIND_AND_RETRY = "look for the coordinator, and ask again"
+    ABORTABLE = "the transaction can only be aborted"
+    BUMP = "the transaction can only be aborted, and then the producer needs a new epoch"
+    FENCED = "another producer has the transactional id"
+    FATAL = "this producer can do nothing more"
+
+
+_OUTCOMES = {
+    ErrorCode.NOT_COORDINATOR: Outcome.FIND_AND_RETRY,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Outcome.FIND_AND_RETRY,
+    ErrorCode.REQUEST_TIMED_OUT: Outcome.FIND_AND_RETRY,
+    ErrorCode.CONCURRENT_TRANSACTIONS: Outcome.RETRY,
+    ErrorCode.INVALID_PRODUCER_EPOCH: Outcome.FENCED,
+    ErrorCode.PRODUCER_FENCED: Outcome.FENCED,
+    ErrorCode.UNKNOWN_PRODUCER_ID: Outcome.BUMP,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Outcome.BUMP,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Outcome.ABORTABLE,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: Outcome.ABORTABLE,
+    ErrorCode.TRANSACTION_ABORTABLE: Outcome.ABORTABLE,
+    ErrorCode.FENCED_INSTANCE_ID: Outcome.ABORTABLE,
+    ErrorCode.UNKNOWN_MEMBER_ID: Outcome.ABORTABLE,
+    ErrorCode.ILLEGAL_GENERATION: Outcome.ABORTABLE,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: Outcome.ABORTABLE,
+}
+
+
+def outcome_of(code: ErrorCode) -> Outcome:
+    """Of an error code that a coordinator answered; the same for all of the transactions' requests."""
+    if code in _OUTCOMES:
+        return _OUTCOMES[code]
+    return Outcome.RETRY if code.retriable else Outcome.FATAL
+
+
+_FATAL_WHEN_PRODUCING = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+
+
+class TransactionState:
+    """Of one producer."""
+
+    def __init__(self) -> None:
+        self.state = State.UNINITIALIZED
+        self.error: KafkaError | None = None
+        self.needs_epoch_bump = False
+        self._new: set[TopicPartition] = set()
+        self._asked: set[TopicPartition] = set()
+        self._added: set[TopicPartition] = set()
+        self._has_offsets = False
+
+    # -- the program's calls ------------------------------------------------------------------------------------------
+
+    def begin_initialization(self) -> None:
+        """Raises: IllegalTransactionState the second time; the fatal error."""
+        if self.state is not State.UNINITIALIZED:
+            raise self.error or IllegalTransactionState("init_transactions was called already")
+        self._go(State.INITIALIZING)
+
+    def initialization_failed(self) -> None:
+        """It may be tried again."""
+        if self.state is State.INITIALIZING:
+            self._go(State.UNINITIALIZED)
+
+    def initialized(self) -> None:
+        self._go(State.READY)
+
+    def begin(self) -> None:
+        """Raises: IllegalTransactionState, or the error that is the cause."""
+        if self.state is not State.READY:
+            raise self.error or IllegalTransactionState(self.refusal)
+        self._go(State.IN_TRANSACTION)
+
+    def begin_commit(self) -> None:
+        """Raises: IllegalTransactionState, or the error that is the cause."""
+        self.check_in_transaction()
+        self._go(State.COMMITTING)
+
+    def begin_abort(self) -> None:
+        """Raises: IllegalTransactionState, or the fatal error."""
+        if self.state not in (State.IN_TRANSACTION, State.ABORTABLE):
+            fatal = self.error if self.state is State.FATAL else None
+            raise fatal or IllegalTransactionState(self.refusal)
+        self.error = None
+        self._new.clear()
+        self._go(State.ABORTING)
+
+    def ended(self) -> None:
+        """The coordinator has committed or aborted the transaction, or there was nothing of it."""
+        self._go(State.READY)
+        for each in (self._new, self._asked, self._added):
+            each.clear()
+        self._has_offsets = False
+
+    def check_in_transaction(self) -> None:
+        """Raises: IllegalTransactionState, or the error that is the cause."""
+        if self.state is not State.IN_TRANSACTION:
+            raise self.error or IllegalTransactionState(self.refusal)
+
+    @property
+    def refusal(self) -> str:
+        """What is wrong about a call, in the present state."""
+        return {
+            State.UNINITIALIZED: "call init_transactions first",
+            State.INITIALIZING: "init_transactions is under way",
+            State.READY: "no transaction was begun: call begin_transaction, or send inside of `with transaction():`",
+            State.IN_TRANSACTION: "a transaction was begun already",
+            State.COMMITTING: "the transaction is being committed; call commit_transaction again to wait for it",
+            State.ABORTING: "the transaction is being aborted; call abort_transaction again to wait for it",
+        }.get(self.state, "the transaction has failed: call abort_transaction")
+
+    # -- partitions ---------------------------------------------------------------------------------------------------
+
+    def may_send(self, tp: TopicPartition, *, is_retry: bool) -> bool:
+        """Whether a batch may go out. If only its partition is missing in the transaction, that is to be added.
+
+        What was sent before goes on also when the transaction has failed: its sequences must not be missing.
+        """
+        if self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            if tp not in self._added and tp not in self._asked:
+                self._new.add(tp)
+            return tp in self._added
+        return is_retry and self.state is not State.FATAL
+
+    def take_new(self) -> list[TopicPartition]:
+        """Partitions to add now, sorted; none while others are being added, so that one request has many."""
+        if self._asked or not self._new:
+            return []
+        self._asked, self._new = self._new, set()
+        return sorted(self._asked)
+
+    def added(self, tps: Iterable[TopicPartition]) -> None:
+        """They belong to the transaction now."""
+        self._added.update(tps)
+        self._asked.difference_update(tps)
+
+    def offsets_added(self) -> None:
+        """A group's offsets belong to the transaction, too (or may: the answer was lost)."""
+        self._has_offsets = True
+
+    @property
+    def has_something(self) -> bool:
+        """Whether the coordinator may know of the transaction, so that EndTxn is needed."""
+        return bool(self._added or self._asked or self._has_offsets)
+
+    # -- errors -------------------------------------------------------------------------------------------------------
+
+    def batch_failed(self, error: KafkaError) -> None:
+        """Records of the transaction will not be written, or nobody knows."""
+        if error.code is ErrorCode.PRODUCER_FENCED:
+            self.fail(Outcome.FENCED, error)
+        elif error.code in _FATAL_WHEN_PRODUCING:
+            self.fail(Outcome.FATAL, error)
+        else:
+            self.fail(Outcome.BUMP, error)  # its sequences are missing in the log, perhaps
+
+    def fail(self, outcome: Outcome, error: KafkaError) -> None:
+        """Take an error that asking again does not cure."""
+        if self.state is State.FATAL:
+            return
+        if outcome is Outcome.FENCED:
+            self._fatal(ProducerFenced(f"another producer has this transactional.id now: {error}", error.code))
+        elif outcome is Outcome.FATAL:
+            self._fatal(TransactionFatal(str(error), error.code))
+        else:
+            self._abortable(error, needs_epoch_bump=outcome is Outcome.BUMP)
+
+    def _fatal(self, error: KafkaError) -> None:
+        self.error = error
+        self._go(State.FATAL)
+
+    def _abortable(self, error: KafkaError, *, needs_epoch_bump: bool) -> None:
+        self.needs_epoch_bump |= needs_epoch_bump
+        if self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            self.error = TransactionAbortable(str(error), error.code)
+            self._go(State.ABORTABLE)
+        elif self.state not in (State.ABORTABLE, State.ABORTING):  # there is nothing to abort
+            self._fatal(TransactionFatal(str(error), error.code))
+
+    def epoch_bumped(self) -> None:
+        """The producer goes on with an epoch in which nothing was sent."""
+        self.needs_epoch_bump = False
+
+    def _go(self, state: State) -> None:
+        assert state in FOLLOWING[self.state], f"{self.state.value} is not followed by {state.value}"
+        self.state = state

@@ -1,0 +1,184 @@
+"""Asks the coordinators of transactions whether they know that a partition is part of one (AddPartitionsToTxn, verify
+only, KIP-890).
+
+One request is under way at a time to a broker; what comes meanwhile goes with the next one, in which each
+transactional id is asked for once: a newer question takes the place of an older one, which is to be asked again.
+
+Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/replica/test_add_partitions_to_txn_manager.py.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.transaction_verification import TransactionToVerify
+from kafka_zk.storage.types import TopicPartition
+
+_BETWEEN_BROKERS_SINCE = 4
+_HIGHEST_VERSION = 5
+
+_log = Logger()
+_Request: Any = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)
+_Transaction = _Request.AddPartitionsToTxnTransaction
+_Topic = _Transaction.AddPartitionsToTxnTopic
+
+Codes = Mapping[TopicPartition, ErrorCode]
+_NONE_REFUSED: Codes = {}
+
+
+class Connection(Protocol):
+    """What is needed of a connection to a broker (``network.client.KafkaConnection``)."""
+
+    @property
+    def connected_to_broker(self) -> bool: ...
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]: ...
+
+    def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]: ...
+
+    def disconnect(self) -> object: ...
+
+
+class _Question(NamedTuple):
+    transaction: TransactionToVerify
+    tps: Sequence[TopicPartition]
+    answered: "Deferred[Codes]"
+
+    def answer_all(self, code: ErrorCode) -> None:
+        self.answered.callback(dict.fromkeys(self.tps, code))
+
+
+class AddPartitionsToTxnManager:
+    """See the module's text.
+
+    Args:
+        coordinator_of: the broker that coordinates a transactional id, None while nobody does.
+        connect: to a broker; fails with any exception.
+    """
+
+    def __init__(
+        self,
+        coordinator_of: Callable[[str], int | None],
+        connect: Callable[[int], Awaitable[Connection]],
+    ) -> None:
+        self._coordinator_of = coordinator_of
+        self._connect = connect
+        self._waiting: dict[int, dict[str, _Question]] = {}  # broker id -> transactional id
+        self._busy: set[int] = set()
+        self._connections: dict[int, Connection] = {}
+        self._is_closed = False
+
+    async def ask(self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> Codes:
+        """Those that are not part of the transaction, with the reason; never fails."""
+        coordinator = self._coordinator_of(transaction.transactional_id)
+        if coordinator is None or self._is_closed:
+            return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        waiting = self._waiting.setdefault(coordinator, {})
+        before = waiting.get(transaction.transactional_id)
+        if before is not None:
+            if before.transaction.producer_epoch > transaction.producer_epoch:
+                return dict.fromkeys(tps, ErrorCode.INVALID_PRODUCER_EPOCH)
+            is_older = before.transaction.producer_epoch < transaction.producer_epoch
+            before.answer_all(ErrorCode.INVALID_PRODUCER_EPOCH if is_older else ErrorCode.NETWORK_EXCEPTION)
+        question = _Question(transaction, tps, Deferred())
+        waiting[transaction.transactional_id] = question
+        if coordinator not in self._busy:
+            self._busy.add(coordinator)
+            ensureDeferred(self._run(coordinator))
+        return await question.answered
+
+    def close(self) -> None:
+        """Ask nobody any more: whoever waits is told that there is no coordinator."""
+        self._is_closed = True
+        for connection in self._connections.values():
+            connection.disconnect()
+        self._connections.clear()
+        waiting, self._waiting = self._waiting, {}
+        for questions in waiting.values():
+            for question in questions.values():
+                question.answer_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def _run(self, broker_id: int) -> None:
+        while questions := self._waiting.pop(broker_id, None):
+            try:
+                answers = await self._exchange(broker_id, questions)
+            except Exception as error:  # whatever it was, the coordinator has not answered
+                _log.warn("broker {id} does not verify transactions: {error}", id=broker_id, error=error)
+                answers = _all_refused(questions, ErrorCode.NETWORK_EXCEPTION)
+            for transactional_id, question in questions.items():
+                unanswered = dict.fromkeys(question.tps, ErrorCode.NETWORK_EXCEPTION)
+                question.answered.callback(answers.get(transactional_id, unanswered))
+        self._busy.discard(broker_id)
+
+    async def _exchange(self, broker_id: int, questions: Mapping[str, _Question]) -> Mapping[str, Codes]:
+        connection = await self._connected(broker_id)
+        lowest, highest = connection.versions.get(ApiKey.ADD_PARTITIONS_TO_TXN, (0, -1))
+        version = min(highest, _HIGHEST_VERSION)
+        if version < max(lowest, _BETWEEN_BROKERS_SINCE):
+            _log.warn("broker {id} cannot verify transactions: nothing is verified", id=broker_id)
+            return dict.fromkeys(questions, _NONE_REFUSED)
+        message = _Request(transactions=[_message(each) for each in questions.values()])
+        response = await connection.request(ApiKey.ADD_PARTITIONS_TO_TXN, message, version=version)
+        if response.error_code:
+            code = ErrorCode.of(response.error_code)
+            _log.error("broker {id} does not verify transactions: {code}", id=broker_id, code=code.name)
+            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # a matter between brokers
+            return _all_refused(questions, ErrorCode.INVALID_TXN_STATE if is_secret else code)
+        return {
+            result.transactional_id: _refused(result, questions[result.transactional_id].transaction)
+            for result in response.results_by_transaction
+            if result.transactional_id in questions
+        }
+
+    async def _connected(self, broker_id: int) -> Connection:
+        known = self._connections.get(broker_id)
+        if known is not None and known.connected_to_broker:
+            return known
+        connection = await self._connect(broker_id)
+        if self._is_closed:
+            connection.disconnect()
+            raise ConnectionError("the broker stops")
+        self._connections[broker_id] = connection
+        return connection
+
+
+def _all_refused(questions: Mapping[str, _Question], code: ErrorCode) -> dict[str, Codes]:
+    return {name: dict.fromkeys(question.tps, code) for name, question in questions.items()}
+
+
+def _message(question: _Question) -> Any:
+    topics: dict[str, list[int]] = {}
+    for tp in question.tps:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    transaction = question.transaction
+    return _Transaction(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        verify_only=True,
+        topics=[_Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+    )
+
+
+def _refused(result: Any, transaction: TransactionToVerify) -> Codes:
+    codes: dict[TopicPartition, ErrorCode] = {}
+    for topic in result.topic_results:
+        for told in topic.results_by_partition:
+            code = ErrorCode.of(told.partition_error_code)
+            if code is not ErrorCode.NONE:
+                codes[TopicPartition(topic.name, told.partition_index)] = _as_producers_know_it(code, transaction)
+    return codes
+
+
+def _as_producers_know_it(code: ErrorCode, transaction: TransactionToVerify) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not transaction.knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

@@ -1,0 +1,34 @@
+"""The markers that a transaction coordinator has written into the logs of a transaction's partitions.
+
+Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
+"""
+
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+from kafka_zk.replica.manager import AppendResult, ReplicaManager
+from kafka_zk.storage.end_transaction_marker import marker_batch
+from kafka_zk.storage.types import TopicPartition
+
+
+class TransactionMarker(NamedTuple):
+    """How a producer's transaction ended, by the coordinator of an epoch."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    is_commit: bool
+
+
+def append_marker(
+    replicas: ReplicaManager, tp: TopicPartition, marker: TransactionMarker, timeout_ms: int, now_ms: int
+) -> AppendResult | Awaitable[AppendResult]:
+    """Append a marker to the log of a partition, as ``ReplicaManager.append_own`` does."""
+    batch = marker_batch(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        is_commit=marker.is_commit,
+        timestamp_ms=now_ms,
+    )
+    return replicas.append_own(tp, memoryview(batch), timeout_ms)

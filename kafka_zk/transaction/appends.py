@@ -1,0 +1,65 @@
+"""Writes the records of transactional ids into ``__transaction_state``, and says in Kafka's codes what became of them.
+
+Appends begin in the order of the calls. Each waits as acks=all does.
+Source: TransactionStateManager.appendTransactionToLog, writeTombstonesForExpiredTransactionalIds@3.9.
+"""
+
+from collections.abc import Awaitable, Iterable
+
+from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS, code_of
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.manager import AppendResult, ReplicaManager
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+from kafka_zk.system.clock import Clock
+from kafka_zk.transaction.metadata import TransactionMetadata
+from kafka_zk.transaction.records import encode_key, encode_value
+from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
+
+TOMBSTONES_TIMEOUT_MS = 30_000  # request.timeout.ms
+
+_ERRORS = {
+    **COORDINATOR_ERRORS,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+_SETTLED = (LogAppendInfo, Exception)
+
+
+class TransactionLog:
+    """See the module's docstring; ``partition`` is always one of ``__transaction_state``."""
+
+    def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
+        self._replicas = replicas
+        self._clock = clock
+
+    def store(
+        self, partition: int, transactional_id: str, metadata: TransactionMetadata
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        """Write the state of an id: NONE, or what its client is told; nothing to await if nobody has to."""
+        record = encode_key(transactional_id), encode_value(metadata)
+        return self._append(partition, [record], max(1, metadata.timeout_ms))
+
+    def remove(self, partition: int, transactional_ids: Iterable[str]) -> ErrorCode | Awaitable[ErrorCode]:
+        """Write tombstones, in one batch; there is at least one."""
+        return self._append(partition, [(encode_key(each), None) for each in transactional_ids], TOMBSTONES_TIMEOUT_MS)
+
+    def _append(
+        self, partition: int, records: list[tuple[bytes, bytes | None]], timeout_ms: int
+    ) -> ErrorCode | Awaitable[ErrorCode]:
+        now_ms = self._clock.wall_ms()
+        batch = RecordBatchBuilder()
+        for key, value in records:
+            batch.append(now_ms, key, value)
+        tp = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
+        appended = self._replicas.append_own(tp, memoryview(bytearray(batch.build())), timeout_ms)
+        return _error(appended) if isinstance(appended, _SETTLED) else _error_later(appended)
+
+
+async def _error_later(appended: Awaitable[AppendResult]) -> ErrorCode:
+    return _error(await appended)
+
+
+def _error(result: AppendResult) -> ErrorCode:
+    code = code_of(result)
+    return _ERRORS.get(code, code)

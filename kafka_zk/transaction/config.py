@@ -1,0 +1,29 @@
+"""What the broker's configuration says about transactions."""
+
+from dataclasses import dataclass
+
+from kafka_zk.config.kafka_config import KafkaConfig
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """The keys ``transaction.*`` and ``transactional.id.*``; ``partition_count`` counts only until the topic exists.
+
+    ``memory_max_bytes``, no key: what all transactional ids may hold; with requests a broker stays below 300 MB.
+    """
+
+    max_timeout_ms: int = 900_000
+    id_expiration_ms: int = 7 * 24 * 3_600_000
+    partition_count: int = 50
+    load_buffer_bytes: int = 5_242_880
+    memory_max_bytes: int = 96 * 1024 * 1024
+
+    @classmethod
+    def of(cls, config: KafkaConfig) -> "TransactionConfig":
+        """As ``server.properties`` says."""
+        return cls(
+            config.transaction_max_timeout_ms,
+            config.transactional_id_expiration_ms,
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_load_buffer_size,
+        )

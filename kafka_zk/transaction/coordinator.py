@@ -1,0 +1,223 @@
+"""The transaction coordinator of a broker: what the transaction APIs ask, by transactional id.
+
+A thin driver around ``Transaction``: it finds the transactional id, gives it the time and lets the state manager carry
+out the effects. Nothing here raises for what a client asks; the error codes are Kafka's.
+
+Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/transaction/test_coordinator.py.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.slices import in_turns
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.partition import Partition
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+from kafka_zk.transaction.config import TransactionConfig
+from kafka_zk.transaction.marker_channels import TransactionMarkerChannels, WriteMarkers
+from kafka_zk.transaction.memory import ID_BYTES, PARTITION_BYTES
+from kafka_zk.transaction.metadata import TransactionMetadata
+from kafka_zk.transaction.partitions import CoordinatedPartition
+from kafka_zk.transaction.producer_ids import ProducerIdManager
+from kafka_zk.transaction.requests import ProducerIdAndEpoch, Result
+from kafka_zk.transaction.state_manager import Tell, TransactionStateManager
+from kafka_zk.transaction.states import STATES_BY_NAME
+from kafka_zk.transaction.transaction import Transaction
+
+
+class TransactionOverview(NamedTuple):
+    """What ListTransactions tells of a transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class Transactions(NamedTuple):
+    """What ListTransactions answers; ``unknown_states``: filters that name no state."""
+
+    error: ErrorCode
+    unknown_states: tuple[str, ...] = ()
+    transactions: tuple[TransactionOverview, ...] = ()
+
+
+class TransactionCoordinator:
+    """See the module's docstring.
+
+    Args:
+        write_markers: has a broker, also this one, write the ends of transactions.
+        tell: told of every transaction whose state in the log is another one now.
+    """
+
+    def __init__(
+        self,
+        config: TransactionConfig,
+        clock: Clock,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        producer_ids: ProducerIdManager,
+        write_markers: WriteMarkers,
+        tell: Tell = lambda transaction: None,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._producer_ids = producer_ids
+        self._manager = TransactionStateManager(
+            config, clock, replicas, metadata, lambda ending: self.markers.send(ending), tell
+        )
+        self.markers = TransactionMarkerChannels(clock, metadata, write_markers, self._manager.markers_written)
+
+    def role_changed(self, partition: Partition) -> None:
+        """A replica of this broker has another role now: transactional ids come with the lead, and go with it."""
+        self._manager.role_changed(partition)
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of ``__transaction_state`` whose leader coordinates the id."""
+        return self._manager.partition_for(transactional_id)
+
+    def close(self) -> None:
+        """The broker stops: whoever waits is answered."""
+        self._manager.close()
+        self.markers.close()
+
+    async def abort_timed_out(self) -> None:
+        """Abort transactions that are open for longer than their producers wanted."""
+        await self._manager.abort_timed_out()
+
+    async def remove_expired(self) -> None:
+        """Forget transactional ids that nobody has used for long."""
+        await self._manager.remove_expired()
+
+    # -- what producers ask -------------------------------------------------------------------------------------------
+
+    async def new_producer_id(self) -> Result:
+        """For an idempotent producer without a transactional id."""
+        try:
+            return Result(ErrorCode.NONE, ProducerIdAndEpoch(await self._producer_ids.next_id(), 0))
+        except RegistryError:
+            return Result(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # as Kafka answers while it waits for a block
+
+    async def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None
+    ) -> Result:
+        """A producer begins, or continues after an error (``expected``, KIP-360). Raises: ClientGone."""
+        if not transactional_id:
+            return Result(ErrorCode.INVALID_REQUEST)
+        if not 0 < timeout_ms <= self._config.max_timeout_ms:
+            return Result(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        found = self._find(transactional_id)
+        if isinstance(found, ErrorCode):
+            return Result(found)
+        owned, transaction = found
+        new_producer_id = None
+        if transaction is None or transaction.needs_producer_id:
+            if transaction is None and not self._manager.memory.has_room(ID_BYTES + len(transactional_id)):
+                return Result(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            error, (new_producer_id, _) = await self.new_producer_id()
+            if error is not ErrorCode.NONE:
+                return Result(error)
+            if not owned.is_current:
+                return Result(ErrorCode.NOT_COORDINATOR)
+            transaction = owned.transactions.get(transactional_id)
+        now_ms = self._clock.wall_ms()
+        if transaction is None:
+            assert new_producer_id is not None, "an id that is new needs one"
+            transaction = Transaction.new(transactional_id, new_producer_id, timeout_ms, now_ms)
+            self._manager.add(owned, transaction)
+        reply, waiting = self._manager.replies.begin()
+        effects = transaction.init_producer_id(reply, timeout_ms, expected, new_producer_id, now_ms)
+        self._manager.carry_out(owned, transaction, effects)
+        result: Result = await waiting
+        return result
+
+    async def add_partitions(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
+    ) -> ErrorCode:
+        """A producer is going to write to these partitions, which exist. Raises: ClientGone."""
+        found = self._known(transactional_id)
+        if isinstance(found, ErrorCode):
+            return found
+        added = frozenset(tps)
+        if not self._manager.memory.has_room(len(added - found[1].metadata.tps) * PARTITION_BYTES):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        reply, waiting = self._manager.replies.begin()
+        self._manager.carry_out(*found, found[1].add_partitions(reply, producer, added, self._clock.wall_ms()))
+        result: Result = await waiting
+        return result.error
+
+    def verify(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether a producer may write to each of these partitions in its open transaction (KIP-890)."""
+        found = self._known(transactional_id)
+        if isinstance(found, ErrorCode):
+            return dict.fromkeys(tps, found)
+        return found[1].verify(producer, tps)
+
+    async def end(self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool) -> ErrorCode:
+        """A producer commits or aborts; NONE when that is in the log. Raises: ClientGone."""
+        found = self._known(transactional_id)
+        if isinstance(found, ErrorCode):
+            return found
+        reply, waiting = self._manager.replies.begin()
+        self._manager.carry_out(*found, found[1].end(reply, producer, self._clock.wall_ms(), commit=commit))
+        result: Result = await waiting
+        return result.error
+
+    # -- administration -----------------------------------------------------------------------------------------------
+
+    def describe(self, transactional_id: str) -> TransactionMetadata | ErrorCode:
+        """What is known of a transactional id, or why nothing is told."""
+        found = self._find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
+        if isinstance(found, ErrorCode):
+            return found
+        transaction = found[1]
+        return ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transaction is None else transaction.metadata
+
+    async def list_transactions(
+        self, states: Collection[str], producer_ids: Collection[int], duration_ms: int
+    ) -> Transactions:
+        """Those in one of the states, of one of the producers, and begun more than ``duration_ms`` ago; empty and -1:
+        all."""
+        if not self._manager.is_active:
+            return Transactions(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if self._manager.is_loading:
+            return Transactions(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        wanted = {STATES_BY_NAME[name] for name in states if name in STATES_BY_NAME}
+        unknown = tuple(dict.fromkeys(name for name in states if name not in STATES_BY_NAME))
+        producers = frozenset(producer_ids)
+        now_ms = self._clock.wall_ms()
+        listed = []
+        for owned in list(self._manager.partitions.values()):
+            async for transaction in in_turns(self._clock, list(owned.transactions.values())):
+                metadata = transaction.metadata
+                if (
+                    (not states or metadata.state in wanted)
+                    and (not producers or metadata.producer_id in producers)
+                    and (duration_ms < 0 or now_ms - metadata.start_ms > duration_ms)
+                ):
+                    listed.append(
+                        TransactionOverview(
+                            transaction.transactional_id, metadata.producer_id, metadata.state.value
+                        )
+                    )
+        return Transactions(ErrorCode.NONE, unknown, tuple(listed))
+
+    # -- whose transaction --------------------------------------------------------------------------------------------
+
+    def _find(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction | None] | ErrorCode:
+        owned = self._manager.find(transactional_id)
+        return owned if isinstance(owned, ErrorCode) else (owned, owned.transactions.get(transactional_id))
+
+    def _known(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction] | ErrorCode:
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        found = self._find(transactional_id)
+        if isinstance(found, ErrorCode):
+            return found
+        owned, transaction = found
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING if transaction is None else (owned, transaction)

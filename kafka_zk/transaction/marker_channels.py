@@ -1,0 +1,199 @@
+"""Sends the markers that end transactions to the leaders of their partitions, until each has written them.
+
+To each broker one request is under way; what comes up meanwhile goes with the next one. A broker that does not answer,
+and a leader that is another one now, is tried again after a pause, by what the metadata say then. A partition that is
+gone needs no marker. A leader that has heard of a later epoch of the producer or of the coordinator is not asked again:
+somebody else ends the transaction.
+
+Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
+Tests: tests/kafka_zk/transaction/test_marker_channels.py.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger, LogLevel
+
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Timers
+from kafka_zk.transaction.partitions import CoordinatedPartition
+from kafka_zk.transaction.requests import SendMarkers
+from kafka_zk.transaction.transaction import Transaction
+
+_log = Logger()
+
+RETRY_S = 0.05
+_PARTITIONS_A_REQUEST = 2_000
+
+_WRITTEN = frozenset(
+    {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
+)  # the producer cannot have written into logs of old formats
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+
+
+class TxnMarker(NamedTuple):
+    """The end of one transaction for partitions of one leader."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    tps: Sequence[TopicPartition]
+
+
+Written = Mapping[int, Mapping[TopicPartition, ErrorCode]]
+"""What became of markers, by producer id."""
+
+WriteMarkers = Callable[[int, Sequence[TxnMarker]], Awaitable[Written]]
+"""Has a broker write markers; fails with any exception if it does not answer."""
+
+
+class MarkersToSend(NamedTuple):
+    """What the core of a transactional id wants sent."""
+
+    owned: CoordinatedPartition
+    transaction: Transaction
+    markers: SendMarkers
+
+    def for_leader(self, tps: Iterable[TopicPartition]) -> "MarkersToSend":
+        """Those of these partitions."""
+        return self._replace(markers=self.markers._replace(tps=frozenset(tps)))
+
+    @property
+    def marker(self) -> TxnMarker:
+        """As its leader gets it."""
+        producer, commit, tps = self.markers
+        return TxnMarker(*producer, self.owned.epoch, commit, sorted(tps))
+
+
+OnWritten = Callable[[CoordinatedPartition, Transaction, Iterable[TopicPartition]], None]
+
+
+class TransactionMarkerChannels:
+    """See the module's docstring.
+
+    Args:
+        on_written: told of partitions that have their marker, or need none.
+    """
+
+    def __init__(self, clock: Timers, metadata: MetadataCache, write: WriteMarkers, on_written: OnWritten) -> None:
+        self._clock = clock
+        self._metadata = metadata
+        self._write = write
+        self._on_written = on_written
+        self._queues: dict[int, deque[MarkersToSend]] = {}
+        self._to_retry: list[MarkersToSend] = []
+        self._timer: Any = None
+        self._is_closed = False
+
+    @property
+    def unknown_destination_count(self) -> int:
+        """How many ends of transactions wait for a leader, or for the next try."""
+        return len(self._to_retry)
+
+    def send(self, ending: MarkersToSend) -> None:
+        """Send them to the leaders of now, soon or later."""
+        if self._is_closed or not ending.owned.is_current:
+            return
+        by_leader: dict[int, list[TopicPartition]] = {}
+        unknown: list[TopicPartition] = []
+        gone: list[TopicPartition] = []
+        for tp in ending.markers.tps:
+            info = self._metadata.partition(*tp)
+            if info is None:
+                # before the controller has told anything, nothing is known to be gone
+                (gone if self._metadata.brokers else unknown).append(tp)
+            elif self._metadata.is_alive(info.leader):
+                by_leader.setdefault(info.leader, []).append(tp)
+            else:
+                unknown.append(tp)
+        if unknown:
+            self._retry_later(ending.for_leader(unknown))
+        for leader, tps in by_leader.items():
+            self._enqueue(leader, ending.for_leader(tps))
+        if gone:
+            self._on_written(ending.owned, ending.transaction, gone)
+
+    def close(self) -> None:
+        """For good: nothing is sent any more, and what is under way counts for nothing."""
+        self._is_closed = True
+        self._queues.clear()
+        self._to_retry.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _enqueue(self, leader: int, ending: MarkersToSend) -> None:
+        queue = self._queues.get(leader)
+        if queue is not None:
+            queue.append(ending)
+            return
+        self._queues[leader] = deque([ending])
+        ensureDeferred(self._run(leader)).addErrback(
+            lambda failure: _log.failure("markers were not sent", failure, level=LogLevel.error)
+        )
+
+    async def _run(self, leader: int) -> None:
+        """Request after request, while there is something to send."""
+        try:
+            while (queue := self._queues.get(leader)) and not self._is_closed:
+                await self._exchange(leader, _take(queue))
+        finally:
+            self._queues.pop(leader, None)
+
+    async def _exchange(self, leader: int, endings: list[MarkersToSend]) -> None:
+        if not endings:
+            return
+        try:
+            written = await self._write(leader, [ending.marker for ending in endings])
+        except Exception as error:  # whatever it was, the markers may not have been written
+            _log.info("broker {id} has not written markers: {error}", id=leader, error=error)
+            for ending in endings:
+                self._retry_later(ending)
+            return
+        for ending in endings:
+            self._answered(leader, ending, written.get(ending.markers.producer.producer_id, {}))
+
+    def _answered(self, leader: int, ending: MarkersToSend, codes: Mapping[TopicPartition, ErrorCode]) -> None:
+        found = {tp: codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR) for tp in ending.markers.tps}
+        done = [tp for tp, code in found.items() if code in _WRITTEN]
+        fenced = [tp for tp, code in found.items() if code in _FENCED]
+        again = [tp for tp, code in found.items() if code not in _WRITTEN | _FENCED]
+        if fenced:
+            _log.warn(
+                "broker {leader} has heard of a later epoch than {epoch} of {id}: the transaction is not ended here",
+                leader=leader, id=ending.transaction.transactional_id, epoch=ending.markers.producer.producer_epoch,
+            )  # fmt: skip
+        elif again:
+            self._retry_later(ending.for_leader(again))
+        if done:
+            self._on_written(ending.owned, ending.transaction, done)
+
+    def _retry_later(self, ending: MarkersToSend) -> None:
+        if self._is_closed:
+            return
+        self._to_retry.append(ending)
+        if self._timer is None:
+            self._timer = self._clock.callLater(RETRY_S, self._retry)
+
+    def _retry(self) -> None:
+        self._timer = None
+        to_retry, self._to_retry = self._to_retry, []
+        for ending in to_retry:
+            self.send(ending)
+
+
+def _take(queue: deque[MarkersToSend]) -> list[MarkersToSend]:
+    """What goes into the next request: some, at least one; what has become void is dropped."""
+    taken = []
+    count = 0
+    while queue and count < _PARTITIONS_A_REQUEST:
+        ending = queue.popleft()
+        if ending.owned.is_current:
+            taken.append(ending)
+            count += len(ending.markers.tps)
+    return taken

@@ -1,0 +1,18 @@
+"""A partition of ``__transaction_state`` as its leader knows it. Source: TxnMetadataCacheEntry@3.9."""
+
+from kafka_zk.transaction.transaction import Transaction
+
+
+class CoordinatedPartition:
+    """A partition of ``__transaction_state`` that this broker leads in ``epoch``, with its transactional ids.
+
+    ``ongoing``: those with an open transaction. ``is_current`` is False once somebody else may lead the partition:
+    whatever still comes in for these transactions counts for nothing.
+    """
+
+    def __init__(self, number: int, epoch: int) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.transactions: dict[str, Transaction] = {}
+        self.ongoing: dict[str, Transaction] = {}
+        self.is_current = True

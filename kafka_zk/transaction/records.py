@@ -1,0 +1,107 @@
+"""Keys and values of the records in ``__transaction_state``, in Kafka's own formats.
+
+A key is of version 0: the transactional id. Written are values of version 0, as Kafka 3.9 writes them; version 1
+(flexible, KIP-890 part 2) can be read, too. No value (a tombstone) removes the id.
+
+Source: TransactionLogKey, TransactionLogValue (messages of 3.9), TransactionLog.scala@3.9.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from kafka_zk.protocol.errors import ProtocolError
+from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_name, skip_tagged_fields, string
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.metadata import NO_PARTITIONS, TransactionMetadata
+from kafka_zk.transaction.states import STATES_BY_ID, TransactionState
+
+_KEY_VERSION = 0
+_VALUE_VERSION = 0
+_FLEXIBLE_SINCE = 1
+_VALUE_VERSIONS = range(2)
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_HEAD = struct.Struct(">hqhib")  # version, producer id, producer epoch, timeout in ms, state
+_TIMES = struct.Struct(">qq")  # last update, start
+_NO_PARTITIONS = _INT32.pack(-1)
+_STATE_IDS = {state: number for number, state in enumerate(STATES_BY_ID)}
+_STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """The key of a transactional id."""
+    return _INT16.pack(_KEY_VERSION) + string(transactional_id, False)
+
+
+def decode_key(key: Buffer) -> str | None:
+    """The transactional id; None for a key of a version that is not known, which Kafka ignores, too.
+
+    Raises: ProtocolError if it is malformed.
+    """
+    try:
+        (version,) = _INT16.unpack_from(key, 0)
+        return read_name(key, 2, False)[0] if version == _KEY_VERSION else None
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed key in __transaction_state: {error}") from error
+
+
+def encode_value(metadata: TransactionMetadata) -> bytes:
+    """The value of a transactional id."""
+    head = _HEAD.pack(
+        _VALUE_VERSION,
+        metadata.producer_id,
+        metadata.producer_epoch,
+        metadata.timeout_ms,
+        _STATE_IDS[metadata.state],
+    )
+    times = _TIMES.pack(metadata.last_update_ms, metadata.start_ms)
+    if metadata.state is TransactionState.EMPTY:
+        return head + _NO_PARTITIONS + times
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(metadata.tps):
+        by_topic.setdefault(topic, []).append(partition)
+    parts = [head, length(len(by_topic), False)]
+    for topic, partitions in by_topic.items():
+        parts += (string(topic, False), length(len(partitions), False), *map(_INT32.pack, partitions))
+    return b"".join((*parts, times))
+
+
+def decode_value(value: Buffer) -> TransactionMetadata:
+    """What is known of a transactional id. Raises: ProtocolError if it is malformed or of an unknown version."""
+    try:
+        (version,) = _INT16.unpack_from(value, 0)
+        if version not in _VALUE_VERSIONS:
+            raise ProtocolError(f"a value of version {version} in __transaction_state, at most 1 is known")
+        flexible = version >= _FLEXIBLE_SINCE
+        _, producer_id, producer_epoch, timeout_ms, state_id = _HEAD.unpack_from(value, 0)
+        tps, position = _read_partitions(value, _HEAD.size, flexible)
+        last_update_ms, start_ms = _TIMES.unpack_from(value, position)
+        if flexible:
+            skip_tagged_fields(value, position + _TIMES.size)
+    except MALFORMED as error:
+        raise ProtocolError(f"a malformed transaction: {error}") from error
+    state = STATES_BY_ID[state_id] if 0 <= state_id < len(STATES_BY_ID) else None
+    if state not in _STORED or producer_id < 0 or producer_epoch < 0:
+        raise ProtocolError(f"a transaction in state {state_id} of producer {producer_id} with epoch {producer_epoch}")
+    if state is TransactionState.EMPTY:
+        tps = NO_PARTITIONS
+    return TransactionMetadata(producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms)
+
+
+def _read_partitions(value: Buffer, position: int, flexible: bool) -> tuple[frozenset[TopicPartition], int]:
+    if not flexible and _INT32.unpack_from(value, position)[0] == -1:
+        return NO_PARTITIONS, position + 4
+    if flexible and value[position] == 0:
+        return NO_PARTITIONS, position + 1
+    topic_count, position = read_count(value, position, flexible)
+    tps: set[TopicPartition] = set()
+    for _ in range(topic_count):
+        topic, position = read_name(value, position, flexible)
+        partition_count, position = read_count(value, position, flexible)
+        partitions: Iterable[int] = struct.unpack_from(f">{partition_count}i", value, position)
+        position += 4 * partition_count
+        tps.update(TopicPartition(topic, partition) for partition in partitions)
+        if flexible:
+            position = skip_tagged_fields(value, position)
+    return frozenset(tps), position

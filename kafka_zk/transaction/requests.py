@@ -1,0 +1,54 @@
+"""What the core of a transactional id is asked, and what it wants done."""
+
+from typing import NamedTuple
+
+from kafka_zk.coordinator.replies import Reply
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.metadata import TransactionMetadata
+
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """Who a producer is."""
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+class Result(NamedTuple):
+    """What a request is answered; ``producer`` only to InitProducerId."""
+
+    error: ErrorCode
+    producer: ProducerIdAndEpoch = ProducerIdAndEpoch()
+
+
+class Answer(NamedTuple):
+    """Tell whoever asked; ``reply`` is None where nobody did."""
+
+    reply: Reply | None
+    result: Result
+
+
+class Append(NamedTuple):
+    """Write this to the log with acks=all and call ``appended``; ``is_retry``: after a pause, it has failed before."""
+
+    metadata: TransactionMetadata
+    is_retry: bool = False
+
+
+class SendMarkers(NamedTuple):
+    """Write the end of the transaction into each partition and call ``markers_written`` as they are."""
+
+    producer: ProducerIdAndEpoch
+    commit: bool
+    tps: frozenset[TopicPartition]
+
+
+class WriteTombstone(NamedTuple):
+    """Remove the id from the log and call ``removed``."""
+
+
+Effect = Answer | Append | SendMarkers | WriteTombstone

@@ -1,0 +1,320 @@
+"""The transactional ids of this broker: those of the partitions of ``__transaction_state`` that it leads, loaded from
+their logs, and what their cores want done.
+
+Source: TransactionStateManager.scala, TransactionCoordinator.onElection, onResignation@3.9.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from uuid import UUID
+
+from twisted.internet.defer import DeferredLock, ensureDeferred
+from twisted.logger import Logger, LogLevel
+from twisted.python.failure import Failure
+
+from kafka_zk.coordinator.keys import is_storable, partition_for
+from kafka_zk.coordinator.replies import Replies
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.network.slices import after, in_slices
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.manager import APPEND_ERRORS, ReplicaManager
+from kafka_zk.replica.partition import Partition, Role
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+from kafka_zk.transaction.appends import TransactionLog
+from kafka_zk.transaction.config import TransactionConfig
+from kafka_zk.transaction.loading import LoadedPartition
+from kafka_zk.transaction.marker_channels import MarkersToSend
+from kafka_zk.transaction.memory import TransactionsMemory, held_bytes
+from kafka_zk.transaction.partitions import CoordinatedPartition
+from kafka_zk.transaction.requests import Answer, Append, Effect, Result, SendMarkers
+from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from kafka_zk.transaction.states import TransactionState
+from kafka_zk.transaction.transaction import Transaction
+
+_log = Logger()
+
+RETRY_S = 0.1
+_TOMBSTONES = 500  # in one batch
+
+Tell = Callable[[Transaction], None]
+"""Told of a transaction whose state in the log is another one now."""
+
+
+class TransactionStateManager:
+    """See the module's docstring.
+
+    Args:
+        send_markers: sends the ends of transactions to their partitions and calls ``markers_written``.
+    """
+
+    def __init__(
+        self,
+        config: TransactionConfig,
+        clock: Clock,
+        replicas: ReplicaManager,
+        metadata: MetadataCache,
+        send_markers: Callable[[MarkersToSend], None],
+        tell: Tell = lambda transaction: None,
+    ) -> None:
+        self.partitions: dict[int, CoordinatedPartition] = {}
+        self.replies = Replies()
+        self.memory = TransactionsMemory(config.memory_max_bytes)
+        self.is_active = True
+        self._log = TransactionLog(replicas, clock)
+        self._config = config
+        self._clock = clock
+        self._replicas = replicas
+        self._metadata = metadata
+        self._send_markers = send_markers
+        self._tell = tell
+        self._loading: dict[int, CoordinatedPartition] = {}
+        self._loads = DeferredLock()
+        self._counted: tuple[UUID | None, int] | None = None
+
+    # -- which transactional ids --------------------------------------------------------------------------------------
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of ``__transaction_state`` that the id belongs to."""
+        return partition_for(transactional_id, self._partition_count())
+
+    def find(self, transactional_id: str) -> CoordinatedPartition | ErrorCode:
+        """The partition of the id, or why this broker cannot answer for it now."""
+        if not is_storable(transactional_id):
+            return ErrorCode.INVALID_REQUEST
+        if not self.is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        number = self.partition_for(transactional_id)
+        if number in self._loading:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return self.partitions.get(number, ErrorCode.NOT_COORDINATOR)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether there may be transactional ids which are not known yet."""
+        return bool(self._loading)
+
+    def add(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
+        """An id that nobody has used before; it goes again if its first record is not written."""
+        owned.transactions[transaction.transactional_id] = transaction
+        self._count(transaction)
+
+    def _partition_count(self) -> int:
+        """Counted once for each topic of that name: whoever adds partitions moves ids away from their records."""
+        partitions = self._metadata.topics.get(TRANSACTION_STATE_TOPIC)
+        if not partitions:
+            self._counted = None
+            return self._config.partition_count
+        topic_id = self._metadata.topic_ids.get(TRANSACTION_STATE_TOPIC)
+        if self._counted is None or self._counted[0] != topic_id:
+            self._counted = topic_id, len(partitions)
+        return self._counted[1]
+
+    # -- which partitions ---------------------------------------------------------------------------------------------
+
+    def role_changed(self, partition: Partition) -> None:
+        """A replica of this broker has another role now, or leads in another epoch."""
+        topic, number = partition.tp
+        if topic != TRANSACTION_STATE_TOPIC or not self.is_active:
+            return
+        known = self._loading.get(number) or self.partitions.get(number)
+        is_leader = partition.role is Role.LEADER
+        if known is not None and not (is_leader and known.epoch == partition.leader_epoch):
+            self._unload(number)
+            known = None
+        if is_leader and known is None:
+            owned = self._loading[number] = CoordinatedPartition(number, partition.leader_epoch)
+            ensureDeferred(self._load(owned)).addErrback(log_bug)
+
+    def close(self) -> None:
+        """The broker stops: nobody waits any longer."""
+        self.is_active = False
+        for number in [*self._loading, *self.partitions]:
+            self._unload(number)
+
+    async def _load(self, owned: CoordinatedPartition) -> None:
+        """One partition after the other, in slices of the reactor."""
+        loaded = LoadedPartition()
+        async with self._loads:
+            try:
+                await in_slices(self._clock, self._load_steps(owned, loaded))
+            except APPEND_ERRORS as error:
+                _log.error(
+                    "{topic}-{p} cannot be read: {error}", topic=TRANSACTION_STATE_TOPIC, p=owned.number, error=error
+                )
+        if not owned.is_current:
+            return
+        del self._loading[owned.number]
+        self.partitions[owned.number] = owned
+        _tell_of_load(owned, loaded)
+        await in_slices(self._clock, self._go_on_steps(owned))
+
+    def _load_steps(self, owned: CoordinatedPartition, loaded: LoadedPartition) -> Iterator[None]:
+        tp = TopicPartition(TRANSACTION_STATE_TOPIC, owned.number)
+        for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
+            if not owned.is_current:
+                return
+            yield
+        for transactional_id, metadata in loaded.transactions.items():
+            if not owned.is_current:
+                return
+            self.add(owned, Transaction(transactional_id, metadata))
+            yield
+        loaded.transactions = {}
+
+    def _go_on_steps(self, owned: CoordinatedPartition) -> Iterator[None]:
+        """What was being ended when another broker led the partition is ended now."""
+        for transaction in list(owned.transactions.values()):
+            if not owned.is_current:
+                return
+            if transaction.pending is None:
+                self._note_state(owned, transaction)
+                self.carry_out(owned, transaction, transaction.loaded(self._clock.wall_ms()))
+            yield
+
+    def _unload(self, number: int) -> None:
+        owned = self._loading.pop(number, None) or self.partitions.pop(number)
+        owned.is_current = False
+        transactions, owned.transactions, owned.ongoing = owned.transactions, {}, {}
+        ensureDeferred(in_slices(self._clock, self._closing_steps(transactions.values()))).addErrback(log_bug)
+
+    def _closing_steps(self, transactions: Iterable[Transaction]) -> Iterator[None]:
+        for transaction in transactions:
+            self.memory.changed(-transaction.counted_bytes)
+            if transaction.waiting is not None:
+                self.replies.answer(transaction.waiting, Result(ErrorCode.NOT_COORDINATOR))
+            yield
+
+    # -- what the cores want ------------------------------------------------------------------------------------------
+
+    def carry_out(self, owned: CoordinatedPartition, transaction: Transaction, effects: Iterable[Effect]) -> None:
+        """Do what the core wants done, at once as far as nobody has to wait for the log."""
+        wanted = deque(effects)
+        while wanted:
+            effect = wanted.popleft()
+            if isinstance(effect, Answer):
+                if effect.reply is not None:
+                    self.replies.answer(effect.reply, effect.result)
+            elif isinstance(effect, Append) and not effect.is_retry:
+                stored = self._log.store(owned.number, transaction.transactional_id, effect.metadata)
+                if isinstance(stored, ErrorCode):
+                    wanted.extend(self._stored(owned, transaction, stored))
+                else:
+                    ensureDeferred(self._store_later(owned, transaction, stored)).addErrback(log_bug)
+            elif isinstance(effect, Append):
+                ensureDeferred(self._store_again(owned, transaction, effect)).addErrback(log_bug)
+            elif isinstance(effect, SendMarkers):
+                self._send_markers(MarkersToSend(owned, transaction, effect))
+
+    async def _store_later(
+        self, owned: CoordinatedPartition, transaction: Transaction, stored: Awaitable[ErrorCode]
+    ) -> None:
+        error = await stored
+        if owned.is_current:
+            self.carry_out(owned, transaction, self._stored(owned, transaction, error))
+
+    async def _store_again(self, owned: CoordinatedPartition, transaction: Transaction, effect: Append) -> None:
+        await after(self._clock, RETRY_S)
+        if owned.is_current:
+            self.carry_out(owned, transaction, [Append(effect.metadata)])
+
+    def _stored(self, owned: CoordinatedPartition, transaction: Transaction, error: ErrorCode) -> list[Effect]:
+        if error is not ErrorCode.NONE:
+            _log.warn(
+                "transactional id {id} cannot be stored: {error}", id=transaction.transactional_id, error=error.name
+            )
+        effects = transaction.appended(error, self._clock.wall_ms())
+        if error is ErrorCode.NONE:
+            self._note_state(owned, transaction)
+            self._tell(transaction)
+        if transaction.is_blank:
+            self._forget(owned, transaction)
+        else:
+            self._count(transaction)
+        return effects
+
+    def _note_state(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
+        if transaction.metadata.state is TransactionState.ONGOING:
+            owned.ongoing[transaction.transactional_id] = transaction
+        else:
+            owned.ongoing.pop(transaction.transactional_id, None)
+
+    def _forget(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
+        del owned.transactions[transaction.transactional_id]
+        self.memory.changed(-transaction.counted_bytes)
+
+    def _count(self, transaction: Transaction) -> None:
+        size_bytes = held_bytes(transaction)
+        self.memory.changed(size_bytes - transaction.counted_bytes)
+        transaction.counted_bytes = size_bytes
+
+    def markers_written(
+        self, owned: CoordinatedPartition, transaction: Transaction, tps: Iterable[TopicPartition]
+    ) -> None:
+        """These partitions of a transaction that ends have their marker, or are gone."""
+        if owned.is_current:
+            effects = transaction.markers_written(frozenset(tps), self._clock.wall_ms())
+            self._count(transaction)
+            self.carry_out(owned, transaction, effects)
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    async def abort_timed_out(self) -> None:
+        """Abort transactions that are open for longer than their producers wanted."""
+        await in_slices(self._clock, self._abort_steps())
+
+    def _abort_steps(self) -> Iterator[None]:
+        for owned in list(self.partitions.values()):
+            for transaction in list(owned.ongoing.values()):
+                if not owned.is_current:
+                    break
+                effects = transaction.time_out(self._clock.wall_ms())
+                if effects:
+                    _log.info("transaction of {id} has timed out: it is aborted", id=transaction.transactional_id)
+                self.carry_out(owned, transaction, effects)
+                yield
+
+    async def remove_expired(self) -> None:
+        """Forget transactional ids that nobody has used for ``transactional.id.expiration.ms``."""
+        for owned in list(self.partitions.values()):
+            expired: list[Transaction] = []
+            await in_slices(self._clock, self._expire_steps(owned, expired))
+            for start in range(0, len(expired), _TOMBSTONES):
+                await self._remove(owned, expired[start : start + _TOMBSTONES])
+
+    def _expire_steps(self, owned: CoordinatedPartition, expired: list[Transaction]) -> Iterator[None]:
+        for transaction in list(owned.transactions.values()):
+            if not owned.is_current:
+                return
+            if transaction.expire(self._clock.wall_ms(), self._config.id_expiration_ms):
+                expired.append(transaction)
+            yield
+
+    async def _remove(self, owned: CoordinatedPartition, expired: list[Transaction]) -> None:
+        if not owned.is_current:
+            return
+        removed = self._log.remove(owned.number, [each.transactional_id for each in expired])
+        error = removed if isinstance(removed, ErrorCode) else await removed
+        for transaction in expired:
+            if error is not ErrorCode.NONE:
+                transaction.removal_failed()
+            elif owned.is_current:
+                self._forget(owned, transaction)
+
+
+def _tell_of_load(owned: CoordinatedPartition, loaded: LoadedPartition) -> None:
+    if loaded.skipped_count:
+        _log.error(
+            "{topic}-{p}: {count} records were skipped, the first {first}",
+            topic=TRANSACTION_STATE_TOPIC, p=owned.number, count=loaded.skipped_count, first=loaded.first_skipped,
+        )  # fmt: skip
+    if loaded.record_count:
+        _log.info(
+            "loaded {ids} transactional ids from {topic}-{p}, {count} records",
+            ids=len(owned.transactions), topic=TRANSACTION_STATE_TOPIC, p=owned.number, count=loaded.record_count,
+        )  # fmt: skip
+
+
+def log_bug(failure: Failure) -> None:
+    """What a coroutine of the coordinator should not have raised."""
+    _log.failure("a transaction's work failed", failure, level=LogLevel.error)

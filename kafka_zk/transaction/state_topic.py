@@ -1,0 +1,45 @@
+"""``__transaction_state`` is created when somebody first asks for the coordinator of a transactional id.
+
+Where ``transaction.state.log.min.isr`` is not configured it is Kafka's default of 2, or 1 if there is one replica only.
+Source: TransactionStateManager.transactionTopicConfigs@3.9.
+"""
+
+from random import Random
+
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.coordinator.internal_topic import InternalTopic, InternalTopicSettings
+from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.system.randomness import SYSTEM_RANDOM
+
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+_MIN_ISR = "transaction.state.log.min.isr"
+
+
+class TransactionStateTopic(InternalTopic):
+    """As ``server.properties`` says."""
+
+    def __init__(
+        self, config: KafkaConfig, metadata: MetadataCache, topics: TopicRegistry, random: Random = SYSTEM_RANDOM
+    ) -> None:
+        def properties(replication_factor: int) -> dict[str, str | None]:
+            min_isr = config.transaction_state_log_min_isr
+            if _MIN_ISR not in config.properties:
+                min_isr = min(min_isr, replication_factor)
+            return {
+                "unclean.leader.election.enable": "false",
+                "compression.type": "uncompressed",
+                "cleanup.policy": "compact",
+                "min.insync.replicas": str(min_isr),
+                "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            }
+
+        settings = InternalTopicSettings(
+            TRANSACTION_STATE_TOPIC,
+            config.transaction_state_log_num_partitions,
+            config.transaction_state_log_replication_factor,
+            "transaction.state.log.replication.factor",
+            properties,
+        )
+        super().__init__(settings, config, metadata, topics, random)

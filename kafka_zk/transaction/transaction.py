@@ -1,0 +1,298 @@
+"""One transactional id of the coordinator: a state machine without clock, I/O or randomness.
+
+Every method takes an event, with the time where it matters, and returns the effects. At most one change is under way:
+until ``appended`` tells that it is in the log, everybody else is answered CONCURRENT_TRANSACTIONS. What is legal says
+the table in ``states``. Tests: tests/kafka_zk/transaction.
+
+Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (epochs bumped by the producer),
+KIP-447, KIP-890 part 1 (verification).
+"""
+
+from collections.abc import Collection
+
+from kafka_zk.coordinator.replies import Reply
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.metadata import LAST_EPOCH, NO_PARTITIONS, NO_TIMESTAMP, TransactionMetadata
+from kafka_zk.transaction.requests import (
+    NO_PRODUCER_EPOCH,
+    Answer,
+    Append,
+    Effect,
+    ProducerIdAndEpoch,
+    Result,
+    SendMarkers,
+    WriteTombstone,
+)
+from kafka_zk.transaction.states import TRANSITIONS, Event, TransactionState
+
+_PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+_CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+class Transaction:
+    """See the module's docstring. ``metadata`` is what the log says; ``pending`` is what it is to say next.
+
+    ``waiting``: the request that is answered then. ``counted_bytes``: what the id holds of the bound for all.
+    """
+
+    __slots__ = ("_fence_failed", "_is_fence", "counted_bytes", "metadata", "pending", "transactional_id", "waiting")
+
+    def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
+        self.transactional_id = transactional_id
+        self.metadata = metadata
+        self.pending: TransactionMetadata | None = None
+        self.waiting: Reply | None = None
+        self.counted_bytes = 0
+        self._is_fence = False  # what is pending
+        self._fence_failed = False  # the epoch was bumped and may or may not be in the log
+
+    @classmethod
+    def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> "Transaction":
+        """An id that nobody has used before."""
+        return cls(
+            transactional_id,
+            TransactionMetadata(
+                producer_id, NO_PRODUCER_EPOCH, timeout_ms, TransactionState.EMPTY, last_update_ms=now_ms
+            ),
+        )
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is as if it had never been: nothing of it is in the log."""
+        return self.pending is None and self.metadata.producer_epoch == NO_PRODUCER_EPOCH
+
+    @property
+    def needs_producer_id(self) -> bool:
+        """Whether the next InitProducerId may need a new producer id."""
+        return self.metadata.is_epoch_exhausted
+
+    def loaded(self, now_ms: int) -> list[Effect]:
+        """The log says that a transaction was being ended: go on."""
+        return self._complete(now_ms) if self.metadata.state in _PREPARED else []
+
+    # -- what producers ask -------------------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self,
+        reply: Reply | None,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        new_producer_id: int | None,
+        now_ms: int,
+    ) -> list[Effect]:
+        """A producer begins, or continues (``expected``: who it was, KIP-360).
+
+        ``new_producer_id``: one that nobody has had, for when the epochs are used up.
+        """
+        metadata = self.metadata
+        if self.pending is not None:
+            return _answer(reply, _CONCURRENT)
+        if expected is not None and not self._continues(expected):
+            return _answer(reply, ErrorCode.PRODUCER_FENCED)
+        target = TRANSITIONS[Event.INIT_PRODUCER_ID][metadata.state]
+        if isinstance(target, ErrorCode):
+            return _answer(reply, target)
+        if target is TransactionState.PREPARE_EPOCH_FENCE:
+            return self._fence(reply, now_ms)
+        if metadata.is_epoch_exhausted and (expected is None or expected.producer_epoch == metadata.producer_epoch):
+            if new_producer_id is None:
+                return _answer(reply, _CONCURRENT)  # it was not exhausted when somebody looked
+            last_epoch = NO_PRODUCER_EPOCH if expected is None else metadata.producer_epoch
+            producer = ProducerIdAndEpoch(new_producer_id, 0)
+        else:
+            bumped = self._bumped(expected)
+            if bumped is None:
+                return _answer(reply, ErrorCode.PRODUCER_FENCED)
+            producer, last_epoch = ProducerIdAndEpoch(metadata.producer_id, bumped[0]), bumped[1]
+        return self._prepare(
+            reply,
+            TransactionMetadata(
+                *producer, timeout_ms, target, NO_PARTITIONS, NO_TIMESTAMP, now_ms, last_epoch, metadata.producer_id
+            ),
+        )
+
+    def _continues(self, expected: ProducerIdAndEpoch) -> bool:
+        """Whether that may be the last producer of this id, or one that did not hear of its new producer id."""
+        metadata = self.metadata
+        if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == metadata.producer_id:
+            return True
+        return expected.producer_id == metadata.previous_producer_id and expected.producer_epoch >= LAST_EPOCH
+
+    def _bumped(self, expected: ProducerIdAndEpoch | None) -> tuple[int, int] | None:
+        """The next epoch and the one before it; None for a producer that is fenced."""
+        epoch, last_epoch = self.metadata.producer_epoch, self.metadata.last_producer_epoch
+        if expected is not None and expected.producer_epoch == last_epoch and epoch != NO_PRODUCER_EPOCH:
+            return epoch, last_epoch  # it did not get the answer to the same request
+        if self.metadata.is_epoch_exhausted:
+            return None
+        if expected is None:
+            return epoch + 1, NO_PRODUCER_EPOCH
+        if epoch in (NO_PRODUCER_EPOCH, expected.producer_epoch):
+            return epoch + 1, epoch
+        return None
+
+    def add_partitions(
+        self, reply: Reply | None, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition], now_ms: int
+    ) -> list[Effect]:
+        """The producer is going to write to these partitions."""
+        metadata = self.metadata
+        refusal = self._refusal_to_change(producer)
+        if refusal is not None:
+            return _answer(reply, refusal)
+        target = TRANSITIONS[Event.ADD_PARTITIONS][metadata.state]
+        if isinstance(target, ErrorCode):
+            return _answer(reply, target)
+        is_open = metadata.state is TransactionState.ONGOING
+        if is_open and tps <= metadata.tps:
+            return _answer(reply, ErrorCode.NONE)
+        return self._prepare(
+            reply,
+            metadata._replace(
+                state=target,
+                tps=metadata.tps | tps,
+                start_ms=metadata.start_ms if is_open else now_ms,
+                last_update_ms=now_ms,
+            ),
+        )
+
+    def verify(
+        self, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Whether the producer may write to each of these partitions: they are in its open transaction (KIP-890)."""
+        refusal = self._refusal(producer)
+        if refusal is None and self.metadata.state in _PREPARED:
+            refusal = _CONCURRENT
+        if refusal is not None:
+            return dict.fromkeys(tps, refusal)
+        added = self.metadata.tps
+        return {tp: ErrorCode.NONE if tp in added else ErrorCode.TRANSACTION_ABORTABLE for tp in tps}
+
+    def end(self, reply: Reply | None, producer: ProducerIdAndEpoch, now_ms: int, *, commit: bool) -> list[Effect]:
+        """The producer commits or aborts.
+
+        That the transaction has been ended so already is written once more before it is said, other than in Kafka: a
+        broker that has lost its lead and does not know it may remember the transaction before this one.
+        """
+        metadata = self.metadata
+        refusal = self._refusal_to_change(producer)
+        if refusal is not None:
+            return _answer(reply, refusal)
+        target = TRANSITIONS[Event.COMMIT if commit else Event.ABORT][metadata.state]
+        if target is ErrorCode.NONE:
+            return self._prepare(reply, metadata)
+        if isinstance(target, ErrorCode):
+            return _answer(reply, target)
+        return self._prepare(reply, metadata._replace(state=target, last_update_ms=now_ms))
+
+    def _refusal_to_change(self, producer: ProducerIdAndEpoch) -> ErrorCode | None:
+        refusal = self._refusal(producer)
+        return _CONCURRENT if refusal is None and self.pending is not None else refusal
+
+    def _refusal(self, producer: ProducerIdAndEpoch) -> ErrorCode | None:
+        if producer.producer_id != self.metadata.producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if producer.producer_epoch != self.metadata.producer_epoch:
+            return ErrorCode.PRODUCER_FENCED
+        return None
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def has_timed_out(self, now_ms: int) -> bool:
+        """Whether the transaction is open for longer than its producer wanted."""
+        metadata = self.metadata
+        is_open = self.pending is None and metadata.state in TRANSITIONS[Event.TIMED_OUT]
+        return is_open and metadata.start_ms + metadata.timeout_ms < now_ms
+
+    def time_out(self, now_ms: int) -> list[Effect]:
+        """Abort a transaction that is open for too long; its producer is fenced."""
+        return self._fence(None, now_ms) if self.has_timed_out(now_ms) else []
+
+    def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
+        """Whether nobody has used the id for ``expiration_ms``."""
+        metadata = self.metadata
+        is_idle = self.pending is None and metadata.state in TRANSITIONS[Event.EXPIRED]
+        return is_idle and metadata.last_update_ms <= now_ms - expiration_ms
+
+    def expire(self, now_ms: int, expiration_ms: int) -> list[Effect]:
+        """Remove an id that nobody uses any more."""
+        if not self.has_expired(now_ms, expiration_ms):
+            return []
+        self.pending = self.metadata._replace(state=TransactionState.DEAD, tps=NO_PARTITIONS)
+        return [WriteTombstone()]
+
+    def removal_failed(self) -> None:
+        """The tombstone is not in the log: the id stays."""
+        self.pending = None
+
+    # -- what became of effects ---------------------------------------------------------------------------------------
+
+    def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """What ``Append`` wanted is in the log, or not (``error`` is what clients are told).
+
+        The end of a transaction whose markers are written is appended again until it is there.
+        """
+        pending = self.pending
+        assert pending is not None, "nothing was to be appended"
+        if self.metadata.state in _PREPARED:
+            if error is not ErrorCode.NONE:
+                return [Append(pending, is_retry=True)]
+            self.pending, self.metadata, self._fence_failed = None, pending, False
+            return []
+        reply, is_fence = self.waiting, self._is_fence
+        self.pending, self.waiting, self._is_fence = None, None, False
+        if error is not ErrorCode.NONE:
+            self._fence_failed = self._fence_failed or is_fence
+            return _answer(reply, error)
+        self.metadata = pending
+        if pending.state in _PREPARED:
+            answer = _answer(reply, _CONCURRENT if is_fence else ErrorCode.NONE)
+            return answer + self._complete(now_ms)
+        return [Answer(reply, Result(ErrorCode.NONE, ProducerIdAndEpoch(*pending[:2])))]
+
+    def markers_written(self, tps: Collection[TopicPartition], now_ms: int) -> list[Effect]:
+        """These partitions have their marker, or are gone for good. When all have, the transaction is complete."""
+        metadata = self.metadata
+        if metadata.state not in _PREPARED or not metadata.tps:
+            return []
+        self.metadata = metadata._replace(tps=metadata.tps.difference(tps))
+        return [] if self.metadata.tps else self._completed()
+
+    def _complete(self, now_ms: int) -> list[Effect]:
+        """The end of the transaction is in the log: tell its partitions, and nobody changes anything until then."""
+        metadata = self.metadata
+        target = TRANSITIONS[Event.MARKERS_WRITTEN][metadata.state]
+        assert isinstance(target, TransactionState)
+        self.pending = metadata._replace(state=target, tps=NO_PARTITIONS, last_update_ms=now_ms)
+        if not metadata.tps:
+            return self._completed()
+        producer = ProducerIdAndEpoch(metadata.producer_id, metadata.producer_epoch)
+        return [SendMarkers(producer, metadata.state is TransactionState.PREPARE_COMMIT, metadata.tps)]
+
+    def _completed(self) -> list[Effect]:
+        assert self.pending is not None, "the end was prepared"
+        return [Append(self.pending)]
+
+    def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
+        """Abort the open transaction in an epoch that no producer ever gets. Whoever has the old one is fenced at once:
+        the append may succeed without anybody hearing of it."""
+        fencing = TRANSITIONS[Event.INIT_PRODUCER_ID][self.metadata.state]
+        assert fencing is TransactionState.PREPARE_EPOCH_FENCE
+        if not self._fence_failed:
+            self.metadata = self.metadata._replace(
+                producer_epoch=min(self.metadata.producer_epoch, LAST_EPOCH) + 1,
+                last_producer_epoch=NO_PRODUCER_EPOCH,
+            )
+        target = TRANSITIONS[Event.FENCED][fencing]
+        assert isinstance(target, TransactionState)
+        self._is_fence = True
+        return self._prepare(reply, self.metadata._replace(state=target, last_update_ms=now_ms))
+
+    def _prepare(self, reply: Reply | None, target: TransactionMetadata) -> list[Effect]:
+        assert self.pending is None, f"{self.pending} is under way"
+        self.pending, self.waiting = target, reply
+        return [Append(target)]
+
+
+def _answer(reply: Reply | None, error: ErrorCode) -> list[Effect]:
+    return [Answer(reply, Result(error))]

@@ -1,0 +1,251 @@
+"""Offsets that transactions commit: pending until the marker, fenced by generation and epoch, loaded again."""
+
+import random
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk.group.offset_manager import Codes, Committer
+from kafka_zk.group.partitions import OFFSETS_TOPIC
+from kafka_zk.group.records import OffsetAndMetadata
+from kafka_zk.group.transactional_offsets import Producer
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.transaction_verification import TransactionToVerify
+from kafka_zk.storage.record_batch import NO_SEQUENCE, RecordBatchBuilder, iter_batches, read_header
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.group.coordinated import EPOCH_MS, NO_DELAY, P0, T0, T1, World, committed, done
+
+NONE = ErrorCode.NONE
+UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
+P = Producer(7, 0)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path, replace(NO_DELAY, metadata_max_bytes=5))
+    made.lead()
+    return made
+
+
+def commit(
+    world: World,
+    offsets: dict[TopicPartition, OffsetAndMetadata],
+    *committer: Any,
+    producer: Producer = P,
+    group: str = "g",
+) -> Codes:
+    codes: Codes = done(
+        world.coordinator.transactional_commits.commit(
+            group, Committer(*committer), TransactionToVerify("x", *producer), offsets
+        )
+    )
+    return codes
+
+
+def commit_plainly(world: World, offsets: dict[TopicPartition, OffsetAndMetadata], group: str = "g") -> None:
+    assert set(done(world.coordinator.offsets.commit(group, Committer(), offsets)).values()) == {NONE}
+
+
+def write_marker(world: World, producer: Producer = P, *, is_committed: bool) -> None:
+    """What the receiver of WriteTxnMarkers does with the log."""
+    marker = RecordBatchBuilder(
+        producer_id=producer.producer_id, producer_epoch=producer.producer_epoch, base_sequence=NO_SEQUENCE,
+        transactional=True, control=True,
+    )  # fmt: skip
+    marker.append(EPOCH_MS, struct.pack(">hh", 0, int(is_committed)), struct.pack(">hi", 0, 0))
+    data = bytearray(marker.build())
+    world.log.append_as_leader(data, read_header(data), leader_epoch=0, now_ms=EPOCH_MS, from_client=False)
+
+
+def end(world: World, producer: Producer = P, *, is_committed: bool = True) -> None:
+    write_marker(world, producer, is_committed=is_committed)
+    world.coordinator.transactional_commits.markers_written(producer.producer_id, [P0], is_committed)
+
+
+def fetch(world: World, *wanted: TopicPartition, group: str = "g", stable: bool = False) -> dict[Any, Any]:
+    error, found = world.coordinator.offsets.find(group)
+    assert error is NONE
+    offsets: dict[Any, Any] = {}
+    for tp in wanted or found:
+        known = found.get(tp)
+        offsets[tp] = None if known is None else known.offset
+        if stable and found.is_pending(tp):
+            offsets[tp] = UNSTABLE
+    return offsets
+
+
+def restart(world: World) -> None:
+    world.stop()
+    world.start()
+    world.lead(epoch=world.replicas.controller_epoch + 5)
+
+
+def test_offsets_of_a_transaction_count_from_its_commit_on(world: World) -> None:
+    """Until then a fetch sees the old ones; one that wants stable offsets is told to wait (KIP-447)."""
+    commit_plainly(world, {T0: committed(3)})
+    assert commit(world, {T0: committed(7), T1: committed(8)}) == {T0: NONE, T1: NONE}
+    assert fetch(world, T0, T1) == {T0: 3, T1: None}
+    assert fetch(world, T0, T1, stable=True) == {T0: UNSTABLE, T1: UNSTABLE}
+    end(world)
+    assert fetch(world, T0, T1, stable=True) == {T0: 7, T1: 8}
+    restart(world)
+    assert fetch(world, T0, T1, stable=True) == {T0: 7, T1: 8}
+
+
+def test_offsets_of_an_aborted_transaction_never_count(world: World) -> None:
+    """And who waited for stable ones gets the old ones."""
+    commit_plainly(world, {T0: committed(3)})
+    commit(world, {T0: committed(7)})
+    end(world, is_committed=False)
+    assert fetch(world, T0, stable=True) == {T0: 3}
+    restart(world)
+    assert fetch(world, T0, stable=True) == {T0: 3}
+
+
+def test_a_group_that_only_had_an_aborted_transaction_is_none(world: World) -> None:
+    commit(world, {T0: committed(7)})
+    end(world, is_committed=False)
+    assert done(world.coordinator.list_groups())[1] == []
+
+
+def test_records_are_a_batch_of_the_transaction(world: World) -> None:
+    """Id and epoch of the producer, sequence 0, as Kafka writes them."""
+    commit(world, {T0: committed(7)})
+    found = world.log.read(0, 1 << 20).slice
+    assert found is not None
+    ((_, header),) = iter_batches(found.read())
+    assert header.is_transactional and not header.is_control
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, 0)
+
+
+def test_a_transaction_may_commit_several_times(world: World) -> None:
+    """The last one of a partition counts."""
+    for offset in (1, 5, 9):
+        assert commit(world, {T0: committed(offset)}) == {T0: NONE}
+    end(world)
+    assert fetch(world) == {T0: 9}
+
+
+def test_an_old_epoch_is_fenced_by_the_log(world: World) -> None:
+    """A zombie, whose successor has written already."""
+    commit(world, {T0: committed(7)}, producer=Producer(7, 1))
+    assert commit(world, {T0: committed(6)}) == {T0: ErrorCode.INVALID_PRODUCER_EPOCH}
+    end(world, Producer(7, 1))
+    assert fetch(world) == {T0: 7}
+
+
+def test_a_refused_batch_leaves_nothing_pending(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets that are not in the log do not hold up those who want stable ones."""
+    later: Deferred[Any] = Deferred()
+    monkeypatch.setattr(world.replicas, "append_own", lambda *_: later)
+    answer = ensureDeferred(
+        world.coordinator.transactional_commits.commit(
+            "g", Committer(), TransactionToVerify("x", *P), {T0: committed(7)}
+        )
+    )
+    assert fetch(world, T0, stable=True) == {T0: UNSTABLE}
+    later.callback(OSError("no"))
+    assert done(answer) == {T0: ErrorCode.NOT_COORDINATOR}
+    assert fetch(world, T0, stable=True) == {T0: None}
+
+
+def test_only_members_of_the_generation_commit(world: World) -> None:
+    """Who knows nothing of generations, as clients before 2.5, still may, unlike with OffsetCommit."""
+    member = world.stable_member()
+    wanted = {T0: committed(7)}
+    assert commit(world, wanted, member.member_id, None, member.generation_id) == {T0: NONE}
+    assert commit(world, wanted, member.member_id, None, member.generation_id + 1) == {
+        T0: ErrorCode.ILLEGAL_GENERATION
+    }
+    assert commit(world, wanted, "stranger", None, member.generation_id) == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
+    assert commit(world, wanted, "", "other", member.generation_id) == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
+    assert commit(world, wanted) == {T0: NONE}
+    assert commit(world, wanted, "m", None, 1, group="new") == {T0: ErrorCode.UNKNOWN_MEMBER_ID}
+    assert commit(world, wanted, group="") == {T0: ErrorCode.INVALID_GROUP_ID}
+    assert [each.group_id for each in done(world.coordinator.list_groups())[1]] == ["g"]
+
+
+def test_long_metadata_are_refused_and_the_rest_is_stored(world: World) -> None:
+    assert commit(world, {T0: committed(1, "123456"), T1: committed(2)}) == {
+        T0: ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        T1: NONE,
+    }
+    assert commit(world, {T0: committed(1, "123456")}) == {T0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
+
+
+def test_the_order_in_the_log_counts_not_that_of_the_ends(world: World) -> None:
+    """A plain commit after the transaction's wins, whenever that is committed; now and after a restart."""
+    commit(world, {T0: committed(7)})
+    commit_plainly(world, {T0: committed(9)})
+    end(world)
+    assert fetch(world) == {T0: 9}
+    restart(world)
+    assert fetch(world) == {T0: 9}
+
+
+def test_open_transactions_are_loaded(world: World) -> None:
+    """The new coordinator knows what is pending, and ends it."""
+    commit_plainly(world, {T1: committed(1)})
+    commit(world, {T0: committed(7), T1: committed(8)})
+    commit_plainly(world, {T1: committed(9)})
+    restart(world)
+    assert fetch(world, T0, T1, stable=True) == {T0: UNSTABLE, T1: UNSTABLE}
+    end(world)
+    assert fetch(world, T0, T1, stable=True) == {T0: 7, T1: 9}
+
+
+def test_a_marker_of_another_partition_changes_nothing(world: World) -> None:
+    """A transaction may have offsets of groups in several partitions; each has its own marker."""
+    commit(world, {T0: committed(7)})
+    others = [TopicPartition(OFFSETS_TOPIC, 1), TopicPartition("t", 0)]
+    world.coordinator.transactional_commits.markers_written(7, others, True)
+    assert fetch(world, T0, stable=True) == {T0: UNSTABLE}
+
+
+def test_a_deleted_group_takes_pending_offsets_with_it(world: World) -> None:
+    commit_plainly(world, {T0: committed(3)})
+    commit(world, {T0: committed(7)})
+    assert done(world.coordinator.delete("g")) is NONE
+    end(world)
+    assert done(world.coordinator.list_groups())[1] == []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_histories_agree_with_a_model_and_with_the_log(tmp_path: Path, seed: int) -> None:
+    """Several producers and groups, plain commits between, restarts anywhere."""
+    rng = random.Random(seed)
+    world = World(tmp_path, NO_DELAY)
+    world.lead()
+    groups = ["a", "b"]
+    tps = [T0, T1, TopicPartition("u", 3)]
+    model: dict[tuple[str, TopicPartition], tuple[int, int]] = {}  # (place in the history, offset)
+    pending: dict[int, dict[tuple[str, TopicPartition], tuple[int, int]]] = {}
+    for place in range(rng.randint(5, 60)):
+        group, tp, offset = rng.choice(groups), rng.choice(tps), rng.randrange(1000)
+        producer_id = rng.randrange(3)
+        roll = rng.random()
+        if roll < 0.35:
+            assert commit(world, {tp: committed(offset)}, producer=Producer(producer_id, 0), group=group) == {tp: NONE}
+            pending.setdefault(producer_id, {})[group, tp] = place, offset
+        elif roll < 0.6:
+            commit_plainly(world, {tp: committed(offset)}, group)
+            model[group, tp] = place, offset
+        elif roll < 0.9:
+            is_committed = rng.random() < 0.6
+            end(world, Producer(producer_id, 0), is_committed=is_committed)
+            for key, found in pending.pop(producer_id, {}).items():
+                if is_committed:
+                    model[key] = max(model.get(key, (-1, 0)), found)
+        else:
+            restart(world)
+        unstable = {key for offsets in pending.values() for key in offsets}
+        for each in groups:
+            expected: dict[Any, Any] = {tp: model[each, tp][1] if (each, tp) in model else None for tp in tps}
+            assert fetch(world, *tps, group=each) == expected
+            stable = {tp: UNSTABLE if (each, tp) in unstable else expected[tp] for tp in tps}
+            assert fetch(world, *tps, group=each, stable=True) == stable
+    assert world.replicas.partition(P0).leader_log().log_end_offset > 0

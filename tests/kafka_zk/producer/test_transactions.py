@@ -1,0 +1,286 @@
+"""The driver of transactions against a coordinator that refuses, moves and loses answers."""
+
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+
+from kafka_zk.client.errors import KafkaError, KafkaTimeoutError, broker_error
+from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
+from kafka_zk.client.waiting import run
+from kafka_zk.producer import transaction_manager
+from kafka_zk.producer.config import ProducerConfig
+from kafka_zk.producer.errors import ProducerFenced, TransactionAbortable, TransactionFatal
+from kafka_zk.producer.idempotence import Idempotence
+from kafka_zk.producer.transaction_manager import Batches, TransactionManager
+from kafka_zk.producer.transaction_scope import TransactionScope
+from kafka_zk.producer.transaction_state import State, TransactionState
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+from tests.kafka_zk.producer.model_coordinator import ModelCoordinator
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+GROUP = ConsumerGroupMetadata("g", "m", 3)
+
+
+class World:
+    """A manager without batches: what is to be sent is always sent already."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int = 0, fault_rate: float = 0.0) -> None:
+        self.clock = Clock()
+        self.coordinator = ModelCoordinator(random.Random(seed), fault_rate)
+        self.dropped = 0
+        self.flushed: Deferred[None] = succeed(None)
+        monkeypatch.setattr(transaction_manager, "KeyCoordinator", lambda *_: self.coordinator)
+        config = ProducerConfig(transactional_id="x", max_block_ms=60_000)
+        self.idempotence = Idempotence(transactional=True)
+        self.state = TransactionState()
+        batches = Batches(self._flush, self._drop, lambda: None, lambda: None)
+        self.manager = TransactionManager(self.clock, config, None, self.idempotence, self.state, batches)  # type: ignore[arg-type]
+
+    async def _flush(self) -> None:
+        await self.flushed
+
+    def _drop(self) -> None:
+        self.dropped += 1
+
+    def done(self, work: Any) -> Any:
+        """The result, however long it takes; raises what it raises."""
+        results: list[Any] = []
+        running = work if isinstance(work, Deferred) else run(work)
+        running.addBoth(results.append)
+        for _ in range(10_000):
+            if results:
+                break
+            self.clock.advance(0.01)
+        assert results, "it never ends"
+        if hasattr(results[0], "raiseException"):
+            results[0].raiseException()
+        return results[0]
+
+    def raised(self, work: Any) -> KafkaError:
+        with pytest.raises(KafkaError) as caught:
+            self.done(work)
+        return caught.value
+
+    def send(self, tp: TopicPartition) -> None:
+        """A batch for the partition, once it is in the transaction."""
+        for _ in range(10_000):
+            if self.state.state is not State.IN_TRANSACTION or self.state.may_send(tp, is_retry=False):
+                return
+            self.manager.add_new_partitions()
+            self.clock.advance(0.01)
+        raise AssertionError("the partition is never added")
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World(monkeypatch)
+    made.done(made.manager.initialize())
+    return made
+
+
+def test_records_and_offsets_are_committed_together(world: World) -> None:
+    """Partitions and the group are added first; one EndTxn ends both."""
+    world.manager.begin()
+    world.send(A)
+    world.done(world.manager.send_offsets({B: 7}, GROUP))
+    world.done(world.manager.commit())
+    assert world.coordinator.asked == [
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+    ]
+    assert world.coordinator.ends == [True] and world.coordinator.committed_offsets == {B: 7}
+
+
+def test_a_transaction_without_anything_asks_nobody(world: World) -> None:
+    world.manager.begin()
+    world.done(world.manager.commit())
+    world.manager.begin()
+    world.done(world.manager.abort())
+    assert world.coordinator.asked == [ApiKey.INIT_PRODUCER_ID]
+
+
+def test_a_failed_batch_makes_the_commit_fail_and_the_epoch_rise(world: World) -> None:
+    """Abort and go on, with the same producer."""
+    world.manager.begin()
+    world.send(A)
+    world.manager.failed(broker_error(ErrorCode.MESSAGE_TOO_LARGE, "producing"))
+    assert isinstance(world.raised(world.manager.commit()), TransactionAbortable)
+    world.done(world.manager.abort())
+    assert (world.coordinator.ends, world.idempotence.epoch) == ([False], 1)
+    world.manager.begin()
+    world.send(A)
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [False, True]
+
+
+def test_a_batch_that_fails_during_the_commit_prevents_it(world: World) -> None:
+    """EndTxn is asked for only when everything is in the log."""
+    world.manager.begin()
+    world.send(A)
+    world.state.begin_commit()
+    flushed: Deferred[None] = Deferred()
+    world.flushed = flushed
+    committing = run(world.manager.commit())
+    ending = run(world.manager._end(is_committed=True))
+    world.manager.failed(broker_error(ErrorCode.REQUEST_TIMED_OUT, "producing"))
+    flushed.callback(None)
+    assert ending.called and world.coordinator.ends == []
+    with pytest.raises(TransactionAbortable):
+        world.done(committing)
+
+
+def test_a_consumer_outside_of_its_group_commits_nothing(world: World) -> None:
+    """It was put out, as too slow: the coordinator could not tell it from a client without a group."""
+    world.manager.begin()
+    outside = ConsumerGroupMetadata("g")
+    error = world.raised(world.manager.send_offsets({B: 7}, outside))
+    assert isinstance(error, TransactionAbortable) and error.code is ErrorCode.ILLEGAL_GENERATION
+    world.done(world.manager.abort())
+    world.manager.begin()
+    world.done(world.manager.send_offsets({B: 8}, outside, is_alone=True))
+    world.done(world.manager.commit())
+    assert world.coordinator.committed_offsets == {B: 8}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED])
+def test_a_fenced_producer_can_only_be_closed(world: World, code: ErrorCode) -> None:
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.next_codes = [code]
+    assert isinstance(world.raised(world.manager.commit()), ProducerFenced)
+    assert isinstance(world.raised(world.manager.abort()), ProducerFenced)
+
+
+def test_a_member_that_is_out_of_its_generation_aborts(world: World) -> None:
+    """Its partitions are somebody else's: neither records nor offsets count (KIP-447)."""
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.next_codes = [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION]
+    error = world.raised(world.manager.send_offsets({B: 7}, GROUP))
+    assert isinstance(error, TransactionAbortable) and error.code is ErrorCode.ILLEGAL_GENERATION
+    world.done(world.manager.abort())
+    assert world.coordinator.ends == [False] and world.idempotence.epoch == 0
+
+
+def test_a_producer_that_the_coordinator_has_forgotten_goes_on(world: World) -> None:
+    """transactional.id.expiration.ms: there is nothing to abort, and a new id is asked for."""
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.next_codes = [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
+    assert isinstance(world.raised(world.manager.commit()), TransactionAbortable)
+    world.done(world.manager.abort())
+    assert world.state.state is State.READY and world.idempotence.epoch == 1
+
+
+def test_a_time_out_leaves_the_commit_under_way(world: World) -> None:
+    """Nobody knows its outcome; who calls again waits for it."""
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.next_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3500
+    assert isinstance(world.raised(world.manager.commit()), KafkaTimeoutError)
+    assert world.coordinator.ends == []
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [True]
+
+
+def test_initialization_may_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch)
+    world.coordinator.next_codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 601
+    assert isinstance(world.raised(world.manager.initialize()), KafkaTimeoutError)
+    world.done(world.manager.initialize())
+    world.manager.begin()
+    other = World(monkeypatch)
+    other.coordinator.next_codes = [ErrorCode.INVALID_TRANSACTION_TIMEOUT]
+    error = other.raised(other.manager.initialize())
+    assert isinstance(error, TransactionFatal) and error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+class _Scripted:
+    """A producer that notes what is called."""
+
+    def __init__(self, commit_error: Exception | None = None) -> None:
+        self.calls: list[str] = []
+        self._commit_error = commit_error
+
+    def begin_transaction(self) -> None:
+        self.calls.append("begin")
+
+    async def commit_transaction(self) -> None:
+        self.calls.append("commit")
+        if self._commit_error is not None:
+            raise self._commit_error
+
+    async def abort_transaction(self) -> None:
+        self.calls.append("abort")
+
+
+@pytest.mark.parametrize(
+    ("in_block", "in_commit", "calls"),
+    [
+        (None, None, ["begin", "commit"]),
+        (ValueError(), None, ["begin", "abort"]),
+        (TransactionAbortable(""), None, ["begin", "abort"]),
+        (ProducerFenced(""), None, ["begin"]),
+        (None, TransactionAbortable(""), ["begin", "commit", "abort"]),
+        (None, ProducerFenced(""), ["begin", "commit"]),
+        (None, KafkaTimeoutError(""), ["begin", "commit"]),
+    ],
+)
+def test_a_block_commits_or_aborts(in_block: Any, in_commit: Any, calls: list[str]) -> None:
+    """And what was raised goes on."""
+    producer = _Scripted(in_commit)
+
+    async def block() -> None:
+        async with TransactionScope(producer):
+            if in_block is not None:
+                raise in_block
+
+    outcome: list[Any] = []
+    run(block()).addBoth(outcome.append)
+    assert producer.calls == calls
+    error = in_block or in_commit
+    assert outcome[0] is None if error is None else outcome[0].value is error
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_what_was_committed_is_what_the_program_knows(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Random transactions under refusals, moves and lost answers: each ends as its program was told, once."""
+    rng = random.Random(seed)
+    world = World(monkeypatch, seed, fault_rate=rng.choice((0.0, 0.2, 0.5)))
+    world.done(world.manager.initialize())
+    known: dict[TopicPartition, int] = {}
+    expected: list[bool] = []
+    for number in range(rng.randint(1, 15)):
+        world.manager.begin()
+        used = [tp for tp in (A, B) if rng.random() < 0.6]
+        for tp in used:
+            world.send(tp)
+            assert tp in world.coordinator.partitions
+        offsets = {tp: number for tp in (A, B) if rng.random() < 0.5}
+        world.done(world.manager.send_offsets(offsets, GROUP))
+        if rng.random() < 0.3:
+            world.manager.failed(broker_error(ErrorCode.MESSAGE_TOO_LARGE, "producing"))
+        ending: Callable[[], Awaitable[None]] = rng.choice((world.manager.commit, world.manager.abort))
+        try:
+            world.done(ending())
+            is_committed = ending == world.manager.commit
+        except TransactionAbortable:
+            world.done(world.manager.abort())
+            is_committed = False
+        if is_committed:
+            known.update(offsets)
+        if used or offsets:
+            expected.append(is_committed)
+        assert world.coordinator.committed_offsets == known
+        assert not world.coordinator.is_open and world.idempotence.epoch == world.coordinator.epoch
+    assert len(world.coordinator.ends) <= len(expected)
+    assert [each for each in expected if each] == [each for each in world.coordinator.ends if each]

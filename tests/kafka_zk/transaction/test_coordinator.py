@@ -1,0 +1,202 @@
+"""The coordinator over a real log: what it remembers, loads, gives up and forgets."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.config import TransactionConfig
+from kafka_zk.transaction.memory import ID_BYTES
+from kafka_zk.transaction.records import encode_key
+from kafka_zk.transaction.requests import ProducerIdAndEpoch, Result
+from kafka_zk.transaction.state_manager import TransactionStateManager
+from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
+from tests.kafka_zk.handlers.conftest import Harness, harness  # noqa: F401
+
+T0 = TopicPartition("t", 0)
+NONE = ErrorCode.NONE
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def broker(harness: Callable[..., Harness]) -> Harness:  # noqa: F811
+    made = harness(**{"transaction.state.log.num.partitions": "1"})
+    made.lead("t")
+    made.lead(TRANSACTION_STATE_TOPIC)
+    turn(made)
+    at(made, NOW_MS)
+    return made
+
+
+def at(broker: Harness, wall_ms: int) -> None:
+    """It is that late."""
+    broker.clock.wall_ms = lambda: wall_ms  # type: ignore[method-assign, assignment]
+
+
+def lead(broker: Harness, leader_epoch: int, **state: Any) -> None:
+    topic_id = broker.services.metadata.topic_ids[TRANSACTION_STATE_TOPIC]
+    assert broker.lead_again(TRANSACTION_STATE_TOPIC, topic_id, leader_epoch=leader_epoch, **state) == NONE
+    turn(broker)
+
+
+def move_away(broker: Harness, leader_epoch: int) -> None:
+    lead(broker, leader_epoch, leader=1, isr=[0, 1], replicas=[0, 1])
+
+
+def turn(broker: Harness) -> None:
+    for _ in range(20):
+        broker.clock.advance(0)
+
+
+def asked(coroutine: Any) -> list[Any]:
+    """Its result as soon as it has one."""
+    results: list[Any] = []
+    ensureDeferred(coroutine).addCallback(results.append)
+    return results
+
+
+def init(broker: Harness, who: str = "x", timeout_ms: int = 60_000) -> Result:
+    (result,) = asked(broker.services.transactions.init_producer_id(who, timeout_ms, None))
+    assert isinstance(result, Result)
+    return result
+
+
+def begin(broker: Harness, who: str = "x", timeout_ms: int = 60_000) -> ProducerIdAndEpoch:
+    producer = init(broker, who, timeout_ms).producer
+    assert asked(broker.services.transactions.add_partitions(who, producer, [T0])) == [NONE]
+    return producer
+
+
+def state_of(broker: Harness, who: str = "x") -> Any:
+    found = broker.services.transactions.describe(who)
+    return found if isinstance(found, ErrorCode) else found.state.value
+
+
+def test_another_leader_goes_on_where_the_last_one_was(broker: Harness) -> None:
+    """Its leader epoch is the coordinator epoch of its markers."""
+    producer = begin(broker)
+    move_away(broker, 1)
+    assert state_of(broker) is ErrorCode.NOT_COORDINATOR
+    lead(broker, 2)
+    assert state_of(broker) == "Ongoing"
+    assert asked(broker.services.transactions.end("x", producer, commit=True)) == [NONE]
+    assert broker.markers.written == [(*producer, 2, True, [T0])]
+    lead(broker, 3)
+    assert state_of(broker) == "CompleteCommit"
+    assert init(broker).producer == (producer.producer_id, 1)
+
+
+def test_a_new_leader_ends_what_was_being_ended(broker: Harness) -> None:
+    producer = begin(broker)
+    broker.markers.codes[T0] = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert asked(broker.services.transactions.end("x", producer, commit=True)) == [NONE]
+    move_away(broker, 1)
+    broker.markers.codes.clear()
+    broker.clock.advance(10)  # the old leader tries no more
+    assert [marker.coordinator_epoch for marker in broker.markers.written] == [0]
+    lead(broker, 2)
+    assert [marker.coordinator_epoch for marker in broker.markers.written] == [0, 2]
+    assert state_of(broker) == "CompleteCommit"
+
+
+def test_while_it_loads_it_says_so(broker: Harness) -> None:
+    begin(broker)
+    move_away(broker, 1)
+    topic_id = broker.services.metadata.topic_ids[TRANSACTION_STATE_TOPIC]
+    broker.lead_again(TRANSACTION_STATE_TOPIC, topic_id, leader_epoch=2)
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if state_of(broker) is loading:  # a small log is loaded at once
+        assert init(broker).error is loading
+    turn(broker)
+    assert state_of(broker) == "Ongoing"
+
+
+def test_who_waits_for_the_log_is_sent_to_the_next_leader(broker: Harness) -> None:
+    lead(broker, 1, isr=[0, 1], replicas=[0, 1])
+    waiting = asked(broker.services.transactions.init_producer_id("x", 60_000, None))
+    assert waiting == []
+    concurrent = asked(broker.services.transactions.init_producer_id("x", 60_000, None))
+    assert [each.error for each in concurrent] == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    move_away(broker, 2)
+    turn(broker)
+    assert [each.error for each in waiting] == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_an_append_that_is_not_acknowledged_has_not_happened(broker: Harness) -> None:
+    """The id is as if it had never been, and holds no memory."""
+    lead(broker, 1, isr=[0, 1], replicas=[0, 1])
+    waiting = asked(broker.services.transactions.init_producer_id("x", 1_000, None))
+    broker.clock.advance(2)
+    assert [each.error for each in waiting] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert state_of(broker) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_a_transaction_that_lasts_too_long_is_aborted(broker: Harness) -> None:
+    producer = begin(broker, timeout_ms=1_000)
+    begin(broker, "y", timeout_ms=60_000)
+    transactions = broker.services.transactions
+    at(broker, NOW_MS + 1_000)
+    asked(transactions.abort_timed_out())
+    assert broker.markers.written == []
+    at(broker, NOW_MS + 1_001)
+    asked(transactions.abort_timed_out())
+    assert broker.markers.written == [(producer.producer_id, 1, 0, False, [T0])]
+    assert (state_of(broker), state_of(broker, "y")) == ("CompleteAbort", "Ongoing")
+    assert asked(transactions.end("x", producer, commit=True)) == [ErrorCode.PRODUCER_FENCED]
+
+
+def test_an_id_that_nobody_uses_is_forgotten_for_good(broker: Harness) -> None:
+    init(broker)
+    begin(broker, "open")
+    expiration_ms = TransactionConfig().id_expiration_ms
+    at(broker, NOW_MS + expiration_ms - 1)
+    asked(broker.services.transactions.remove_expired())
+    assert state_of(broker) == "Empty"
+    at(broker, NOW_MS + expiration_ms)
+    asked(broker.services.transactions.remove_expired())
+    turn(broker)
+    lead(broker, 1)
+    assert state_of(broker) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert state_of(broker, "open") == "Ongoing"
+
+
+def test_records_that_cannot_be_read_are_skipped(broker: Harness) -> None:
+    begin(broker)
+    for key, value in ((b"\x00\x09odd", b"?"), (encode_key("bad"), b"\x00\x00"), (None, b"?")):
+        batch = RecordBatchBuilder()
+        batch.append(NOW_MS, key, value)
+        tp = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
+        broker.services.replicas.append_own(tp, memoryview(bytearray(batch.build())), 1_000)
+    lead(broker, 1)
+    assert state_of(broker) == "Ongoing"
+    assert state_of(broker, "bad") is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_a_million_ids_do_not_fill_the_memory(broker: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New ones are refused, those that are there go on, and what is unloaded makes room."""
+    manager = broker.services.transactions._manager
+    assert isinstance(manager, TransactionStateManager)
+    monkeypatch.setattr(manager.memory, "limit_bytes", 10 * (ID_BYTES + 1000))
+    results = [init(broker, str(number) + "x" * 999) for number in range(20)]
+    codes = [result.error for result in results]
+    assert codes == [NONE] * 10 + [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 10
+    assert init(broker, "3" + "x" * 999).error is NONE
+    move_away(broker, 1)
+    turn(broker)
+    assert manager.memory.used_bytes == 0
+
+
+def test_an_id_that_no_record_can_hold_is_refused(broker: Harness) -> None:
+    assert init(broker, "ä" * 20_000).error is ErrorCode.INVALID_REQUEST
+    assert init(broker, "x" * 32_767).error is NONE
+    lead(broker, 1)
+    assert state_of(broker, "x" * 32_767) == "Empty"
+
+
+def test_a_broker_that_stops_answers(broker: Harness) -> None:
+    broker.services.transactions.close()
+    assert init(broker).error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,0 +1,159 @@
+"""Markers reach the leaders of their partitions, whatever becomes of brokers and leaders meanwhile."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from kafka_zk.metadata.cache import AliveBroker, MetadataCache, PartitionInfo
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.marker_channels import RETRY_S, MarkersToSend, TransactionMarkerChannels, TxnMarker
+from kafka_zk.transaction.partitions import CoordinatedPartition
+from kafka_zk.transaction.requests import ProducerIdAndEpoch, SendMarkers
+from kafka_zk.transaction.transaction import Transaction
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+NONE = ErrorCode.NONE
+
+
+class World:
+    """Brokers 0 and 1 live; each request waits until ``answer``."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.metadata = MetadataCache()
+        self.metadata.brokers = {number: AliveBroker(number, {}, None) for number in (0, 1)}
+        self.requests: list[tuple[int, Sequence[TxnMarker], Deferred[Any]]] = []
+        self.written: list[TopicPartition] = []
+        self.owned = CoordinatedPartition(0, 7)
+        self.channels = TransactionMarkerChannels(self.clock, self.metadata, self.write, self.on_written)
+
+    def on_written(self, owned: Any, transaction: Any, tps: Any) -> None:
+        self.written += sorted(tps)
+
+    def lead(self, tp: TopicPartition, leader: int) -> None:
+        self.metadata.topics.setdefault(tp.topic, {})[tp.partition] = PartitionInfo(1, leader, 0, [], 0, [], [])
+
+    def write(self, broker_id: int, markers: Sequence[TxnMarker]) -> "Deferred[Any]":
+        answer: Deferred[Any] = Deferred()
+        self.requests.append((broker_id, markers, answer))
+        return answer
+
+    def send(self, *tps: TopicPartition, producer_id: int = 5) -> None:
+        markers = SendMarkers(ProducerIdAndEpoch(producer_id, 3), True, frozenset(tps))
+        self.channels.send(MarkersToSend(self.owned, Transaction.new("x", producer_id, 1, 1), markers))
+
+    def sent(self) -> list[tuple[int, list[tuple[int, list[TopicPartition]]]]]:
+        return [(who, [(each.producer_id, list(each.tps)) for each in markers]) for who, markers, _ in self.requests]
+
+    def answer(self, number: int, code: ErrorCode | Exception = NONE) -> None:
+        _, markers, answer = self.requests[number]
+        if isinstance(code, Exception):
+            answer.errback(code)
+        else:
+            answer.callback({each.producer_id: dict.fromkeys(each.tps, code) for each in markers})
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    for tp, leader in ((T0, 0), (T1, 1), (T2, 1)):
+        made.lead(tp, leader)
+    return made
+
+
+def test_each_leader_gets_its_partitions(world: World) -> None:
+    world.send(T0, T1, T2)
+    assert sorted(world.sent()) == [(0, [(5, [T0])]), (1, [(5, [T1, T2])])]
+    assert world.requests[0][1][0][:4] == (5, 3, 7, True)
+    world.answer(0)
+    world.answer(1)
+    assert sorted(world.written) == [T0, T1, T2]
+
+
+def test_what_comes_up_meanwhile_goes_with_the_next_request(world: World) -> None:
+    for producer_id in (5, 6, 7):
+        world.send(T0, producer_id=producer_id)
+    assert world.sent() == [(0, [(5, [T0])])]
+    world.answer(0)
+    assert world.sent()[1:] == [(0, [(6, [T0]), (7, [T0])])]
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ConnectionError("lost")]
+)
+def test_a_leader_that_has_moved_is_followed(world: World, code: ErrorCode | Exception) -> None:
+    world.send(T0)
+    world.answer(0, code)
+    world.lead(T0, 1)
+    assert len(world.requests) == 1
+    world.clock.advance(RETRY_S)
+    assert world.sent()[1:] == [(1, [(5, [T0])])]
+    world.answer(1)
+    assert world.written == [T0]
+
+
+def test_a_partition_without_a_leader_is_waited_for(world: World) -> None:
+    world.lead(T0, -1)
+    world.lead(T1, 9)  # a broker that is gone
+    world.send(T0, T1)
+    assert (world.requests, world.channels.unknown_destination_count) == ([], 1)
+    for tp in (T0, T1):
+        world.lead(tp, 1)
+    world.clock.advance(RETRY_S)
+    assert world.sent() == [(1, [(5, [T0, T1])])]
+
+
+def test_a_partition_that_is_gone_needs_no_marker(world: World) -> None:
+    world.send(TopicPartition("deleted", 0))
+    assert (world.requests, world.written) == ([], [TopicPartition("deleted", 0)])
+
+
+def test_before_the_controller_has_spoken_nothing_is_gone(world: World) -> None:
+    brokers, world.metadata.brokers = world.metadata.brokers, {}
+    topics, world.metadata.topics = world.metadata.topics, {}
+    world.send(T0)
+    assert world.written == []
+    world.metadata.brokers, world.metadata.topics = brokers, topics
+    world.clock.advance(RETRY_S)
+    assert world.sent() == [(0, [(5, [T0])])]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
+def test_a_fenced_coordinator_gives_up(world: World, code: ErrorCode) -> None:
+    world.send(T0)
+    world.answer(0, code)
+    world.clock.advance(10 * RETRY_S)
+    assert (len(world.requests), world.written) == (1, [])
+
+
+def test_what_has_become_void_is_not_sent(world: World) -> None:
+    world.send(T0)
+    world.send(T0, producer_id=6)
+    world.owned.is_current = False
+    world.answer(0, ConnectionError("lost"))
+    world.clock.advance(10 * RETRY_S)
+    assert len(world.requests) == 1
+
+
+def test_nothing_is_sent_after_the_end(world: World) -> None:
+    world.lead(T1, -1)
+    world.send(T0, T1)
+    world.channels.close()
+    world.answer(0, ConnectionError("lost"))
+    world.clock.advance(10 * RETRY_S)
+    assert len(world.requests) == 1
+    assert world.clock.getDelayedCalls() == []
+
+
+def test_a_large_backlog_goes_in_several_requests(world: World) -> None:
+    many = [TopicPartition("t", number) for number in range(1_500)]
+    for tp in many:
+        world.lead(tp, 0)
+    for producer_id in (5, 6, 7, 8):
+        world.send(*many, producer_id=producer_id)
+    world.answer(0)
+    assert [[producer_id for producer_id, _ in markers] for _, markers in world.sent()] == [[5], [6, 7]]

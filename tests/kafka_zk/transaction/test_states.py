@@ -1,0 +1,34 @@
+"""The table of states against what Kafka allows, written down from validPreviousStates of TransactionMetadata.scala."""
+
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.transaction.states import STATES_BY_ID, TRANSITIONS, Event, TransactionState
+
+PREVIOUS = {
+    "Empty": {"Empty", "CompleteCommit", "CompleteAbort"},
+    "Ongoing": {"Ongoing", "Empty", "CompleteCommit", "CompleteAbort"},
+    "PrepareCommit": {"Ongoing"},
+    "PrepareAbort": {"Ongoing", "PrepareEpochFence"},
+    "CompleteCommit": {"PrepareCommit"},
+    "CompleteAbort": {"PrepareAbort"},
+    "Dead": {"Empty", "CompleteCommit", "CompleteAbort"},
+    "PrepareEpochFence": {"Ongoing"},
+}
+
+
+def test_the_changes_are_kafkas() -> None:
+    found: dict[str, set[str]] = {}
+    for changes in TRANSITIONS.values():
+        for before, after in changes.items():
+            if isinstance(after, TransactionState):
+                found.setdefault(after.value, set()).add(before.value)
+    assert found == PREVIOUS
+
+
+def test_producers_are_told_in_every_state_that_is_stored() -> None:
+    """What a client may ask has an answer in every state; while a transaction is being ended it is to wait."""
+    stored = set(STATES_BY_ID[:6])
+    for event in (Event.INIT_PRODUCER_ID, Event.ADD_PARTITIONS, Event.COMMIT, Event.ABORT):
+        assert set(TRANSITIONS[event]) == stored
+    retried = {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+    for event in (Event.INIT_PRODUCER_ID, Event.ADD_PARTITIONS):
+        assert {state for state in stored if TRANSITIONS[event][state] is ErrorCode.CONCURRENT_TRANSACTIONS} == retried
