@@ -157,13 +157,7 @@ def load_log_steps(
     )
     if cleaned_offset is not None:
         log.cleaned_offset = _believed(log, cleaned_offset, observe)
-    sound_end = end_offset if clean_shutdown else log.recovery_point
-    rebuild_from = _unsound_transactions(log, _bases(names, TRANSACTION_INDEX_SUFFIX), sound_end, observe)
-    if has_markers and not clean_shutdown:
-        rebuild_from = sound_end if rebuild_from is None else min(sound_end, rebuild_from)
-    if not clean_shutdown or rebuild_from is not None or snapshot_offsets(directory):
-        # Without any snapshot a clean log had no idempotent producers.
-        yield from log.reload_producers_steps(rebuild_from)
+    yield from _reload_steps(log, names, clean_shutdown, has_markers, observe)
     for segment in segments:
         segment.rest()
     return log, dropped
@@ -176,6 +170,18 @@ def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
     problem = f"ends at offset {log.log_end_offset}, so it cannot have been compacted up to {cleaned_offset}"
     observe(Finding(log.segments.directory, problem, "it counts as dirty from its first record on"))
     return None
+
+
+def _reload_steps(
+    log: Log, names: Iterable[str], clean_shutdown: bool, has_markers: bool, observe: Observe
+) -> Steps[None]:
+    """Find out what the log knows of its producers. ``has_markers``: there were some among what a recovery scanned."""
+    sound_end = log.log_end_offset if clean_shutdown else log.recovery_point
+    rebuild_from = _unsound_transactions(log, _bases(names, TRANSACTION_INDEX_SUFFIX), sound_end, observe)
+    if has_markers and not clean_shutdown:
+        rebuild_from = sound_end if rebuild_from is None else min(sound_end, rebuild_from)
+    if not clean_shutdown or rebuild_from is not None or snapshot_offsets(log.segments.directory):
+        yield from log.reload_producers_steps(rebuild_from)  # else there were no idempotent producers
 
 
 def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observe: Observe) -> int | None:

@@ -1,6 +1,6 @@
 """The markers that a transaction coordinator has written into the logs of a transaction's partitions.
 
-Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/data/test_write_txn_markers.py.
+Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
 from collections.abc import Awaitable

@@ -2,7 +2,7 @@
 (KIP-890): otherwise nobody would ever end it there.
 
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
-Tests: tests/kafka_zk/handlers/data/test_transactional_produce.py.
+Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage.end_transaction_marker import parse_marker
-from kafka_zk.storage.errors import CorruptSnapshot, InvalidTransactionState, StorageError
+from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker, parse_marker
+from kafka_zk.storage.errors import (
+    CorruptSnapshot,
+    InvalidProducerEpoch,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    StorageError,
+)
 from kafka_zk.storage.producer_state import (
     MAX_SEQUENCE,
     ProducerEntry,
@@ -17,6 +23,7 @@ from kafka_zk.storage.producer_state import (
     encode_snapshot,
 )
 from kafka_zk.storage.record_batch import BatchHeader, read_header
+from kafka_zk.storage.verification_state import UNVERIFIED
 
 from .helpers import T0, append, batch, new_log, reopen
 
@@ -161,3 +168,55 @@ def test_duplicates_are_known_after_a_restart(tmp_path: Path, clean: bool, damag
     again = append(recovered, sent[-1])
     assert again.duplicate and again.first_offset == infos[-1].first_offset
     assert append(recovered, batch(1, producer_id=1, producer_epoch=0, base_sequence=20)).first_offset == 20
+
+
+def test_a_transaction_is_verified_once_and_for_itself_only() -> None:
+    """What was given for it is good until its first batch, and for no other transaction."""
+    state = ProducerState()
+    first = header(0, attributes=0x10)
+    with pytest.raises(InvalidTransactionState):
+        state.check_transactional(first, UNVERIFIED)
+    assert state.check_transactional(first, None) is None
+    guard = state.begin_verification(1, 0, 0, T0)
+    assert guard is not None and state.begin_verification(1, 0, 0, T0) is guard
+    assert state.check_transactional(first, guard) is None
+    state.update(first, 0, T0)
+    assert state.begin_verification(1, 1, 0, T0) is None, "it is open"
+    assert state.check_transactional(header(1, attributes=0x10), UNVERIFIED) is None
+    state.end_transaction(first, EndTransactionMarker(COMMIT_MARKER, 0), 1, T0)
+    with pytest.raises(InvalidTransactionState):
+        state.check_transactional(header(1, attributes=0x10), guard)
+    assert state.check_transactional(first, UNVERIFIED) is not None, "what repeats is answered"
+
+
+def test_the_lowest_sequence_that_was_to_be_verified_comes_first() -> None:
+    """A newer epoch begins anew."""
+    state = ProducerState()
+    for sequence, epoch, lowest in ((5, 0, 5), (3, 0, 3), (4, 0, 3), (9, 1, 9), (1, 0, 9)):
+        guard = state.begin_verification(1, sequence, epoch, T0)
+        assert guard is not None and guard.lowest_sequence == lowest
+    with pytest.raises(OutOfOrderSequence):
+        state.check_transactional(header(10, epoch=1, attributes=0x10), guard)
+    assert state.check_transactional(header(9, epoch=1, attributes=0x10), guard) is None
+
+
+def test_verifications_that_came_to_nothing_are_forgotten() -> None:
+    state = ProducerState()
+    guard = state.begin_verification(1, 0, 0, T0)
+    state.remove_expired(T0 + 999, 1000)
+    assert state.begin_verification(1, 0, 0, T0) is guard
+    state.remove_expired(T0 + 1000, 1000)
+    assert state.begin_verification(1, 0, 0, T0) is not guard
+
+
+def test_what_the_broker_writes_itself_has_an_epoch_and_no_sequences() -> None:
+    """Committed offsets of a transaction."""
+    state = ProducerState()
+    own = header(-1, epoch=3, attributes=0x10)
+    state.check_own(own, None)
+    state.update(own, 0, T0)
+    state.check_own(own, UNVERIFIED)
+    with pytest.raises(InvalidProducerEpoch):
+        state.check_own(header(-1, epoch=2, attributes=0x10), None)
+    with pytest.raises(InvalidTransactionState):
+        state.check_own(header(-1, epoch=3), None)

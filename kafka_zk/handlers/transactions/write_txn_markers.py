@@ -1,6 +1,6 @@
 """WriteTxnMarkers: a transaction coordinator has the ends of transactions written into the logs of this broker.
 
-Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_write_txn_markers.py.
+Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
 from collections.abc import Awaitable, Iterable
