@@ -169,7 +169,7 @@ def test_every_version_of_metadata_is_answered(harness: Make, version: int) -> N
 
 
 def test_an_unknown_topic_is_created_where_that_is_allowed(harness: Make) -> None:
-    """The answer sends the client to ask again; names that cannot be are never made, the topic of transactions is as its keys say."""
+    """The answer sends the client to ask again; a bad name is never made, the topic of transactions as its keys say."""
     broker = harness()
     broker.lead("other")
     asked = broker.ask(ApiKey.METADATA, 9, metadata("new", "bad name", "__transaction_state"))
