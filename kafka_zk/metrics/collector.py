@@ -3,7 +3,8 @@
 That is the dialect of Strimzi's rules for the JMX exporter. All of it is read when it is asked for, on the reactor.
 Messages are counted from the partitions' log end offsets, from the broker's start on.
 
-Source: the MBeans of Kafka 3.9 (kafka.server, kafka.controller, kafka.network, kafka.log).
+Source: the MBeans of Kafka 3.9 (kafka.server, kafka.controller, kafka.coordinator, kafka.network,
+kafka.log).
 """
 
 from collections import Counter
@@ -46,6 +47,7 @@ class BrokerCollector(Collector):
         yield from self._topics()
         yield from self._replicas()
         yield from self._controller()
+        yield from self._transactions()
         yield from self._requests()
         yield from self._sizes()
         yield from log_cleaner_metrics(self._log_cleaner, self._services.clock.wall_ms())
@@ -136,6 +138,19 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(name + "globaltopiccount", "Topics of the cluster.", len(context.topics))
         count = sum(map(len, context.assignments.values()))
         yield GaugeMetricFamily(name + "globalpartitioncount", "Partitions of the cluster.", count)
+
+    def _transactions(self) -> Iterator[Metric]:
+        """Of the coordinator; Kafka has no metric for how many ids it knows, and what they hold."""
+        counts = self._services.transactions.counts
+        name = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
+        text = "Ends of transactions that wait for a leader, or for another try."
+        yield GaugeMetricFamily(name + "unknowndestinationqueuesize", text, counts.unknown_destinations)
+        text = "Complete transactions whose record could not be written yet."
+        yield GaugeMetricFamily(name + "logappendretryqueuesize", text, counts.append_retries)
+        name = "kafka_zk_transactions_"
+        yield GaugeMetricFamily(name + "transactionalids", "Transactional ids.", counts.transactional_ids)
+        yield GaugeMetricFamily(name + "ongoing", "Open transactions.", counts.ongoing)
+        yield GaugeMetricFamily(name + "heldbytes", "What transactional ids hold of their bound.", counts.held_bytes)
 
     def _requests(self) -> Iterator[Metric]:
         name = "kafka_network_requestmetrics_"

@@ -45,6 +45,16 @@ class Transactions(NamedTuple):
     transactions: tuple[TransactionOverview, ...] = ()
 
 
+class TransactionCounts(NamedTuple):
+    """For metrics: ids that are known, open transactions, what waits for another try, and what all ids hold."""
+
+    transactional_ids: int
+    ongoing: int
+    unknown_destinations: int
+    append_retries: int
+    held_bytes: int
+
+
 class TransactionCoordinator:
     """See the module's docstring.
 
@@ -78,6 +88,18 @@ class TransactionCoordinator:
     def partition_for(self, transactional_id: str) -> int:
         """The partition of ``__transaction_state`` whose leader coordinates the id."""
         return self._manager.partition_for(transactional_id)
+
+    @property
+    def counts(self) -> TransactionCounts:
+        """As they are now."""
+        partitions = self._manager.partitions.values()
+        return TransactionCounts(
+            sum(len(owned.transactions) for owned in partitions),
+            sum(len(owned.ongoing) for owned in partitions),
+            self.markers.unknown_destination_count,
+            self._manager.append_retry_count,
+            self._manager.memory.used_bytes,
+        )
 
     def close(self) -> None:
         """The broker stops: whoever waits is answered."""

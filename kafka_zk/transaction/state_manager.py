@@ -61,6 +61,7 @@ class TransactionStateManager:
         self.replies = Replies()
         self.memory = TransactionsMemory(config.memory_max_bytes)
         self.is_active = True
+        self.append_retry_count = 0  # that wait now
         self._log = TransactionLog(replicas, clock)
         self._config = config
         self._clock = clock
@@ -214,7 +215,9 @@ class TransactionStateManager:
             self.carry_out(owned, transaction, self._stored(owned, transaction, error))
 
     async def _store_again(self, owned: CoordinatedPartition, transaction: Transaction, effect: Append) -> None:
+        self.append_retry_count += 1
         await after(self._clock, RETRY_S)
+        self.append_retry_count -= 1
         if owned.is_current:
             self.carry_out(owned, transaction, [Append(effect.metadata)])
 

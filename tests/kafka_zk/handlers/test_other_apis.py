@@ -88,7 +88,7 @@ def test_producer_ids_come_once_each(harness: Make) -> None:
     ]
     assert [(answer.producer_id, answer.producer_epoch) for answer in answers] == [(5000, 0), (5001, 0)]
     transactional = broker.ask(ApiKey.INIT_PRODUCER_ID, 4, request(transactional_id="x", transaction_timeout_ms=1))
-    assert transactional.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert transactional.error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_describe_cluster(broker: Harness) -> None:

@@ -85,6 +85,11 @@ def test_a_scrape_of_a_broker_under_load_shows_what_it_did(target: Target) -> No
         "kafka_controller_kafkacontroller_offlinepartitionscount": 0,
         "kafka_controller_kafkacontroller_globaltopiccount": 1,
         "kafka_controller_kafkacontroller_globalpartitioncount": 2,
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize": 0,
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize": 0,
+        "kafka_zk_transactions_transactionalids": 0,
+        "kafka_zk_transactions_ongoing": 0,
+        "kafka_zk_transactions_heldbytes": 0,
         "kafka_server_sessionexpirelistener_zookeeperexpires_total": 0,
         "kafka_server_sessionexpirelistener_sessionstate,value=CONNECTED": 1,
     }.items():

@@ -146,6 +146,7 @@ def test_a_transaction_that_lasts_too_long_is_aborted(broker: Harness) -> None:
     asked(transactions.abort_timed_out())
     assert broker.markers.written == [(producer.producer_id, 1, 0, False, [T0])]
     assert (state_of(broker), state_of(broker, "y")) == ("CompleteAbort", "Ongoing")
+    assert transactions.counts[:4] == (2, 1, 0, 0)
     assert asked(transactions.end("x", producer, commit=True)) == [ErrorCode.PRODUCER_FENCED]
 
 
