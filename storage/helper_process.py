@@ -110,7 +110,7 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
         try:
             work, has_file = _receive(connection)
             descriptor = recv_handle(connection) if has_file else -1
-            _send(connection, _answer(work, descriptor, report))
+            _send(connection, answer(work, descriptor, report))
         except (EOFError, ConnectionError):
             return
 
@@ -123,7 +123,8 @@ def _end_with_broker(socket: int) -> None:
     os._exit(0)
 
 
-def _answer(work: Any, descriptor: int, report: Report) -> tuple[int, object]:
+def answer(work: Any, descriptor: int, report: Report) -> tuple[int, object]:
+    """Do a work: (DONE, result) or (FAILED, why)."""
     try:
         return DONE, work.run(report) if descriptor < 0 else work.run_on(descriptor)
     except MemoryError:

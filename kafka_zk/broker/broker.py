@@ -41,7 +41,7 @@ from kafka_zk.network.listener import Listener, ListenerSettings, OpenPort
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.network.read_ahead import ReadAhead
-from kafka_zk.network.readable import when_readable
+from kafka_zk.network.readable import when_readable as reactor_when_readable
 from kafka_zk.network.slices import after, in_slices
 from kafka_zk.network.transport import FramePort
 from kafka_zk.protocol.api_keys import ApiKey
@@ -60,7 +60,7 @@ from kafka_zk.registry.znodes.config import DEFAULT_ENTITY
 from kafka_zk.replica.alter_partition_manager import AlterPartitionManager
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
-from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
+from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings, StartHelper, WhenReadable
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
@@ -68,6 +68,7 @@ from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, Repl
 from kafka_zk.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.errors import InconsistentLogDir
+from kafka_zk.storage.helper_process import Helper
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.meta_properties import read_meta_properties
 from kafka_zk.storage.types import TopicPartition
@@ -94,8 +95,8 @@ class Broker:
         stats: counts requests, if somebody wants to know.
         observe: called with every event of ``registry.events``, ``controller.events``, ``replica.events`` and
             ``group.events``; what it raises is logged.
-        clock, random, run_in_thread, connect, open_port: the machine's, and the reactor's threads and sockets, unless a
-            simulated world has others.
+        clock, random, run_in_thread, connect, open_port, when_readable, start_helper: the machine's, and the reactor's
+            threads and sockets, unless a simulated world has others.
     """
 
     def __init__(
@@ -112,12 +113,16 @@ class Broker:
         run_in_thread: RunInThread | None = None,
         connect: Connect = connect,
         open_port: OpenPort = FramePort,
+        when_readable: WhenReadable | None = None,
+        start_helper: StartHelper = Helper,
     ) -> None:
         self._reactor = reactor
         self._clock: Clock = clock or SystemClock(reactor)
         self._random = random
         self._connect_to = connect
         self._open_port = open_port
+        self._when_readable = when_readable or partial(reactor_when_readable, reactor)
+        self._start_helper = start_helper
         self._run_in_thread: RunInThread = run_in_thread or ReactorThreads(reactor)
         self._observe = observe
         self._config = config
@@ -228,9 +233,14 @@ class Broker:
         )
         self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
         replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
-        readable, cleaning = partial(when_readable, self._reactor), LogCleanerSettings.of(config)
         self.log_cleaner = LogCleaner(
-            self._clock, self._run_in_thread, readable, self._logs, cleaning, replicas.standing_of
+            self._clock,
+            self._run_in_thread,
+            self._when_readable,
+            self._logs,
+            LogCleanerSettings.of(config),
+            replicas.standing_of,
+            self._start_helper,
         )
         self.services = Services(
             broker_id=self.broker_id,

@@ -8,7 +8,7 @@ directory – voids the cleaning: its helper is killed, nothing more is put in p
 Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/replica/test_log_cleaner.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
@@ -30,6 +30,8 @@ from kafka_zk.system.threads import RunInThread
 _log = Logger()
 
 WhenReadable = Callable[[int], "Deferred[None]"]
+StartHelper = Callable[[int, int, Sequence[int]], Helper]
+"""With the arguments of ``Helper``."""
 
 HELPER_BYTES = 1 << 30
 """What a helper's address space may take besides its offset map, of which a batch that unpacks may take 128 MB."""
@@ -80,8 +82,8 @@ class LogCleaner:
     """See the module's docstring; on the reactor thread.
 
     ``when_readable`` fires when a descriptor has something to read. ``standing_of`` tells what this broker is to a
-    partition, leader epoch included; a change voids a cleaning. ``last_stats`` are those of each thread's
-    last cleaning.
+    partition, leader epoch included; a change voids a cleaning. ``start_helper`` makes a helper process.
+    ``last_stats`` are those of each thread's last cleaning.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class LogCleaner:
         logs: LogManager,
         settings: LogCleanerSettings,
         standing_of: Callable[[TopicPartition], object] = lambda tp: None,
+        start_helper: StartHelper = Helper,
     ) -> None:
         self.clock = clock
         self.run_in_thread = run_in_thread
@@ -99,6 +102,7 @@ class LogCleaner:
         self.logs = logs
         self.settings = settings
         self.standing_of = standing_of
+        self.start_helper = start_helper
         self.manager = LogCleanerManager(logs, _tell_uncleanable)
         self.deaths: dict[Log, int] = {}  # of helpers, since the log was last cleaned
         self._is_short = False
@@ -245,7 +249,7 @@ class _Lane:
         if self._helper is None or not self._helper.is_alive:
             self._end_helper()
             memory_bytes = cleaning.work.config.dedupe_buffer_bytes + HELPER_BYTES
-            self._helper = Helper(memory_bytes, NICENESS, self._cleaner.logs.directory_locks)
+            self._helper = self._cleaner.start_helper(memory_bytes, NICENESS, self._cleaner.logs.directory_locks)
         return self._helper
 
     async def _clean_by(self, helper: Helper, cleaning: Cleaning, standing: object) -> int | None:

@@ -21,7 +21,7 @@ from kafka_zk.registry.watches import DataWatcher
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.registry.znodes.controller import CONTROLLER
 from kafka_zk.sim import broker_group, judges
-from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, make_admin
+from kafka_zk.sim.clients import BROKER_GROUP, GROUP, SimBrokerMember, SimMember, SimProducer, key_of, make_admin
 from kafka_zk.sim.faults import DRAWN, KINDS, Fault, disk_error, drawn
 from kafka_zk.sim.history import Found, Happened, History, Lifted, Stored
 from kafka_zk.sim.offsets_topic import OffsetsTopic, read_offsets_topic
@@ -31,9 +31,21 @@ from kafka_zk.sim.zookeeper_client import SimClient
 from kafka_zk.storage.types import TopicPartition
 
 BROKERS = (1, 2, 3)
+NEVER = str(2**63 - 1)
 DURABLE = "durable"
 CACHED = "cached"
-"""Of the one nothing acknowledged is ever lost; of the other a power loss may take what was not synced."""
+COMPACTED = "compacted"
+"""Of the first nothing acknowledged is ever lost; of the second a power loss may take what was not synced; of the third
+the last value of a key is kept."""
+TOPICS: Mapping[str, Mapping[str, str]] = {
+    DURABLE: {},
+    CACHED: {"flush.messages": NEVER},
+    COMPACTED: {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.01",
+        "segment.bytes": "600",
+    },
+}
 PARTITIONS = 3
 FAULTS_MS = 60_000
 LIVENESS_MS = 60_000
@@ -44,15 +56,14 @@ TARGETS = (*(f"broker-{number}" for number in BROKERS), *MEMBERS, *BROKER_MEMBER
 """Whom a fault can befall."""
 ASSIGNORS = ("range", "cooperative-sticky")
 BROKER = {
-    "log.cleaner.enable": "false",
+    "log.cleaner.backoff.ms": "2000",
+    "log.cleaner.dedupe.buffer.size": "2097152",
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
     "log.flush.interval.messages": "1",  # of CACHED it is overridden; __consumer_offsets is durable by it
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "500",
 }
-NEVER = str(2**63 - 1)
-
 
 @dataclass
 class Outcome:
@@ -166,7 +177,7 @@ class Run:
         world.start_all()
         process = world.process("admin")
         self._admin = make_admin(world, process)
-        for topic, configs in ((DURABLE, {}), (CACHED, {"flush.messages": NEVER})):
+        for topic, configs in TOPICS.items():
             world.run(self._admin.create_topic(topic, PARTITIONS, 1, configs))
         self._watch_offsets()
         self.producers = [SimProducer(world, f"producer-{n}", self._writable, self.history) for n in (1, 2)]
@@ -185,7 +196,7 @@ class Run:
             self.members[name] = SimBrokerMember(self.world, name, DURABLE, self.history, self.assignor)
 
     def _writable(self) -> list[TopicPartition]:
-        return [TopicPartition(topic, number) for topic in (DURABLE, CACHED) for number in range(PARTITIONS)]
+        return [TopicPartition(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
 
     def _watch_offsets(self) -> None:
         self._tool = self.world.zookeeper.client("tool", session_timeout_ms=600_000)
@@ -350,7 +361,9 @@ def play(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = 
 def _judged(run: Run, logs: dict[TopicPartition, list[Found]], offsets: OffsetsTopic) -> list[str]:
     facts = run.history.facts
     ends = {tp: found[-1].offset + 1 for tp, found in logs.items() if tp.topic == DURABLE}
-    broken = judges.records(facts, logs, {DURABLE})
+    compacted = {tp: found for tp, found in logs.items() if tp.topic == COMPACTED}
+    broken = judges.records(facts, {tp: found for tp, found in logs.items() if tp not in compacted}, {DURABLE})
+    broken += judges.last_values(facts, compacted, key_of)
     broken += judges.seen(facts, logs, {DURABLE})
     broken += judges.controllers(facts)
     broken += judges.epochs(facts)

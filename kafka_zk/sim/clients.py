@@ -31,6 +31,13 @@ from kafka_zk.storage.types import TopicPartition
 GROUP = "g"
 BROKER_GROUP = "broker-group"
 SEND_EVERY_S = (0.02, 0.2)
+KEYS = 5
+
+
+def key_of(value: str) -> str:
+    """Of a record: its number decides, so that keys come again, whoever sends them."""
+    number = value.rpartition(":")[2]
+    return f"key-{int(number) % KEYS}" if number.isdecimal() else value
 
 
 class SimProducer:
@@ -78,7 +85,7 @@ class SimProducer:
         self.waiting += 1
         self._history.add(Sent(self._world.now_ms, self.name, tp, value))
         producer = self._producer
-        sent = producer.send(tp.topic, value.encode(), partition=tp.partition)
+        sent = producer.send(tp.topic, value.encode(), key=key_of(value).encode(), partition=tp.partition)
 
         def acked(metadata: RecordMetadata) -> None:
             self.waiting -= 1

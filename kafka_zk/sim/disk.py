@@ -184,6 +184,13 @@ class SimDisk(FileSystem):
         size_bytes = len(node.content) if isinstance(node, _File) else 0
         return Status(size_bytes, node.modified_ms, isinstance(node, _Directory))
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self._meet("set_modified", path)
+        node = self._node(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        node.modified_ms = modified_ms
+
     def is_taken(self, path: str) -> bool:
         return self.status(path) is not None
 

@@ -5,7 +5,7 @@ acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kafka_zk.controller.events import ControllerElected, TopicDeleted
 from kafka_zk.replica.events import RoleChanged
@@ -60,6 +60,24 @@ def _out_of_order(
         if before is not None and sent.get((tp, before), -1) > sent.get((tp, value), -1):
             broken.append(f"{tp}: {value} comes after {before}, which was sent later")
         last[producer] = value
+    return broken
+
+
+def last_values(
+    facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], key_of: Callable[[str], str]
+) -> list[str]:
+    """In a compacted log an acknowledged record is where it was said to be, or a later one of its key is there; apart
+    from what is missing it is as ``records`` says. ``logs``: of compacted partitions, durable."""
+    facts = list(facts)
+    broken = records([fact for fact in facts if not isinstance(fact, Acked)], logs, ())
+    for tp, found in logs.items():
+        at = {each.offset: each.value for each in found}
+        last = {key_of(each.value): each.offset for each in sorted(found, key=lambda each: each.offset)}
+        for fact in facts:
+            if not isinstance(fact, Acked) or fact.tp != tp or at.get(fact.offset) == fact.value:
+                continue
+            if fact.offset in at or last.get(key_of(fact.value), -1) < fact.offset:
+                broken.append(f"{tp}: {fact.value}@{fact.offset} is gone, and no later record of its key is there")
     return broken
 
 

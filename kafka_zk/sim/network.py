@@ -245,9 +245,10 @@ class SimTransport:
         self.protocol.connectionLost(Failure(reason))
 
     def vanish(self) -> None:
-        """The process is gone: nobody is told."""
+        """The process is gone: nobody is told. What awaits an answer here waits for ever."""
         self.connected = False
         self._network.forget(self)
+        self.process.keep(self)
 
     def _forget_queue(self) -> None:
         _release(self._queue)

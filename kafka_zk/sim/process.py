@@ -177,6 +177,10 @@ class Process:
         self.is_alive = False
         self._plan_wake()
 
+    def keep(self, what: object) -> None:
+        """Something that only the operating system knows any more after a kill."""
+        self._never.append(what)
+
     def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":
         """Work off the reactor: it is done a little later, and its result comes a little after that."""
         done: Deferred[T] = Deferred()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from random import Random
-from types import TracebackType
+from types import CoroutineType, TracebackType
 from typing import Any, cast
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -22,6 +22,7 @@ from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.registry.events import Event
 from kafka_zk.sim.disk import SimDisk
+from kafka_zk.sim.helpers import SimHelpers
 from kafka_zk.sim.network import SimNetwork
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.scheduler import Scheduler
@@ -32,8 +33,6 @@ from kafka_zk.storage import files
 EPOCH_MS = 1_700_000_000_000
 PORT = 9092
 SESSION_TIMEOUT_MS = 6_000
-_COLLECTED = "cannot reuse already awaited coroutine"
-"""What the interpreter says when it collects a coroutine of a killed process that awaits something in a ``finally``."""
 
 
 class SimBroker:
@@ -79,6 +78,7 @@ class SimBroker:
         self.is_started = False
         self.gave_up = False
         self.start_error = None
+        helpers = SimHelpers(process, Random(f"{self.world.seed} {self.name} {self.starts} helpers"))
         broker = self.broker = Broker(
             process,
             config,
@@ -90,6 +90,8 @@ class SimBroker:
             run_in_thread=process.run_in_thread,
             connect=self.world.connect_from(process),
             open_port=self.world.network.open_port(process),
+            when_readable=helpers.when_readable,
+            start_helper=helpers.start,
         )
         process.callLater(0, self._begin, broker)
 
@@ -174,7 +176,11 @@ class World:
         self._stack = ExitStack()
 
     def __enter__(self) -> "World":
-        gc.collect()  # the coroutines of the world before end when they are collected: not in this one
+        while gc.collect():  # the coroutines of the world before end when they are collected: not in this one
+            pass
+        if gc.isenabled():
+            gc.disable()  # what a killed process awaited would run its ``finally``, and when is not in the seed
+            self._stack.callback(gc.enable)
         self._stack.enter_context(files.use(self.disk))
         observer = cast(ILogObserver, self._logged)
         globalLogPublisher.addObserver(observer)
@@ -184,9 +190,11 @@ class World:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        gc.collect()  # errors in Deferreds that nobody looked at come to light
+        coroutines = [each for each in gc.get_objects() if isinstance(each, CoroutineType)]
+        gc.collect()  # errors in Deferreds that nobody looked at come to light; the coroutines do not end by it
         self._stack.close()
         self.end()
+        del coroutines
 
     # -- what is in it --------------------------------------------------------------------------------------------
 
@@ -255,5 +263,5 @@ class World:
 
     def _logged(self, event: LogEvent) -> None:
         failure = event.get("log_failure")
-        if failure is not None and _COLLECTED not in failure.getErrorMessage():
+        if failure is not None:
             self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")

@@ -1,14 +1,15 @@
 """Play runs of the simulated world: python -m tests.sim --seed 7, or --seeds 0-999 on all cores.
 
 Exit code 1 if a judge found something. A failing ``--seed`` is played again with fewer and shorter faults until none
-can be spared, and what is left is printed as a scenario, which ``kafka-zk replay FILE`` plays.
+can be spared, and what is left is printed as a scenario, which ``kafka-zk replay FILE`` plays. Seeds that were played
+with ``--seeds`` and all kinds of faults are counted: ``python -m tests.sim.played``.
 """
 
 import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,9 +20,15 @@ from twisted.logger import globalLogBeginner
 from kafka_zk.sim.campaign import Outcome, play
 from kafka_zk.sim.faults import DRAWN, KINDS, Fault
 from kafka_zk.sim.old_rules import OLD_RULES
+from kafka_zk.sim.replicated import play_replicated
 from kafka_zk.sim.scenario import of_campaign
+from tests.sim import played
 from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.shrink import shrunk
+
+SINGLE = "seeds of partitions of one replica"
+REPLICATED = "seeds of replicated partitions"
+Play = Callable[[int], Outcome]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.seeds:
         first, _, last = options.seeds.partition("-")
         seeds = range(int(first), int(last or first) + 1)
-        return _search(options.without, seeds, kinds, shrink=options.shrink) if options.without else _many(seeds, kinds)
+        if options.without:
+            return _search(options.without, seeds, kinds, shrink=options.shrink)
+        played_by = play_replicated if options.replicated else partial(play, plan=None, kinds=kinds)
+        return _many(seeds, kinds, played_by, options.workers, REPLICATED if options.replicated else SINGLE)
     plan = None
     if options.plan:
         lines = Path(options.plan).read_text().splitlines()
@@ -67,13 +77,15 @@ def smallest(outcome: Outcome, kinds: Sequence[str], without: str | None = None)
     return of_campaign(outcome.seed, smaller.plan, rule, found)
 
 
-def _many(seeds: range, kinds: tuple[str, ...]) -> int:
+def _many(seeds: range, kinds: tuple[str, ...], played_by: Play, workers: int | None, world: str) -> int:
     begun_s = time.monotonic()
     failed = []
-    for outcome in _played(seeds, kinds):
+    for outcome in _played(seeds, played_by, workers):
         if outcome.violations:
             failed.append(outcome.seed)
             _report(outcome, kinds, shrink=False)
+        if kinds == DRAWN:
+            played.record(world, outcome.seed, outcome.seed, int(bool(outcome.violations)))
     spent_s = time.monotonic() - begun_s
     print(f"{len(seeds)} seeds in {spent_s:.0f} s, {len(failed)} failed{': ' if failed else ''}{_listed(failed)}")
     return 1 if failed else 0
@@ -111,15 +123,17 @@ def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(str(seed) for seed in seeds)
 
 
-def _played(seeds: range, kinds: tuple[str, ...]) -> Iterator[Outcome]:
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(partial(play, plan=None, kinds=kinds), seeds)
+def _played(seeds: range, played_by: Play, workers: int | None) -> Iterator[Outcome]:
+    with ProcessPoolExecutor(workers or os.cpu_count()) as pool:
+        yield from pool.map(played_by, seeds)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="play this one")
     parser.add_argument("--seeds", metavar="A-B", help="play many, on all cores")
+    parser.add_argument("--replicated", action="store_true", help="with --seeds: the world of replicated partitions")
+    parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: so many processes, not one per core")
     parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")
     named = ", ".join(SAFEGUARDS)

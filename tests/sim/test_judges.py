@@ -7,6 +7,7 @@ from kafka_zk.group.events import AssignmentCompleted
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
 from kafka_zk.sim import broker_group, judges
+from kafka_zk.sim.clients import key_of
 from kafka_zk.sim.history import (
     Acked,
     Assigned,
@@ -165,3 +166,28 @@ def test_every_record_is_handed_out_by_the_group_of_the_broker() -> None:
     assert not broker_group.all_handed_out(facts, {TP: 1})
     assert any("1 of 2 records" in each for each in broker_group.all_handed_out(facts, {TP: 2}))
     assert not judges.group([handed("a", 1)], None), "the other group's members own nothing in ZooKeeper"
+
+
+COMPACTED = TopicPartition("compacted", 0)
+REPLACED: list[Fact] = [
+    *(sent(value, COMPACTED) for value in ("p:1", "p:2", "p:21")),
+    *(acked(value, offset, COMPACTED) for offset, value in enumerate(("p:1", "p:2", "p:21"))),
+]
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected"),
+    [
+        ({0: "p:1", 1: "p:2", 2: "p:21"}, ""),
+        ({1: "p:2", 2: "p:21"}, ""),
+        ({2: "p:21"}, "p:2@1 is gone"),
+        ({0: "p:1", 1: "p:2"}, "p:21@2 is gone"),
+        ({1: "p:21", 2: "p:2"}, "p:2@1 is gone"),
+        ({1: "p:2", 2: "p:21", 3: "p:22"}, "p:22 was never sent"),
+        ({1: "p:2", 2: "p:21", 3: "p:21"}, "p:21 is in the log 2 times"),
+    ],
+)
+def test_a_compacted_log_keeps_the_last_value_of_each_key(kept: dict[int, str], expected: str) -> None:
+    logs = {COMPACTED: [Found(COMPACTED, offset, value) for offset, value in kept.items()]}
+    broken = judges.last_values(REPLACED, logs, key_of)
+    assert (not broken) if not expected else any(expected in each for each in broken)

@@ -307,7 +307,7 @@ def test_a_helper_that_cannot_be_started_is_nothing_against_the_log(
 
     log = broker.log("t")
     with monkeypatch.context() as patch:
-        patch.setattr(log_cleaner, "Helper", refuse)
+        patch.setattr(broker.cleaner, "start_helper", refuse)
         broker.cleaner.start()
         for _ in range(2 * MOST_DEATHS):
             broker.clock.advance(1)

@@ -1,0 +1,76 @@
+"""What a ZooKeeper may answer when connections break: the trees that it may have, after all that clients saw of it.
+
+A request whose answer was lost was applied or was not, so it doubles the trees; each answer leaves those that would
+have given it. The rules are broken when none is left. Who lost an answer must ``sync`` before anybody goes on: until
+then its request may still be under way.
+"""
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from kafka_zk.registry.client import Operation, ZnodeStat
+from kafka_zk.registry.errors import MultiFailed, RegistryError
+from kafka_zk.sim.znode_tree import ZnodeTree
+
+
+class PossibleTrees:
+    """Sessions are named by small numbers, in stats too."""
+
+    def __init__(self) -> None:
+        self._trees = [ZnodeTree()]
+
+    def answered(self, operations: Sequence[Operation], session: int, answer: Any) -> bool:
+        """A multi (a write is one of one operation) had this answer, ``plain``; False if no tree gives it."""
+        self._trees = [tree for tree in self._trees if _applied(tree, operations, session) == answer]
+        return bool(self._trees)
+
+    def lost(self, operations: Sequence[Operation], session: int) -> None:
+        """Nobody knows what became of it."""
+        applied = copy.deepcopy(self._trees)
+        for tree in applied:
+            _applied(tree, operations, session)
+        self._trees = _different(self._trees + applied)
+
+    def read(self, path: str, answer: Any) -> bool:
+        """What ``exists`` and ``get`` of a synced client said; False if no tree says so."""
+        self._trees = [tree for tree in self._trees if seen_in(tree, path) == answer]
+        return bool(self._trees)
+
+    def __str__(self) -> str:
+        return "\n".join(str({path: seen_in(tree, path) for path in tree.paths()}) for tree in self._trees)
+
+
+def seen_in(tree: ZnodeTree, path: str) -> Any:
+    if tree.exists(path) is None:
+        return None
+    data, stat = tree.get(path)
+    return data, plain(stat, {})
+
+
+def plain(value: Any, owners: dict[int, int]) -> Any:
+    """Without zxids and times; ``owners``: the numbers of sessions by their ids."""
+    if isinstance(value, ZnodeStat):
+        owner = value.ephemeral_owner
+        return (value.version, value.cversion, owners.get(owner, owner), value.data_length, value.num_children)
+    if isinstance(value, list | tuple):
+        return [plain(each, owners) for each in value]
+    return value
+
+
+def failure(error: RegistryError) -> Any:
+    """An outcome that is an error."""
+    return (error.index, type(error.cause).__name__) if isinstance(error, MultiFailed) else type(error).__name__
+
+
+def _applied(tree: ZnodeTree, operations: Sequence[Operation], session: int) -> Any:
+    try:
+        return plain(tree.apply_multi(operations, session, 0)[0], {})
+    except RegistryError as error:
+        return failure(error)
+
+
+def _different(trees: list[ZnodeTree]) -> list[ZnodeTree]:
+    """A lost request that would have failed changed nothing."""
+    known = {str([(path, seen_in(tree, path)) for path in tree.paths()]): tree for tree in reversed(trees)}
+    return list(known.values())

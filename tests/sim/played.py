@@ -1,0 +1,87 @@
+"""How many seeds and scripts were played, on which commit: a file of lines that the commands write.
+
+``python -m tests.sim.played`` sums it up.
+"""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+FILE = Path(__file__).with_name("played.txt")
+
+
+class Range(NamedTuple):
+    """Seeds from ``first`` to ``last``, of which so many failed."""
+
+    kind: str
+    commit: str
+    first: int
+    last: int
+    failed: int
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+
+def record(kind: str, first: int, last: int, failed: int) -> None:
+    """Add a range that was played with the files of this checkout; one that follows the last is joined with it."""
+    made = Range(kind, commit(), first, last, failed)
+    ranges = recorded()
+    at = next((at for at, each in enumerate(ranges) if _joins(each, made)), None)
+    if at is None:
+        ranges.append(made)
+    else:
+        ranges[at] = ranges[at]._replace(last=last, failed=ranges[at].failed + failed)
+    lines = [f"{each.commit} {each.first}-{each.last} {each.failed} failed: {each.kind}\n" for each in ranges]
+    FILE.write_text("".join(lines))
+
+
+def _joins(before: Range, after: Range) -> bool:
+    return (before.kind, before.commit, before.last + 1) == (after.kind, after.commit, after.first)
+
+
+def recorded() -> list[Range]:
+    """Oldest first. Raises: ValueError for a line that is none."""
+    found = []
+    for line in FILE.read_text().splitlines() if FILE.exists() else []:
+        numbers, _, kind = line.partition(" failed: ")
+        named, seeds, failed = numbers.split(" ")
+        first, last = seeds.split("-")
+        found.append(Range(kind, named, int(first), int(last), int(failed)))
+    return found
+
+
+def commit() -> str:
+    """The checkout's, with a ``+`` if the product or its tests differ from it."""
+    here = Path(__file__).parent
+    named = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True)
+    if named.returncode:
+        return "unknown"
+    changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], cwd=here, capture_output=True)
+    lines = [line for line in changed.stdout.splitlines() if not line.endswith(FILE.name.encode())]
+    return named.stdout.strip() + ("+" if lines else "")
+
+
+def total(kind: str) -> int:
+    """Different seeds on all commits."""
+    return len({seed for each in recorded() if each.kind == kind for seed in range(each.first, each.last + 1)})
+
+
+def main() -> int:
+    by_commit: Counter[tuple[str, str]] = Counter()
+    failed: Counter[tuple[str, str]] = Counter()
+    for each in recorded():
+        by_commit[each.kind, each.commit] += each.count
+        failed[each.kind, each.commit] += each.failed
+    for (kind, named), count in by_commit.items():
+        print(f"{kind}: {count} on {named}, {failed[kind, named]} failed")
+    for kind in dict.fromkeys(kind for kind, _ in by_commit):
+        print(f"{kind}: {total(kind)} different ones in all")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

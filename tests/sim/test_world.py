@@ -1,0 +1,51 @@
+"""A world keeps to itself: what a killed process left does nothing more, and no error of it counts."""
+
+import gc
+from random import Random
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from kafka_zk.sim.world import World
+
+
+def test_what_a_killed_process_awaited_does_not_go_on_when_it_is_collected() -> None:
+    """The coroutine that is collected first cannot be resumed by the end of the other one."""
+
+    async def later(signal: "Deferred[None]") -> None:
+        await signal
+
+    async def holder(lost: "Deferred[None]", signal: "Deferred[None]") -> None:
+        try:
+            await lost
+        finally:
+            ended.append("holder")
+            signal.callback(None)
+
+    ended: list[str] = []
+    for _ in range(3):
+        with World(1) as world:
+            signal: Deferred[None] = Deferred()
+            ensureDeferred(later(signal))
+            ensureDeferred(holder(Deferred(), signal))
+            del signal
+            assert len([[] for _ in range(5_000)]) == 5_000  # as many as call the collector
+            world.run_for(1)
+        assert not world.failures
+    assert len(ended) >= 2
+
+
+def test_errors_that_nobody_looked_at_are_failures_of_their_world() -> None:
+    with World(1) as world:
+        forgotten: Deferred[None] = Deferred()
+        forgotten.addCallback(lambda _: Random().choice([]))
+        forgotten.callback(None)
+        del forgotten
+    assert len(world.failures) == 1 and "IndexError" in world.failures[0]
+
+
+def test_the_collector_rests_while_a_world_is_played() -> None:
+    """When it runs depends on what the interpreter did before."""
+    assert gc.isenabled()
+    with World(1):
+        assert not gc.isenabled()
+    assert gc.isenabled()
