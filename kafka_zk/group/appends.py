@@ -18,7 +18,8 @@ from kafka_zk.group.records import (
     encode_group_value,
 )
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.replica.manager import AppendResult, ReplicaManager
+from kafka_zk.replica.delayed_produce import AppendResult
+from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition

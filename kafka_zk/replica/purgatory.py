@@ -53,13 +53,14 @@ class Purgatory:
         condition: Callable[[], bool],
         timeout_ms: int,
         changed: Callable[[Any], None] | None = None,
+        kind: type[Wait] = Wait,
     ) -> Wait:
         """Fires with True when ``condition`` holds after a check of one of the keys, with False after the timeout.
 
         The caller has found the condition false just before. ``changed``: told which key is checked, before the
-        condition is asked.
+        condition is asked. ``kind``: what the wait is to the connection of the request.
         """
-        entry = Wait(self, condition, tuple(dict.fromkeys(keys)), changed)
+        entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
             self._waiting.setdefault(key, {})[id(entry)] = entry
         entry.timer = self._clock.callLater(timeout_ms / 1000, self._expire, entry)

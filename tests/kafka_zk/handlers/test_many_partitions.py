@@ -195,7 +195,7 @@ def test_others_have_their_turn_between_a_few_big_batches(
 
     monkeypatch.setattr(replicas, "_append", slowly)
     batches = [(TopicPartition("t", number), memoryview(bytearray(batch(bytes(size_bytes))))) for number in range(3)]
-    appended = ensureDeferred(replicas.append_records(batches, 1, 1000))
+    appended = ensureDeferred(replicas.append_records(batches, 1))
     assert appended.called is not gives_turns
     for _ in range(3):
         broker.clock.advance(0)
