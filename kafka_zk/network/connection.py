@@ -478,7 +478,7 @@ class BrokerConnection(TwistedProtocol):
                     self._send_when_read(waiting, parts, mute_ms)
                     return
             self._send(parts)
-        if mute_ms > 0:
+        if mute_ms:
             self._mute(mute_ms)
 
     def _send(self, parts: list[Part]) -> None:

@@ -205,8 +205,8 @@ class ReplicaManager:
         *,
         is_own: bool = False,
     ) -> _Appended | Awaitable[_Appended]:
-        """Append one batch and wake those who wait for it. ``conforms_to`` is as in ``Log.append_as_leader``; a batch
-        of the broker's own conforms, and is whole.
+        """Append one batch and wake those who wait for it, once for all that a turn of the reactor brings.
+        ``conforms_to`` is as in ``Log.append_as_leader``; a batch of the broker's own conforms, and is whole.
 
         Raises: those of APPEND_ERRORS; OSError after the log directory was taken offline; NotConformed.
         """
@@ -232,11 +232,11 @@ class ReplicaManager:
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush(partition, log, info, required_acks))
         if log.commits_appends:
-            self._purgatory.check(tp)
+            self._purgatory.check_later(tp)
             return info
         if partition.advance_high_watermark(self.isr_updates.now_ms()):
             self._purgatory.check(tp)
-        self._purgatory.check(LogEnd(tp))
+        self._purgatory.check_later(LogEnd(tp))
         return Unreplicated(partition, info) if required_acks == -1 else info
 
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> _Appended:

@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kafka_zk.system.clock import Timers
+from kafka_zk.system.clock import AtEndOfTurn, Timers, at_once
 
 
 class Wait(Deferred[bool]):
@@ -40,10 +40,12 @@ class Wait(Deferred[bool]):
 
 
 class Purgatory:
-    """Waiting requests by key."""
+    """Waiting requests by key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
 
-    def __init__(self, clock: Timers) -> None:
+    def __init__(self, clock: Timers, at_end_of_turn: AtEndOfTurn = at_once) -> None:
         self._clock = clock
+        self._at_end_of_turn = at_end_of_turn
+        self._due: dict[Hashable, None] = {}
         self._waiting: dict[Hashable, dict[int, Wait]] = {}
         self._to_check: list[Hashable] = []
 
@@ -72,6 +74,19 @@ class Purgatory:
             self._to_check.append(key)
             if len(self._to_check) == 1:  # else a request that was just completed goes on and checks: its turn comes
                 self._check_all()
+
+    def check_later(self, key: Hashable) -> None:
+        """As ``check``, when the reactor has handled all that came with this turn: once for everything that happens to
+        ``key`` until then."""
+        if key in self._waiting:
+            self._due[key] = None
+            if len(self._due) == 1:
+                self._at_end_of_turn(self._check_due)
+
+    def _check_due(self) -> None:
+        due, self._due = self._due, {}
+        for key in due:
+            self.check(key)
 
     def _check_all(self) -> None:
         """One key after the other, or requests that complete each other would run out of stack."""
