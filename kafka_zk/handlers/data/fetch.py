@@ -73,7 +73,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     fetched, size_bytes, is_final = _read_all(services, version, request, wanted, isolation, is_first_read=True)
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
         await _wait(services, version, request, wanted, isolation, fetched)
-        fetched, _, _ = _read_all(services, version, request, wanted, isolation)
+        fetched = _read_again(services, version, request, wanted, isolation, fetched)
     if version < conversion.MAGIC_2_SINCE_FETCH:
         fetched = await _converted(services, context, version, wanted, isolation, fetched)
     return write_fetch_response(version, header.correlation_id, fetching.response(fetched))
@@ -191,6 +191,30 @@ def _read_all(
     return fetched, size_bytes, is_final
 
 
+def _read_again(
+    services: Services,
+    version: int,
+    request: FetchRequest,
+    wanted: list[_Wanted],
+    isolation: FetchIsolation,
+    fetched: Fetched,
+) -> Fetched:
+    """What there is after the wait. Whoever waited for a first byte had none: of many partitions few have news."""
+    if request.min_bytes > 1:
+        again, _, _ = _read_all(services, version, request, wanted, isolation)
+        return again
+    places = [
+        place
+        for place, (_, before) in enumerate(fetched)
+        if _has_something(services, wanted[place], isolation, before.high_watermark)
+    ]
+    news, _, _ = _read_all(services, version, request, [wanted[place] for place in places], isolation)
+    again = list(fetched)
+    for place, result in zip(places, news, strict=True):
+        again[place] = result
+    return again
+
+
 def _read(
     services: Services, wanted: _Wanted, isolation: FetchIsolation, left_bytes: int, min_one_batch: bool
 ) -> FetchedPartition:
@@ -306,7 +330,8 @@ class _Awaited:
     def add(self, key: TopicPartition | LogEnd, entry: _Wanted, result: FetchedPartition) -> None:
         """A partition, and what it gave last."""
         self._wanted[key] = entry
-        self._count(key, 0 if result.records is None else len(result.records))
+        if result.records:
+            self._count(key, len(result.records))
 
     def changed(self, key: TopicPartition | LogEnd) -> None:
         """Find out whether the wait is over: there is enough, or waiting would not bring more."""
@@ -321,6 +346,8 @@ class _Awaited:
 
     def is_over_by_now(self) -> bool:
         """Look at the partitions once more, until one says so."""
+        if self._request.min_bytes <= 1:
+            return any(_has_something(self._services, entry, self._isolation) for entry in self._wanted.values())
         for key in self._wanted:
             self.changed(key)
             if self.is_over:
@@ -354,13 +381,18 @@ async def _wait(
     await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
 
 
-def _has_something(services: Services, entry: _Wanted, isolation: FetchIsolation) -> bool:
+def _has_something(
+    services: Services, entry: _Wanted, isolation: FetchIsolation, high_watermark: int | None = None
+) -> bool:
+    """Whether a read would find records or an error, or another high watermark than the one given."""
+    partition = services.replicas.partitions.get(entry.tp)
+    if partition is None:
+        return True
+    fetch = entry.fetch
     try:
-        return _readable_end(services, entry, isolation) > entry.fetch.fetch_offset
+        log = partition.leader_log(fetch.current_leader_epoch)
     except ApiError:
         return True
-
-
-def _readable_end(services: Services, entry: _Wanted, isolation: FetchIsolation) -> int:
-    log = services.replicas.partition(entry.tp).leader_log(entry.fetch.current_leader_epoch)
-    return log.readable_end(isolation)
+    return log.readable_end(isolation) > fetch.fetch_offset or (
+        high_watermark is not None and log.high_watermark != high_watermark
+    )

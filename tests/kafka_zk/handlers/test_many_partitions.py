@@ -254,12 +254,18 @@ def test_a_waiting_fetch_looks_only_at_the_end_that_moved(harness: Make, monkeyp
     broker.lead("t", COUNT)
     waiting = broker.start(ApiKey.FETCH, 11, _fetch_all(COUNT, 1))
     looked_at: list[TopicPartition] = []
-    look = fetch._readable_end
+    look = fetch._has_something
 
-    def counting(services: Any, entry: Any, isolation: Any) -> int:
+    def counting(services: Any, entry: Any, *arguments: Any) -> bool:
         looked_at.append(entry.tp)
-        return look(services, entry, isolation)
+        return look(services, entry, *arguments)
 
-    monkeypatch.setattr(fetch, "_readable_end", counting)
+    monkeypatch.setattr(fetch, "_has_something", counting)
+    replicas = broker.services.replicas
+    read: list[TopicPartition] = []
+    read_one = replicas.read
+    monkeypatch.setattr(replicas, "read", lambda tp, *of, **named: read.append(tp) or read_one(tp, *of, **named))
     broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), partition=COUNT - 1))
-    assert waiting.called and looked_at == [TopicPartition("t", COUNT - 1)]
+    last = TopicPartition("t", COUNT - 1)
+    assert waiting.called and looked_at[0] == last and len(looked_at) == 1 + COUNT
+    assert read == [last]
