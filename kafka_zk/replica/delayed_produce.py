@@ -21,7 +21,7 @@ AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
 _MOST_PASSED = 100
 """Partitions of a request that lets others pass: each costs memory while it waits."""
 
-_WAIT_BYTES = 3000
+_WAIT_BYTES = 4000
 _PARTITION_BYTES = 1000
 
 

@@ -128,7 +128,7 @@ def test_a_request_that_waits_holds_neither_its_records_nor_their_memory(
     monkeypatch.setattr(client.connection, "_handle", watch)
     for _ in range(MAX_REQUESTS):
         client.send_batch()
-    assert 0 < client.pool.used_bytes < MAX_REQUESTS * 5_000
+    assert 0 < client.pool.used_bytes < MAX_REQUESTS * 6_000
     for frame in frames:
         frame.clear()  # raises BufferError while anybody has a view of it
     client.replicate(MAX_REQUESTS)
