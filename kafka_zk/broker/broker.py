@@ -73,7 +73,7 @@ from kafka_zk.storage.helper_process import Helper
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.meta_properties import read_meta_properties
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.system.clock import Clock, SystemClock
+from kafka_zk.system.clock import Clock, SystemClock, end_of_turn
 from kafka_zk.system.randomness import SYSTEM_RANDOM
 from kafka_zk.system.threads import ReactorThreads, RunInThread
 from kafka_zk.transaction.state_topic import TransactionStateTopic
@@ -213,7 +213,7 @@ class Broker:
     def _build_services(self, cluster: str, events: EventSource) -> None:
         config = self._config
         self._memory = MemoryPool(config.queued_max_request_bytes)
-        fetch_purgatory = Purgatory(self._clock)
+        fetch_purgatory = Purgatory(self._clock, end_of_turn(self._reactor))
         metadata = MetadataCache()
         batch_helpers = BatchHelpers(self._clock, self._run_in_thread)
         replicas = ReplicaManager(

@@ -4,7 +4,7 @@ Source: GroupMetadataManager.storeGroup, TransactionStateManager.appendTransacti
 """
 
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.replica.manager import AppendResult
+from kafka_zk.replica.delayed_produce import AppendResult
 from kafka_zk.storage.errors import RecordBatchTooLarge, RecordTooLarge
 from kafka_zk.storage.types import LogAppendInfo
 

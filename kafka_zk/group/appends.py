@@ -20,7 +20,8 @@ from kafka_zk.group.records import (
 )
 from kafka_zk.group.transactional_offsets import Producer
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.manager import AppendResult, ReplicaManager
+from kafka_zk.replica.delayed_produce import AppendResult
+from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.errors import InvalidProducerEpoch, InvalidTransactionState
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition

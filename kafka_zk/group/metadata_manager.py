@@ -25,7 +25,8 @@ from kafka_zk.group.states import GroupState
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import in_slices
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.manager import APPEND_ERRORS, ReplicaManager
+from kafka_zk.replica.delayed_produce import APPEND_ERRORS
+from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock

@@ -36,8 +36,11 @@ class RequestStats:
         async def measured(context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part] | None:
             start_s = monotonic_s()
             key = header[:2]
+            size_bytes = len(body)
+            handling = dispatch(context, header, body)
+            del body  # or a handler that waits could not let go of it
             try:
-                parts = await dispatch(context, header, body)
+                parts = await handling
             except BaseException:
                 self.failed_count[key] = self.failed_count.get(key, 0) + 1
                 raise
@@ -47,7 +50,7 @@ class RequestStats:
             row[0] += 1
             row[1] += monotonic_s() - start_s
             if key[0] == _PRODUCE:
-                self.produced_bytes += len(body)
+                self.produced_bytes += size_bytes
             elif key[0] == _FETCH and parts is not None:
                 for part in parts:
                     self.fetched_bytes += len(part)

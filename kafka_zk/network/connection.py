@@ -6,6 +6,9 @@ reading likewise, until the peer has taken half of it; so does a frame for which
 (``memory_pool``). A request is a coroutine, stepped by hand: if its handler never
 waits, it is answered before ``dataReceived`` returns and no Deferred is made.
 
+Produce requests are pipelined: one that is appended and only waits for other brokers lets the next request begin, if
+that is a Produce, too (``in_flight``). Answers leave in the order of the requests.
+
 A connection is in its handshake until that hands over a context; after it every request goes to ``dispatch``. What the
 peer gets wrong ends this connection, with one line in the log. Tests: tests/kafka_zk/network/test_connection.py.
 """
@@ -22,6 +25,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kafka_zk.network.copying_writer import CopyingFrameWriter
+from kafka_zk.network.in_flight import InFlight, InFlightRequest, Outcome, Response
 from kafka_zk.network.memory_pool import FREE_BYTES, UNBOUNDED, MemoryPool
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
@@ -32,9 +36,6 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.frame import FrameDecoder
 from kafka_zk.protocol.request import RequestContext, RequestHeader, parse_request_header
 from kafka_zk.system.clock import Timers
-
-Response = list[Part] | None
-"""The parts of an answer, header included, size prefix not; None for none (acks=0)."""
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 """Answers a request; the memoryview is its body."""
@@ -51,6 +52,7 @@ BETWEEN_BROKERS = frozenset(
 """Requests that brokers need to get through when clients have used up the memory."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
+_PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as a frame begins
 _log = Logger()  # not a class's: its events would hold on to the connection
 
 
@@ -110,6 +112,7 @@ class BrokerConnection(TwistedProtocol):
         self._handshake = settings.handshake() if settings.handshake is not None else None
         self._busy = False  # a request is being answered
         self._awaited: Any = None  # what its handler waits for
+        self._in_flight = InFlight()  # requests before that one, and their answers
         self._muted = False  # throttled
         self._full = False  # the peer does not take its answers
         self._reading = True
@@ -147,7 +150,7 @@ class BrokerConnection(TwistedProtocol):
     @property
     def is_busy(self) -> bool:
         """Whether a request is being answered."""
-        return self._busy
+        return self._busy or bool(self._in_flight)
 
     def got_on(self, least_bytes: int) -> bool:
         """Whether it was heard of since the last call: a frame began, ``least_bytes`` came of the one that is being
@@ -170,7 +173,7 @@ class BrokerConnection(TwistedProtocol):
                 got_on = self._taken_bytes - taken_bytes >= min(least_bytes, queued_bytes)
         if self._awaited is None and not self._busy and not self._frames:
             self._settle()
-        return self._busy or got_on
+        return self._busy or bool(self._in_flight) or got_on
 
     @property
     def is_stalled(self) -> bool:
@@ -295,6 +298,8 @@ class BrokerConnection(TwistedProtocol):
                 if self._memory.size_bytes or not self._reading:
                     self._go_on_reading()
                 return
+            if self._in_flight and (self._in_flight.is_full or frames[0][:2] != _PRODUCE):
+                break
             self._handle(frames.popleft())
         else:
             if not (self._muted or self._busy):  # a throttled peer stays muted for its time, or may yet have to be
@@ -314,9 +319,10 @@ class BrokerConnection(TwistedProtocol):
                 self._transport.resumeProducing()
 
     def _settle(self) -> None:
-        """Give back what is held, but for the frame that is being collected and for answers in the queue."""
+        """Give back what is held, but for the frame that is being collected, for requests in flight and for answers in
+        the queue."""
         memory = self._memory
-        left_bytes = self._decoder.counted_bytes
+        left_bytes = self._decoder.counted_bytes + self._in_flight.kept_bytes
         if self._writer.queued_size_bytes:
             left_bytes += min(memory.size_bytes - left_bytes, self._writer.queued_memory_bytes)
         if memory.size_bytes != left_bytes:
@@ -345,9 +351,11 @@ class BrokerConnection(TwistedProtocol):
             return
         self._busy = True
         memory = self._memory
-        if memory.size_bytes:  # nothing but this frame, the one that is being collected, and answers in the queue
-            queued_bytes = self._writer.queued_memory_bytes if self._writer.queued_size_bytes else 0
-            memory.frame_bytes = max(0, memory.size_bytes - self._decoder.counted_bytes - queued_bytes)
+        if memory.size_bytes:  # this frame, the one that is being collected, requests in flight, answers in the queue
+            other_bytes = self._decoder.counted_bytes + self._in_flight.kept_bytes
+            if self._writer.queued_size_bytes:
+                other_bytes += self._writer.queued_memory_bytes
+            memory.frame_bytes = max(0, memory.size_bytes - other_bytes)
         self._step(coroutine, header)
 
     async def _shake_hands(self, handshake: Handshake, header: RequestHeader, body: memoryview) -> Response:
@@ -358,48 +366,99 @@ class BrokerConnection(TwistedProtocol):
         return response
 
     def _step(
-        self, coroutine: Coroutine[Any, Any, Response], header: RequestHeader, failure: BaseException | None = None
+        self,
+        coroutine: Coroutine[Any, Any, Response],
+        header: RequestHeader,
+        passed: InFlightRequest | None = None,
+        failure: BaseException | None = None,
     ) -> None:
         """Run the coroutine until it waits or ends. A Deferred knows its own result, so None is sent in; while its
-        callbacks run it does not tell its failure, which is thrown."""
-        self._awaited = None
+        callbacks run it does not tell its failure, which is thrown. ``passed``: not the request in work, but one that
+        was in flight already."""
         try:
             if failure is None:
                 awaited: Deferred[Any] = coroutine.send(None)
             else:
                 awaited = coroutine.throw(failure)
         except StopIteration as end:
-            self._respond(header, end.value)
-        except ProtocolError as error:
-            self._refuse(error)
+            if self._in_flight:
+                self._answer_in_turn(header, passed, end.value)
+            else:
+                self._busy = False
+                self._respond(header, end.value)
         except ClientGone:
             self._close()
-        except Exception:
-            _log.failure("{connection}: API {api_key} failed", connection=self._name, api_key=header.api_key)
-            self._close()
+        except Exception as error:
+            if not isinstance(error, ProtocolError):
+                _log.failure("{connection}: API {api_key} failed", connection=self._name, api_key=header.api_key)
+            if self._in_flight:
+                self._answer_in_turn(header, passed, error.with_traceback(None))
+            else:
+                self._give_up(error)
         else:
+            self._wait(coroutine, header, passed, awaited)
+
+    def _wait(
+        self,
+        coroutine: Coroutine[Any, Any, Response],
+        header: RequestHeader,
+        passed: InFlightRequest | None,
+        awaited: "Deferred[Any]",
+    ) -> None:
+        """Go on with the request when what its handler awaits has a result."""
+        kept_bytes = None if self._lost else getattr(awaited, "kept_bytes", None)
+        if passed is None and kept_bytes is not None:
+            passed = self._in_flight.begin(header, kept_bytes)
+            self._memory.take(kept_bytes)
+            self._busy = False
+        if passed is None:
             self._awaited = awaited
-            if self._lost:
-                self._abandon()
-            awaited.addBoth(self._resume, coroutine, header).addErrback(self._failed)
+        else:
+            passed.awaited = awaited
+        if self._lost:
+            _abandon(awaited)
+        awaited.addBoth(self._resume, coroutine, header, passed).addErrback(self._failed)
 
-    def _abandon(self) -> None:
-        """The client is gone: tell what is awaited, if it is for nobody else, that it is awaited no longer."""
-        abandon = getattr(self._awaited, "abandon", None)
-        if abandon is not None:
-            abandon()
-
-    def _resume(self, result: object, coroutine: Coroutine[Any, Any, Response], header: RequestHeader) -> None:
+    def _resume(
+        self,
+        result: object,
+        coroutine: Coroutine[Any, Any, Response],
+        header: RequestHeader,
+        passed: InFlightRequest | None,
+    ) -> None:
+        if passed is None:
+            self._awaited = None
         if isinstance(result, Failure):
             error: Any = result.value
-            self._step(coroutine, header, error)
+            self._step(coroutine, header, passed, error)
             # Its traceback refers to all that the handler held, and to this frame, which refers to it.
             error.__traceback__ = None
         else:
-            self._step(coroutine, header)
+            self._step(coroutine, header, passed)
         self._handle_waiting()
         if self._lost and self._awaited is None:
             self._memory.close()
+
+    def _answer_in_turn(self, header: RequestHeader, passed: InFlightRequest | None, outcome: Outcome) -> None:
+        """A request is done: send its answer, and those behind it that are ready, unless others are before it."""
+        in_flight = self._in_flight
+        if passed is None:
+            passed = in_flight.begin(header)
+            self._busy = False
+        in_flight.end(passed, outcome)
+        while in_flight and in_flight[0].is_done:
+            done = in_flight.popleft()
+            if isinstance(done.outcome, Exception):
+                self._give_up(done.outcome)
+            else:
+                self._respond(done.header, done.outcome)
+
+    def _give_up(self, error: Exception) -> None:
+        """A request gets no answer, nor does any after it."""
+        if isinstance(error, ProtocolError):
+            self._refuse(error)
+        else:
+            self._close()
 
     def _failed(self, failure: Failure) -> None:
         """Something went wrong outside of the handler, as in ``on_response``: nobody else would hear of it."""
@@ -415,11 +474,11 @@ class BrokerConnection(TwistedProtocol):
             if len(parts) > 1 and settings.read_ahead is not None:
                 waiting = settings.read_ahead(parts)
                 if waiting is not None:
+                    self._busy = True
                     self._send_when_read(waiting, parts, mute_ms)
                     return
             self._send(parts)
-        self._busy = False
-        if mute_ms > 0:
+        if mute_ms:
             self._mute(mute_ms)
 
     def _send(self, parts: list[Part]) -> None:
@@ -516,7 +575,16 @@ class BrokerConnection(TwistedProtocol):
         self._closing = self._lost = True
         self._frames.clear()
         self._decoder.close()
-        self._abandon()
+        for awaited in [request.awaited for request in self._in_flight]:
+            _abandon(awaited)
+        _abandon(self._awaited)
         if self._awaited is None:
             self._memory.close()
         self._on_lost(self)
+
+
+def _abandon(awaited: Any) -> None:
+    """The client is gone: tell what is awaited, if it is for nobody else, that it is awaited no longer."""
+    abandon = getattr(awaited, "abandon", None)
+    if abandon is not None:
+        abandon()

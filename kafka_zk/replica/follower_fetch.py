@@ -45,24 +45,29 @@ def read(
     Raises: ApiError (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER of a request without epochs, for a broker that is
         no follower as far as this one knows), OffsetOutOfRange; OSError after the log directory was taken offline.
     """
-    partition = replicas.partition(tp)
+    partition = replicas.partitions.get(tp) or replicas.partition(tp)
     log = partition.leader_log(fetch.current_leader_epoch)
     remotes = partition.remotes
     if remotes is None or follower.broker_id not in remotes.followers:
         has_epoch = fetch.current_leader_epoch >= 0
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if has_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    diverging = diverging_epoch(log, fetch)
-    if diverging is not None:
-        return FollowerRead(log, None, diverging)
     log_end_offset = log.log_end_offset
-    _, found = replicas.read(
-        tp, fetch.fetch_offset, max_bytes, FetchIsolation.LOG_END, min_one_batch=min_one_batch
-    )
+    is_at_end = fetch.fetch_offset == log_end_offset
+    if not is_at_end or fetch.last_fetched_epoch != log.leader_epochs.latest_epoch:
+        diverging = diverging_epoch(log, fetch)
+        if diverging is not None:
+            return FollowerRead(log, None, diverging)
+    records = None
+    if not is_at_end:
+        _, found = replicas.read(
+            tp, fetch.fetch_offset, max_bytes, FetchIsolation.LOG_END, min_one_batch=min_one_batch
+        )
+        records = found.slice
     if is_first_read:
         replicas.isr_updates.record_fetch(
             partition, log, follower, fetch.fetch_offset, fetch.log_start_offset, log_end_offset
         )
-    records = None if is_held_back(replicas, tp, follower.broker_id) else found.slice
+    records = None if is_held_back(replicas, tp, follower.broker_id) else records
     return FollowerRead(log, records, None)
 
 

@@ -89,7 +89,11 @@ class IsrUpdates:
         has_deleted = known.log_start_offset != log_start_offset
         known.record_fetch(offset, log_start_offset, now_ms, log_end_offset, broker_epoch)
         state = remotes.state
-        if isinstance(state, Committed) and remotes.may_join(broker_id, log.high_watermark):
+        if (
+            isinstance(state, Committed)
+            and broker_id not in state.isr
+            and remotes.may_join(broker_id, log.high_watermark)
+        ):
             self._propose(partition, state.expand(broker_id))
         if has_moved and partition.advance_high_watermark(now_ms):
             self._wake(partition.tp)

@@ -20,6 +20,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.replica.batch_helpers import BatchHelpers
+from kafka_zk.replica.delayed_produce import APPEND_ERRORS, AppendResult, DelayedProduce, Unreplicated
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
 from kafka_zk.replica.isr_updates import IsrUpdates, LogStart
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
@@ -28,7 +29,7 @@ from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replication_quota import ReplicationQuotas
 from kafka_zk.replica.transaction_verification import TransactionVerification
 from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import InvalidConfig, StorageError
+from kafka_zk.storage.errors import InvalidConfig
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
 from kafka_zk.storage.log_manager import LogManager
@@ -47,14 +48,11 @@ _log = Logger()
 HIGH_WATERMARK_OFFSET = -1
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
-APPEND_ERRORS = (ApiError, StorageError, OSError)
-AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
-"""What became of one batch: where it is, or why it is not acknowledged."""
-
 MarkersWritten: TypeAlias = Callable[[int, Sequence[TopicPartition], bool], None]
 """Told the producer id, the partitions whose logs have the transaction's marker in all of their in-sync replicas, and
 whether it was committed."""
 
+_Appended: TypeAlias = AppendResult | Unreplicated
 _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
 
 _LEGAL_ACKS = (-1, 0, 1)
@@ -62,6 +60,7 @@ _SERVED = (Role.LEADER, Role.FOLLOWER)
 _MANY = 100  # batches that are appended in one turn
 _MANY_BYTES = 4 * 1024 * 1024  # of all of them
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
+_APPENDED = (Unreplicated, *_SETTLED)
 
 
 class LogEnd(NamedTuple):
@@ -150,14 +149,13 @@ class ReplicaManager:
         self,
         batches: Sequence[tuple[TopicPartition, memoryview]],
         required_acks: int,
-        timeout_ms: int,
         guards: Guards | None = None,
-    ) -> list[AppendResult]:
+    ) -> list[AppendResult] | DelayedProduce:
         """Append one batch (a writable view) to each partition; what became of each, in the order of ``batches``.
 
         All that need not be taken apart is appended before the first wait (others have their turn between many
-        batches). Then each result waits for what it needs: the flush that ``flush.messages`` asks for and, with
-        ``required_acks`` -1, the high watermark, at most ``timeout_ms``. Without either nothing is awaited.
+        batches). Then each result waits for the flush that ``flush.messages`` asks for; without one nothing is awaited.
+        With ``required_acks`` -1 some may wait for the high watermark then: see ``replicated``.
 
         ``guards``: see there; None for somebody who has no transaction.
         """
@@ -177,11 +175,11 @@ class ReplicaManager:
                 await turns.next()
             guard = NOT_ALLOWED if guards is None else guards.get(tp, UNVERIFIED)
             try:
-                result = self._append(tp, records, required_acks, timeout_ms, guard)
+                result = self._append(tp, records, required_acks, guard)
             except NotConformed as needed:
                 if turns is None:
                     turns = Turns(self._clock, goes_on=True)
-                result = self._conform_and_append(tp, records, needed, required_acks, timeout_ms, turns, guard)
+                result = self._conform_and_append(tp, records, needed, required_acks, turns, guard)
             except APPEND_ERRORS as error:
                 # Its traceback refers to this frame: the records would stay until the collector comes.
                 result = error.with_traceback(None)
@@ -190,8 +188,15 @@ class ReplicaManager:
             begun.append(result)
         if not waits:
             return begun
-        results = [result if isinstance(result, _SETTLED) else await result for result in begun]
-        return [self._unless_lost(batch[0], result) for batch, result in zip(batches, results, strict=True)]
+        results = [result if isinstance(result, _APPENDED) else await result for result in begun]
+        delayed = DelayedProduce([tp for tp, _ in batches], results)
+        return self._unless_lost(delayed) if delayed.is_decided else delayed
+
+    async def replicated(self, delayed: DelayedProduce, timeout_ms: int) -> list[AppendResult]:
+        """What became of each append when the high watermark has passed all, or after ``timeout_ms``."""
+        await self._purgatory.wait(delayed.tps, lambda: delayed.is_decided, timeout_ms, delayed.decide, delayed.wait)
+        delayed.time_out()
+        return self._unless_lost(delayed)
 
     def append_own(
         self,
@@ -203,23 +208,31 @@ class ReplicaManager:
         """Append a batch that the broker itself has built, as it is; what became of it, or what waits as acks=all
         does. It is appended before anybody waits. ``guard``: as in ``Guards``."""
         try:
-            return self._append(tp, records, -1, timeout_ms, guard, is_own=True)
+            result = self._append(tp, records, -1, guard, is_own=True)
         except APPEND_ERRORS as error:
             return error.with_traceback(None)
+        return result if isinstance(result, _SETTLED) else ensureDeferred(self._committed(tp, result, timeout_ms))
+
+    async def _committed(
+        self, tp: TopicPartition, begun: Unreplicated | Awaitable[_Appended], timeout_ms: int
+    ) -> AppendResult:
+        result = begun if isinstance(begun, Unreplicated) else await begun
+        delayed = DelayedProduce([tp], [result])
+        [committed] = self._unless_lost(delayed) if delayed.is_decided else await self.replicated(delayed, timeout_ms)
+        return committed
 
     def _append(
         self,
         tp: TopicPartition,
         records: memoryview,
         required_acks: int,
-        timeout_ms: int,
         guard: VerificationStateEntry | None,
         conforms_to: LogConfig | None = None,
         *,
         is_own: bool = False,
-    ) -> AppendResult | Awaitable[AppendResult]:
-        """Append one batch and wake those who wait for it. ``conforms_to`` is as in ``Log.append_as_leader``; a batch
-        of the broker's own conforms, and is whole.
+    ) -> _Appended | Awaitable[_Appended]:
+        """Append one batch and wake those who wait for it, once for all that a turn of the reactor brings.
+        ``conforms_to`` is as in ``Log.append_as_leader``; a batch of the broker's own conforms, and is whole.
 
         Raises: those of APPEND_ERRORS; OSError after the log directory was taken offline; NotConformed.
         """
@@ -249,20 +262,16 @@ class ReplicaManager:
             raise
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
-            return ensureDeferred(self._flush_and_commit(partition, log, info, required_acks, timeout_ms))
+            return ensureDeferred(self._flush(partition, log, info, required_acks))
         if log.commits_appends:
-            self._purgatory.check(tp)
+            self._purgatory.check_later(tp)
             return info
         if partition.advance_high_watermark(self.isr_updates.now_ms()):
             self._purgatory.check(tp)
-        self._purgatory.check(LogEnd(tp))
-        if required_acks == -1:
-            return ensureDeferred(self._commit(partition, info, partition.terms_ended, timeout_ms))
-        return info
+        self._purgatory.check_later(LogEnd(tp))
+        return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
-    async def _flush_and_commit(
-        self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, timeout_ms: int
-    ) -> AppendResult:
+    async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> _Appended:
         """Make an append durable, in a thread, and then visible."""
         terms_ended = partition.terms_ended
         try:
@@ -277,26 +286,7 @@ class ReplicaManager:
         finally:
             partition.flush_ended(self.isr_updates.now_ms())
             self._wake(partition.tp)
-        return await self._commit(partition, info, terms_ended, timeout_ms) if required_acks == -1 else info
-
-    async def _commit(
-        self, partition: Partition, info: LogAppendInfo, terms_ended: int, timeout_ms: int
-    ) -> AppendResult:
-        """Wait until the high watermark has passed an append. Source: DelayedProduce.scala@3.9."""
-
-        def is_decided() -> bool:
-            try:
-                return partition.has_committed(info.last_offset, terms_ended)
-            except ApiError:
-                return True
-
-        if not is_decided() and not await self._purgatory.wait([partition.tp], is_decided, timeout_ms):
-            return ApiError(ErrorCode.REQUEST_TIMED_OUT)
-        try:
-            partition.has_committed(info.last_offset, terms_ended)
-        except ApiError as error:
-            return error
-        return info
+        return Unreplicated(partition, info, terms_ended) if required_acks == -1 else info
 
     async def _conform_and_append(
         self,
@@ -304,28 +294,31 @@ class ReplicaManager:
         records: memoryview,
         needed: NotConformed,
         required_acks: int,
-        timeout_ms: int,
         turns: Turns,
         guard: VerificationStateEntry | None,
-    ) -> AppendResult:
+    ) -> _Appended:
         """For a batch that must be taken apart first. It is appended when it is awaited, after those before it: what
         waits for a flush is hidden from readers, and the next one may take long."""
         while True:
             try:
                 conformed = await self._batch_helpers.conform(turns, records, needed)
-                result = self._append(tp, memoryview(conformed), required_acks, timeout_ms, guard, needed.config)
-                return result if isinstance(result, _SETTLED) else await result
+                result = self._append(tp, memoryview(conformed), required_acks, guard, needed.config)
+                return result if isinstance(result, _APPENDED) else await result
             except NotConformed as again:  # the topic's configuration has changed since
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
                 return error.with_traceback(None)  # as in ``append_records``
 
-    def _unless_lost(self, tp: TopicPartition, result: AppendResult) -> AppendResult:
+    def _unless_lost(self, done: DelayedProduce) -> list[AppendResult]:
         """What a log directory took before it failed under another append of the request may be lost, too."""
-        partition = self.partitions.get(tp)
-        if isinstance(result, Exception) or partition is None or partition.refusal is None:
-            return result
-        return ApiError(partition.refusal)
+        results: list[AppendResult] = []
+        for tp, result in zip(done.tps, done.results, strict=True):
+            assert not isinstance(result, Unreplicated), "not decided"
+            partition = self.partitions.get(tp)
+            if not isinstance(result, Exception) and partition is not None and partition.refusal is not None:
+                result = ApiError(partition.refusal)
+            results.append(result)
+        return results
 
     def read(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kafka_zk.system.clock import Timers
+from kafka_zk.system.clock import AtEndOfTurn, Timers, at_once
 
 _log = Logger()
 
@@ -43,10 +43,12 @@ class Wait(Deferred[bool]):
 
 
 class Purgatory:
-    """Waiting requests by key."""
+    """Waiting requests by key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
 
-    def __init__(self, clock: Timers) -> None:
+    def __init__(self, clock: Timers, at_end_of_turn: AtEndOfTurn = at_once) -> None:
         self._clock = clock
+        self._at_end_of_turn = at_end_of_turn
+        self._due: dict[Hashable, None] = {}
         self._waiting: dict[Hashable, dict[int, Wait]] = {}
         self._to_check: list[Hashable] = []
 
@@ -56,13 +58,14 @@ class Purgatory:
         condition: Callable[[], bool],
         timeout_ms: int,
         changed: Callable[[Any], None] | None = None,
+        kind: type[Wait] = Wait,
     ) -> Wait:
         """Fires with True when ``condition`` holds after a check of one of the keys, with False after the timeout.
 
         The caller has found the condition false just before. ``changed``: told which key is checked, before the
-        condition is asked.
+        condition is asked. ``kind``: what the wait is to the connection of the request.
         """
-        entry = Wait(self, condition, tuple(dict.fromkeys(keys)), changed)
+        entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
             self._waiting.setdefault(key, {})[id(entry)] = entry
         entry.timer = self._clock.callLater(timeout_ms / 1000, self._expire, entry)
@@ -74,6 +77,19 @@ class Purgatory:
             self._to_check.append(key)
             if len(self._to_check) == 1:  # else a request that was just completed goes on and checks: its turn comes
                 self._check_all()
+
+    def check_later(self, key: Hashable) -> None:
+        """As ``check``, when the reactor has handled all that came with this turn: once for everything that happens to
+        ``key`` until then."""
+        if key in self._waiting:
+            self._due[key] = None
+            if len(self._due) == 1:
+                self._at_end_of_turn(self._check_due)
+
+    def _check_due(self) -> None:
+        due, self._due = self._due, {}
+        for key in due:
+            self.check(key)
 
     def _check_all(self) -> None:
         """One key after the other, or requests that complete each other would run out of stack."""

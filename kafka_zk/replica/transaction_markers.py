@@ -6,7 +6,8 @@ Source: KafkaApis.handleWriteTxnMarkersRequest@3.9. Tests: tests/kafka_zk/handle
 from collections.abc import Awaitable
 from typing import NamedTuple
 
-from kafka_zk.replica.manager import AppendResult, ReplicaManager
+from kafka_zk.replica.delayed_produce import AppendResult
+from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.end_transaction_marker import marker_batch
 from kafka_zk.storage.types import TopicPartition
 

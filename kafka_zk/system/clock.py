@@ -29,6 +29,21 @@ class Clock(Timers, Protocol):
         """The same in ns, for what every request asks: the machine's own function, without a call of ours around it."""
 
 
+AtEndOfTurn = Callable[[Callable[[], object]], object]
+"""Calls what it is given before the reactor waits again."""
+
+
+def end_of_turn(reactor: object) -> AtEndOfTurn:
+    """``at_end_of_turn`` of a broker's reactor; with any other one everything is done at once."""
+    at_end_of_turn: AtEndOfTurn = getattr(reactor, "at_end_of_turn", at_once)
+    return at_end_of_turn
+
+
+def at_once(call: Callable[[], object]) -> None:
+    """An ``AtEndOfTurn`` that does not wait."""
+    call()
+
+
 def wall_ms() -> int:
     """The machine's wall clock, in ms since the epoch."""
     return time.time_ns() // 1_000_000

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Iterable
 
 from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS, code_of
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.replica.manager import AppendResult, ReplicaManager
+from kafka_zk.replica.delayed_produce import AppendResult
+from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 from kafka_zk.system.clock import Clock

@@ -76,6 +76,7 @@ class Cost(NamedTuple):
 
 
 class _Reactor(LocalReactor):
+    _due = ()
     doPoll = BrokerReactor.doPoll
     doIteration = BrokerReactor.doPoll
 

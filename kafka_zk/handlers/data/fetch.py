@@ -85,7 +85,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     )
     if size_bytes < request.min_bytes and request.max_wait_ms > 0 and not is_final:
         await _wait(services, version, request, wanted, isolation, fetched)
-        fetched, _, _ = _read_all(services, version, request, wanted, isolation, elsewhere=elsewhere)
+        fetched = _read_again(services, version, request, wanted, isolation, fetched, elsewhere)
     if version < _MAGIC_2_SINCE:
         fetched = await _converted(services, context, version, wanted, isolation, fetched)
     parts = write_fetch_response(version, header.correlation_id, fetching.response(fetched))
@@ -257,6 +257,31 @@ def _elsewhere(services: Services, context: RequestContext, request: FetchReques
     return choose
 
 
+def _read_again(
+    services: Services,
+    version: int,
+    request: FetchRequest,
+    wanted: list[_Wanted],
+    isolation: FetchIsolation,
+    fetched: Fetched,
+    elsewhere: "_Elsewhere | None",
+) -> Fetched:
+    """What there is after the wait. Whoever waited for a first byte had none: of many partitions few have news."""
+    if request.min_bytes > 1 or elsewhere is not None:
+        again, _, _ = _read_all(services, version, request, wanted, isolation, elsewhere=elsewhere)
+        return again
+    places = [
+        place
+        for place, (_, before) in enumerate(fetched)
+        if _has_something(services, version, request, wanted[place], isolation, before.high_watermark)
+    ]
+    news, _, _ = _read_all(services, version, request, [wanted[place] for place in places], isolation)
+    again = list(fetched)
+    for place, result in zip(places, news, strict=True):
+        again[place] = result
+    return again
+
+
 def _read(
     services: Services,
     version: int,
@@ -393,14 +418,14 @@ class _Awaited:
     def add(self, key: TopicPartition | LogEnd, entry: _Wanted, result: FetchedPartition) -> None:
         """A partition, and what it gave last."""
         self._wanted[key] = entry
-        self._count(key, 0 if result.records is None else len(result.records))
+        if result.records:
+            self._count(key, len(result.records))
 
     def changed(self, key: TopicPartition | LogEnd) -> None:
         """Find out whether the wait is over: there is enough, or waiting would not bring more."""
         entry = self._wanted[key]
         if self._request.min_bytes <= 1:
-            held_back = follower_fetch.is_held_back(self._services.replicas, entry.tp, self._request.replica_id)
-            self.is_over = not held_back and self._has_something(entry)
+            self.is_over = self._has_something(entry)
             return
         _, size_bytes, is_final = _read_all(self._services, self._version, self._request, [entry], self._isolation)
         self._count(key, size_bytes)
@@ -408,16 +433,14 @@ class _Awaited:
         self.is_over = is_final or has_enough or len(self._sizes_bytes) >= self._most_slices
 
     def _has_something(self, entry: _Wanted) -> bool:
-        any_replica = self._version >= _ANY_REPLICA_SINCE and self._request.replica_id < 0
-        try:
-            partition = self._services.replicas.partition(entry.tp)
-            log = (partition.readable_log if any_replica else partition.leader_log)(entry.fetch.current_leader_epoch)
-        except ApiError:
-            return True
-        return log.readable_end(self._isolation) > entry.fetch.fetch_offset
+        if follower_fetch.is_held_back(self._services.replicas, entry.tp, self._request.replica_id):
+            return False
+        return _has_something(self._services, self._version, self._request, entry, self._isolation)
 
     def is_over_by_now(self) -> bool:
         """Look at the partitions once more, until one says so."""
+        if self._request.min_bytes <= 1:
+            return any(self._has_something(entry) for entry in self._wanted.values())
         for key in self._wanted:
             self.changed(key)
             if self.is_over:
@@ -449,3 +472,26 @@ async def _wait(
     if request.replica_id >= 0 and awaited.is_over_by_now():
         return  # what this follower told has let a producer go on, who wrote more after it was read
     await services.fetch_purgatory.wait(keys, lambda: awaited.is_over, request.max_wait_ms, awaited.changed)
+
+
+def _has_something(
+    services: Services,
+    version: int,
+    request: FetchRequest,
+    entry: _Wanted,
+    isolation: FetchIsolation,
+    high_watermark: int | None = None,
+) -> bool:
+    """Whether a read would find records or an error, or another high watermark than the one given."""
+    partition = services.replicas.partitions.get(entry.tp)
+    if partition is None:
+        return True
+    any_replica = version >= _ANY_REPLICA_SINCE and request.replica_id < 0
+    fetch = entry.fetch
+    try:
+        log = (partition.readable_log if any_replica else partition.leader_log)(fetch.current_leader_epoch)
+    except ApiError:
+        return True
+    return log.readable_end(isolation) > fetch.fetch_offset or (
+        high_watermark is not None and log.high_watermark != high_watermark
+    )

@@ -21,6 +21,7 @@ from kafka_zk.protocol.produce import (
 )
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
+from kafka_zk.replica.delayed_produce import DelayedProduce
 from kafka_zk.security.authorizer import Operation, topic
 from kafka_zk.storage.compression import Compression
 from kafka_zk.storage.errors import InvalidRecord, UnsupportedCompression
@@ -50,6 +51,7 @@ async def handle(
     topics: list[TopicResult] = []
     batches: list[tuple[TopicPartition, Any]] = []  # the records are a view of the frame, or converted
     places: list[tuple[list[PartitionResult], int, int]] = []  # of their results, and the partition
+    records: Buffer | PartitionResult | None
     for name, partitions in request.topics:
         results: list[PartitionResult] = []
         if topics or len(partitions) > _MANY:
@@ -64,21 +66,25 @@ async def handle(
             if turns is not None and turns.is_over:
                 await turns.next()
             if partition not in known or version < _ZSTD_SINCE:
-                checked = await _checked(
+                records = await _checked(
                     services, context, version, TopicPartition(name, partition), records, refused
                 )
-                if isinstance(checked, PartitionResult):
-                    results.append(checked)
+                if isinstance(records, PartitionResult):
+                    results.append(records)
                     continue
-                records = checked
             batches.append((TopicPartition(name, partition), records or _NO_RECORDS))
             places.append((results, len(results), partition))
             results.append(_PENDING)
         topics.append(TopicResult(name, results))
+    acks = request.acks
     if request.transactional_id is None:
-        appended = await services.replicas.append_records(batches, request.acks, request.timeout_ms)
+        appended = await services.replicas.append_records(batches, acks)
     else:
         appended = await transactional_produce.append(services, context, version, request, batches)
+    if isinstance(appended, DelayedProduce):
+        timeout_ms = request.timeout_ms
+        del body, request, batches, partitions, records  # from now on it only waits
+        appended = await services.replicas.replicated(appended, timeout_ms)
     for (results, place, partition), info in zip(places, appended, strict=True):
         if isinstance(info, LogAppendInfo):
             results[place] = PartitionResult(
@@ -86,11 +92,15 @@ async def handle(
             )
         else:
             results[place] = _refused(partition, info)
-    if request.acks == 0:
-        if any(result.error_code for _, results in topics for result in results):
-            raise ProtocolError("a Produce request with acks=0 failed")
+    if acks == 0:
+        _check_succeeded(topics)
         return None
     return [write_produce_response(version, header.correlation_id, ProduceResponse(topics))]
+
+
+def _check_succeeded(topics: list[TopicResult]) -> None:
+    if any(result.error_code for _, results in topics for result in results):
+        raise ProtocolError("a Produce request with acks=0 failed")
 
 
 def _refused(partition: int, error: Exception) -> PartitionResult:

@@ -10,7 +10,7 @@ from kafka_zk.handlers.services import Services
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.produce import ProduceRequest
 from kafka_zk.protocol.request import RequestContext
-from kafka_zk.replica.manager import AppendResult
+from kafka_zk.replica.delayed_produce import AppendResult, DelayedProduce
 from kafka_zk.replica.transaction_verification import TransactionToVerify, refusal
 from kafka_zk.security.authorizer import Operation, transactional_id
 from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, Buffer, read_header
@@ -26,7 +26,7 @@ async def append(
     version: int,
     request: ProduceRequest,
     batches: Sequence[tuple[TopicPartition, memoryview]],
-) -> list[AppendResult]:
+) -> list[AppendResult] | DelayedProduce:
     """As ``ReplicaManager.append_records``, once the coordinator has confirmed what is new to a partition."""
     wanted = request.transactional_id
     assert wanted is not None
@@ -43,14 +43,15 @@ async def append(
         )
     if verified is None:
         guards: Guards = dict.fromkeys(headers)
-        return await services.replicas.append_records(batches, request.acks, request.timeout_ms, guards)
+        return await services.replicas.append_records(batches, request.acks, guards)
     allowed = [batch for batch in batches if batch[0] not in verified.refused]
-    appended = iter(
-        await services.replicas.append_records(allowed, request.acks, request.timeout_ms, verified.guards)
-    )
-    return [
-        refusal(verified.refused[tp]) if tp in verified.refused else next(appended) for tp, _ in batches
-    ]
+    result = await services.replicas.append_records(allowed, request.acks, verified.guards)
+    if not verified.refused:
+        return result
+    if isinstance(result, DelayedProduce):
+        result = await services.replicas.replicated(result, request.timeout_ms)
+    appended = iter(result)
+    return [refusal(verified.refused[tp]) if tp in verified.refused else next(appended) for tp, _ in batches]
 
 
 def _refusal(

@@ -13,7 +13,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
-from kafka_zk.replica.manager import AppendResult
+from kafka_zk.replica.delayed_produce import AppendResult
 from kafka_zk.replica.transaction_markers import TransactionMarker, append_marker
 from kafka_zk.security.authorizer import CLUSTER, Operation
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition

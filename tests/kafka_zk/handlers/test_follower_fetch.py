@@ -452,3 +452,25 @@ def test_a_disk_that_flushes_slowly_holds_back_the_leaders_own_part(make: Make) 
     leader.partition.log.flush()
     leader.partition.flush_ended()
     assert leader.high_watermark == 1
+
+
+def test_a_follower_that_waited_is_told_of_every_partition_that_has_news(make: Make) -> None:
+    """Of one its records, of another the high watermark that has advanced meanwhile, of the rest nothing."""
+    leader = make(replicas=[0, 1, 2], isr=[0, 1, 2])
+    other = leader.broker.lead("other", 3, replicas=[0, 1, 2], isr=[0, 1, 2], leader_epoch=4)
+    produced(leader.broker, produce(batch(b"a"), topic="other", partition=1, acks=1))
+    topics = [
+        FetchTopic(None, leader.topic_id.bytes, [FetchPartition(0, 0, 1 << 20, 4, -1, 0)]),
+        FetchTopic(None, other.bytes, [FetchPartition(each, int(each == 1), 1 << 20, 4, -1, 0) for each in range(3)]),
+    ]
+    first = leader.fetch_all(0, topics=topics, session_epoch=0, session_id=0)
+    answers: list[FetchResponse] = []
+    leader.send(0, topics=[], session_id=first.session_id, session_epoch=1, max_wait_ms=500).addCallback(answers.append)
+    partition = leader.broker.services.replicas.partition(TopicPartition("other", 1))
+    partition.remotes.followers[2].log_end_offset = 1  # type: ignore[union-attr]
+    assert partition.advance_high_watermark(0) and not answers
+    leader.append(b"b")
+    [answer] = answers
+    told = {(topic.topic_id, each.partition): each for topic in answer.topics for each in topic.partitions}
+    assert told.keys() == {(leader.topic_id.bytes, 0), (other.bytes, 1)}
+    assert size(told[leader.topic_id.bytes, 0]) > 0 and told[other.bytes, 1].high_watermark == 1

@@ -195,7 +195,7 @@ def test_others_have_their_turn_between_a_few_big_batches(
 
     monkeypatch.setattr(replicas, "_append", slowly)
     batches = [(TopicPartition("t", number), memoryview(bytearray(batch(bytes(size_bytes))))) for number in range(3)]
-    appended = ensureDeferred(replicas.append_records(batches, 1, 1000))
+    appended = ensureDeferred(replicas.append_records(batches, 1))
     assert appended.called is not gives_turns
     for _ in range(3):
         broker.clock.advance(0)
@@ -254,12 +254,18 @@ def test_a_waiting_fetch_looks_only_at_the_end_that_moved(harness: Make, monkeyp
     broker.lead("t", COUNT)
     waiting = broker.start(ApiKey.FETCH, 11, _fetch_all(COUNT, 1))
     looked_at: list[TopicPartition] = []
-    look = fetch._Awaited._has_something
+    look = fetch._has_something
 
-    def counting(awaited: Any, entry: Any) -> bool:
+    def counting(services: Any, version: int, request: Any, entry: Any, *arguments: Any) -> bool:
         looked_at.append(entry.tp)
-        return look(awaited, entry)
+        return look(services, version, request, entry, *arguments)
 
-    monkeypatch.setattr(fetch._Awaited, "_has_something", counting)
+    monkeypatch.setattr(fetch, "_has_something", counting)
+    replicas = broker.services.replicas
+    read: list[TopicPartition] = []
+    read_one = replicas.read
+    monkeypatch.setattr(replicas, "read", lambda tp, *of, **named: read.append(tp) or read_one(tp, *of, **named))
     broker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), partition=COUNT - 1))
-    assert waiting.called and looked_at == [TopicPartition("t", COUNT - 1)]
+    last = TopicPartition("t", COUNT - 1)
+    assert waiting.called and looked_at[0] == last and len(looked_at) == 1 + COUNT
+    assert read == [last]

@@ -14,8 +14,10 @@ from kafka_zk.network.connection import BrokerConnection, ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.slices import ClientWait
 from kafka_zk.network.transport import QUEUE_FULL_BYTES, RECEIVE_BUFFER_BYTES
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
+from kafka_zk.replica.delayed_produce import PassedWait
 from kafka_zk.replica.purgatory import Purgatory
 from tests.kafka_zk.network.server import request
 
@@ -137,6 +139,9 @@ class World:
                     memory.try_take(size_bytes)
                 case 6 if random.random() < 0.2:
                     raise ProtocolError("nonsense")
+        if header.api_key == ApiKey.PRODUCE and random.random() < 0.8:
+            del body
+            await self.purgatory.wait(["key"], lambda: False, random.choice([10, 10**9]), kind=PassedWait)
         return [struct.pack(">i", header.correlation_id), bytes(random.choice([10, random.randrange(200_000)]))]
 
     def step(self) -> None:
@@ -168,10 +173,10 @@ class World:
         if wire.is_closing or wire.is_lost or (wire.is_paused and random.random() > 0.05):
             return
         size_bytes = random.choice([10, 3000, random.randrange(300_000)])
-        data = self._rests[wire] or request(1, bytes(size_bytes), api_key=random.choice([3, 3, 6]))
+        data = self._rests[wire] or request(1, bytes(size_bytes), api_key=random.choice([0, 0, 3, 3, 6]))
         count = random.randint(1, min(len(data), RECEIVE_BUFFER_BYTES))
         self._rests[wire] = data[count:]
-        following = request(2) if count == len(data) and random.random() < 0.2 else b""
+        following = request(2, api_key=random.choice([0, 3])) if count == len(data) and random.random() < 0.2 else b""
         wire.connection.dataReceived(data[:count] + following)
 
     def check(self) -> None:

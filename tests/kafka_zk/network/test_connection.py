@@ -8,7 +8,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kafka_zk.network.connection import REQUESTS_PER_TURN, Response
+from kafka_zk.network.connection import REQUESTS_PER_TURN
+from kafka_zk.network.in_flight import Response
 from kafka_zk.network.read_ahead import ReadAhead
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader

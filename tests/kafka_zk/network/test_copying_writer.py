@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.network.connection import ConnectionSettings, Response
+from kafka_zk.network.connection import ConnectionSettings
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.network.copying_writer import CopyingFrameWriter
+from kafka_zk.network.in_flight import Response
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor

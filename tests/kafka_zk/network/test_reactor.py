@@ -16,6 +16,10 @@ from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 class _TestedReactor(LocalReactor):
     doPoll = BrokerReactor.doPoll
     doIteration = BrokerReactor.doPoll
+    timeout = BrokerReactor.timeout
+    at_end_of_turn = BrokerReactor.at_end_of_turn
+    _end_turn = BrokerReactor._end_turn
+    _due = ()
 
 
 @pytest.fixture
@@ -131,3 +135,43 @@ def test_a_connection_that_another_one_closed_in_the_same_turn_gets_no_event(rea
     assert len(seen) == 1
     first_peer.close()
     second_peer.close()
+
+
+def test_the_end_of_a_turn_comes_after_all_its_events(reactor: _TestedReactor) -> None:
+    """Calls that it makes necessary have the next turn, which does not wait."""
+    order: list[str] = []
+    peers, made = _connected(reactor, 2)
+
+    def again() -> None:
+        order.append("again")
+
+    def end() -> None:
+        order.append("end")
+        reactor.at_end_of_turn(again)
+
+    def received(data: bytes) -> None:
+        if not order:
+            reactor.at_end_of_turn(end)
+        order.append(data.decode())
+
+    for number, each in enumerate(made):
+        each.dataReceived = received  # type: ignore[method-assign]
+        peers[number].sendall(b"x")
+    reactor.until(lambda: _readable(reactor) == 2)
+    reactor.doIteration(60)
+    assert order == ["x", "x", "end"]
+    assert reactor.timeout() == 0
+    reactor.doIteration(reactor.timeout())
+    assert order == ["x", "x", "end", "again"]
+
+
+def _readable(reactor: _TestedReactor) -> int:
+    return len(reactor._poller.poll(0, 10))
+
+
+def test_a_call_that_fails_at_the_end_of_a_turn_spares_the_others(reactor: _TestedReactor) -> None:
+    done: list[int] = []
+    reactor.at_end_of_turn(lambda: 1 // 0)
+    reactor.at_end_of_turn(lambda: done.append(1))
+    reactor.doIteration(reactor.timeout())
+    assert done == [1]

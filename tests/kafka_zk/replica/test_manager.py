@@ -16,8 +16,9 @@ from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.replica.batch_helpers import BatchHelpers
+from kafka_zk.replica.delayed_produce import AppendResult, DelayedProduce
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, RoleChanged
-from kafka_zk.replica.manager import AppendResult, LeaderState, ReplicaManager
+from kafka_zk.replica.manager import LeaderState, ReplicaManager
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.sim.scheduler import VirtualClock
@@ -74,8 +75,12 @@ class World:
         """One record each; the results come into the list when they are there."""
         answers: list[list[AppendResult]] = []
         batches = [(tp, record()) for tp in tps]
-        ensureDeferred(self.replicas.append_records(batches, acks, 1000)).addCallback(answers.append)
+        ensureDeferred(self._append(batches, acks)).addCallback(answers.append)
         return answers
+
+    async def _append(self, batches: list[tuple[TopicPartition, memoryview]], acks: int) -> list[AppendResult]:
+        appended = await self.replicas.append_records(batches, acks)
+        return await self.replicas.replicated(appended, 1000) if isinstance(appended, DelayedProduce) else appended
 
 
 def record() -> memoryview:
@@ -106,7 +111,7 @@ def test_an_append_without_a_flush_waits_for_nothing(world: World, acks: int) ->
     """The coroutine ends at its first step: no Deferred is made."""
     world.tell()
     with pytest.raises(StopIteration) as ended:
-        world.replicas.append_records([(T, record()), (U, record())], acks, 1000).send(None)
+        world.replicas.append_records([(T, record()), (U, record())], acks).send(None)
     assert codes(ended.value.value) == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
@@ -123,8 +128,8 @@ def test_records_that_are_refused_are_free_without_the_collector(world: World) -
     buffer = array("B", bytes(100))
     gc.disable()
     try:
-        answers: list[list[AppendResult]] = []
-        ensureDeferred(world.replicas.append_records([(T, memoryview(buffer))], 1, 1000)).addCallback(answers.append)
+        answers: list[Any] = []
+        ensureDeferred(world.replicas.append_records([(T, memoryview(buffer))], 1)).addCallback(answers.append)
         assert [type(result) for result in answers[0]] == [InvalidRecord]
         freed = weakref.ref(buffer)
         del buffer

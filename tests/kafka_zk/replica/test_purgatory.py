@@ -1,5 +1,7 @@
 """Waiting requests complete exactly once."""
 
+from collections.abc import Callable
+
 import pytest
 from twisted.internet.task import Clock
 
@@ -97,3 +99,24 @@ def test_an_error_of_one_request_leaves_the_others_and_the_one_who_checks_alone(
     purgatory.check("a")
     assert [deferred.result for deferred in waiting] == [True, True]
     assert "KeyError" in caplog.text
+def test_what_is_checked_later_is_checked_once_for_all_that_happens() -> None:
+    """As many appends as come in one turn of the reactor."""
+    ends: list[Callable[[], object]] = []
+    purgatory = Purgatory(Clock(), ends.append)
+    told: list[object] = []
+    purgatory.wait(["a", "b"], lambda: False, 1000, told.append)
+    for key in ("a", "nobody", "b", "a"):
+        purgatory.check_later(key)
+    assert (len(ends), told) == (1, [])
+    ends.pop()()
+    assert told == ["a", "b"]
+    purgatory.check_later("b")
+    ends.pop()()
+    assert told == ["a", "b", "b"]
+
+
+def test_what_is_checked_later_is_checked_at_once_without_turns() -> None:
+    purgatory = Purgatory(Clock())
+    waiting = purgatory.wait(["a"], lambda: True, 1000)
+    purgatory.check_later("a")
+    assert waiting.result

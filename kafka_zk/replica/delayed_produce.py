@@ -1,0 +1,103 @@
+"""Appends with acks=all that wait for the high watermark: all those of one request wait together.
+
+Each is decided once, when its partition changes: it is replicated, or why it cannot be told any more. What is not
+decided after the request's timeout has timed out. Source: DelayedProduce.scala@3.9.
+Tests: tests/kafka_zk/replica/test_delayed_produce.py.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.replica.partition import Partition
+from kafka_zk.replica.purgatory import Wait
+from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.types import LogAppendInfo, TopicPartition
+
+APPEND_ERRORS = (ApiError, StorageError, OSError)
+AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
+"""What became of one batch: where it is, or why it is not acknowledged."""
+
+_MOST_PASSED = 100
+"""Partitions of a request that lets others pass: each costs memory while it waits."""
+
+_WAIT_BYTES = 4000
+_PARTITION_BYTES = 1000
+
+
+class Unreplicated(NamedTuple):
+    """A batch that is in the leader's log; ``terms_ended``: the partition's, from when it was appended."""
+
+    partition: Partition
+    info: LogAppendInfo
+    terms_ended: int
+
+
+class DelayedProduce:
+    """``results``: what became of the batch of each of ``tps``."""
+
+    __slots__ = ("_undecided", "results", "tps")
+
+    def __init__(self, tps: Sequence[TopicPartition], results: list[AppendResult | Unreplicated]) -> None:
+        self.tps = tps
+        self.results = results
+        self._undecided: dict[TopicPartition, list[int]] = {}
+        for place, result in enumerate(results):
+            if isinstance(result, Unreplicated):
+                self._undecided.setdefault(tps[place], []).append(place)
+        for tp in list(self._undecided):
+            self.decide(tp)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether nothing is to be waited for."""
+        return not self._undecided
+
+    @property
+    def wait(self) -> type[Wait]:
+        """What waiting for this is to a connection."""
+        return PassedWait if len(self.tps) <= _MOST_PASSED else ReplicationWait
+
+    def decide(self, tp: TopicPartition) -> None:
+        """A partition has changed."""
+        undecided = []
+        for place in self._undecided.pop(tp, ()):
+            result = self._replicated(self.results[place])
+            if result is None:
+                undecided.append(place)
+            else:
+                self.results[place] = result
+        if undecided:
+            self._undecided[tp] = undecided
+
+    @staticmethod
+    def _replicated(result: AppendResult | Unreplicated) -> AppendResult | None:
+        assert isinstance(result, Unreplicated)
+        try:
+            committed = result.partition.has_committed(result.info.last_offset, result.terms_ended)
+            return result.info if committed else None
+        except ApiError as error:
+            return error.with_traceback(None)
+
+    def time_out(self) -> None:
+        """Nothing is waited for any longer."""
+        for places in self._undecided.values():
+            for place in places:
+                self.results[place] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        self._undecided.clear()
+
+
+class ReplicationWait(Wait):
+    """The wait of a Produce request: ends when it is decided or times out."""
+
+    def hurry(self) -> None:
+        """Nothing: the followers decide."""
+
+
+class PassedWait(ReplicationWait):
+    """The request holds no records any more: the connection may begin the next one (``in_flight``)."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """Roughly what is left of the request."""
+        return _WAIT_BYTES + _PARTITION_BYTES * len(self.keys)
