@@ -55,8 +55,14 @@ class ConfigRegistry:
         return configs
 
     async def entities_until_answered(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """As ``entities``, over connection losses. Raises SessionLost."""
-        return await until_answered(self._client, lambda: self.entities(entity_type, entity_names))
+        """As ``entities``, over connection losses, and not older than what was written anywhere before this was called:
+        whoever gave the reason to read may be connected to another server. Raises SessionLost."""
+
+        async def read() -> dict[str, dict[str, str]]:
+            await self._client.sync()
+            return await self.entities(entity_type, entity_names)
+
+        return await until_answered(self._client, read)
 
     async def entity_names(self, entity_type: str) -> list[str]:
         """All entities of the type that have a znode, sorted; read over connection losses. Raises SessionLost."""

@@ -1,12 +1,14 @@
 """Which leader epoch wrote from which offset on; followers find with it where their log parts from the leader's.
 
-Kept in memory and in ``leader-epoch-checkpoint``. The file is written without fsync: after a power loss recovery reads
-the epochs out of the batches again. Epochs without a record need not be in it, since a load drops them anyway; so with
-thousands of idle partitions no file is written when leaders are elected, but with the first append after that.
+Kept in memory and in ``leader-epoch-checkpoint``. Epochs without a record need not be in the file, since a load drops
+them anyway; so with thousands of idle partitions no file is written when leaders are elected, but with the first append
+after that. Kafka makes it durable then. Here that waits for the flush of the records (``prepare_sync``): the epochs of
+what lies before the recovery point are in the file, those of the rest a recovery takes from the batches that it scans.
 Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/test_leader_epoch_cache.py.
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from itertools import pairwise
 
 from kafka_zk.storage.checkpoints import MAX_INT, MAX_OFFSET, format_checkpoint, parse_checkpoint, parse_number
@@ -25,10 +27,11 @@ class LeaderEpochCache:
     epoch calls ``assign`` first.
     """
 
-    __slots__ = ("_epochs", "_path", "_starts", "written_epoch")
+    __slots__ = ("_epochs", "_path", "_starts", "_synced_count", "_write_count", "written_epoch")
 
     def __init__(self, path: str) -> None:
         self.written_epoch = NO_EPOCH
+        self._write_count = self._synced_count = 0
         self._path = path
         self._epochs: list[int] = []
         self._starts: list[int] = []
@@ -124,6 +127,18 @@ class LeaderEpochCache:
     def move_to(self, path: str) -> None:
         self._path = path
 
+    def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
+        """What has to be fsynced, with its directory, before records count as durable; None if nothing. The function is
+        to be called when that was done."""
+        count = self._write_count
+        path = self._path if self._synced_count < count else None
+
+        def done() -> None:
+            self._synced_count = max(self._synced_count, count)
+
+        return path, done
+
     def _write(self) -> None:
         write_atomically(self._path, format_checkpoint(self.entries), durable=False)
         self.written_epoch = self.latest_epoch
+        self._write_count += 1

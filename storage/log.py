@@ -62,8 +62,8 @@ class Log:
     """
 
     __slots__ = (
-        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_clean_part_cut",
-        "_on_dirty", "_on_rewind", "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config",
+        "_high_watermark", "_last_append_ms", "_needs_records", "_oldest_unflushed_ms", "_on_dirty", "_on_rewind",
+        "_roll_ms", "_unflushed_count", "cleaned_offset", "commits_appends", "config",
         "is_being_cleaned",
         "leader_epochs", "log_end_offset", "log_start_offset", "producers", "recovery_point", "segments", "topic_id",
         "tp", "truncation_count",
@@ -97,7 +97,6 @@ class Log:
         self._oldest_unflushed_ms = segments.active.created_ms if self._unflushed_count else -1
         self._last_append_ms = -1
         self._on_dirty: Callable[[TopicPartition], None] | None = None
-        self._on_clean_part_cut: Callable[[], None] | None = None
         self._on_rewind: Callable[[TopicPartition], None] | None = None
 
     def __repr__(self) -> str:
@@ -394,15 +393,12 @@ class Log:
         if callback is not None and self._oldest_unflushed_ms >= 0:
             callback(self.tp)
 
-    def on_clean_part_cut(self, callback: Callable[[], None] | None) -> None:
-        """Call back when a truncation has moved ``cleaned_offset`` back, before anything is appended.
-
-        It should become durable at once: what follows is not clean. What the callback raises, the truncation raises.
-        """
-        self._on_clean_part_cut = callback
-
     def on_rewind(self, callback: Callable[[TopicPartition], None] | None) -> None:
-        """Call back when the recovery point has gone back, before what was durable behind it is truncated."""
+        """Call back when a truncation moves ``recovery_point`` or ``cleaned_offset`` back, before it cuts anything.
+
+        Both should become durable at once: what is appended in place of what goes is neither durable nor clean. What
+        the callback raises, the truncation raises.
+        """
         self._on_rewind = callback
 
     def flush(self, up_to: int | None = None) -> None:
@@ -421,11 +417,14 @@ class Log:
         recovery point if ``work`` succeeded.
         """
         offset = self.log_end_offset if up_to is None else up_to
-        flush = self.segments.prepare_flush(self.recovery_point, offset)
+        epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
+        flush = self.segments.prepare_flush(self.recovery_point, offset, epochs_path)
         truncation_count, appended_ms = self.truncation_count, self._last_append_ms
 
         def done() -> None:
             flush.release()
+            if flush.is_done:
+                epochs_synced()
             if flush.is_done and self.truncation_count == truncation_count:
                 self._mark_flushed(offset, appended_ms)
 
@@ -473,11 +472,14 @@ class Log:
         self._complete_truncation(offset)
 
     def _rewind(self, offset: int) -> None:
-        """Nothing from ``offset`` on counts as durable any more: a crash must not find other records there that do."""
-        if offset < self.recovery_point:
-            self.recovery_point = offset
-            if self._on_rewind is not None:
-                self._on_rewind(self.tp)
+        """Nothing from ``offset`` on counts as durable or clean any more: a crash must not find other records there
+        that do."""
+        before = self.recovery_point, self.cleaned_offset
+        self.recovery_point = min(self.recovery_point, offset)
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(self.cleaned_offset, offset)
+        if self._on_rewind is not None and before != (self.recovery_point, self.cleaned_offset):
+            self._on_rewind(self.tp)
 
     def _refuse_negative(self, offset: int) -> None:
         if offset < 0:
@@ -487,12 +489,8 @@ class Log:
         """Bring everything that hangs on the log end offset back to ``end_offset``."""
         self.truncation_count += 1
         self.log_end_offset = end_offset
-        self.recovery_point = min(self.recovery_point, end_offset)
+        self._rewind(end_offset)  # a batch that held the offset went as a whole
         self.log_start_offset = min(self.log_start_offset, end_offset)
-        if self.cleaned_offset is not None and self.cleaned_offset > end_offset:
-            self.cleaned_offset = end_offset
-            if self._on_clean_part_cut is not None:
-                self._on_clean_part_cut()
         if self._high_watermark is not None:
             self.update_high_watermark(self._high_watermark)
         self.leader_epochs.truncate_from_end(end_offset)

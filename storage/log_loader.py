@@ -11,6 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from kafka_zk.storage import files
+from kafka_zk.storage.checkpoints import MAX_OFFSET
 from kafka_zk.storage.errors import CorruptCheckpoint, CorruptRecord
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.filenames import (
@@ -123,11 +124,11 @@ def load_log_steps(
         problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"
         observe(Finding(segments[-1].path, problem, "the log is checked from its first record on"))
         recovery_point = 0
-    epochs, rebuilds_epochs = _load_epochs(directory, segments, observe)
+    epochs, is_afresh = _load_epochs(directory, segments, MAX_OFFSET if clean_shutdown else recovery_point, observe)
     may_have_holes = config.is_compacted or cleaned_offset is not None
     dropped, end_offset = yield from _Recovery(
         tp, segments, epochs, recovery_point, clean_shutdown, may_have_holes, scan, observe
-    ).steps(rebuilds_epochs)
+    ).steps(is_afresh)
     if segments and segments[-1].keeps_damage:
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
@@ -230,8 +231,13 @@ def _load_topic_id(directory: str, observe: Observe) -> str | None:
         return None
 
 
-def _load_epochs(directory: str, segments: list[Segment], observe: Observe) -> tuple[LeaderEpochCache, bool]:
-    """The leader epochs from their file, and whether the batches have to be asked instead: they name each epoch."""
+def _load_epochs(
+    directory: str, segments: list[Segment], flushed_end: int, observe: Observe
+) -> tuple[LeaderEpochCache, bool]:
+    """The leader epochs from their file, and whether the batches have to be asked instead: they name each epoch.
+
+    Of what was not flushed only the batches tell, which are scanned: the file may tell of records that were truncated.
+    """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     meaning = "the leader epochs are taken from the batches"
     epochs = LeaderEpochCache(path)
@@ -240,7 +246,9 @@ def _load_epochs(directory: str, segments: list[Segment], observe: Observe) -> t
     except CorruptCheckpoint as error:
         observe(discard(path, error, meaning))
         return epochs, True
-    if epochs.entries or not _names_an_epoch(segments):
+    was_empty = not epochs.entries
+    epochs.truncate_from_end(flushed_end)
+    if not was_empty or not _names_an_epoch(segments):
         return epochs, False
     observe(Finding(path, "is missing or empty", meaning))
     return epochs, True

@@ -207,12 +207,13 @@ class LogManager:
         self._dir_of[tp] = log_dir
         log_dir.logs[tp] = log
         log.on_dirty(self._dirty.add)
-        log.on_clean_part_cut(log_dir.write_cleaner_offsets)
         log.on_rewind(self._rewound)
 
     def _rewound(self, tp: TopicPartition) -> None:
-        """Write the recovery points here and now: other records follow. Raises: OSError."""
-        self._dir_of[tp].prepare_recovery_points()()
+        """Write the recovery points and the cleaner's offsets here and now: other records follow. Raises: OSError."""
+        log_dir = self._dir_of[tp]
+        log_dir.prepare_recovery_points()()
+        log_dir.write_cleaner_offsets()
 
     # -- look up, create, delete --------------------------------------------------------------------------------
 
@@ -279,7 +280,6 @@ class LogManager:
         del self._logs[tp], self._dir_of[tp]
         self._dirty.discard(tp)
         log.on_dirty(None)
-        log.on_clean_part_cut(None)
         log.on_rewind(None)
         if log.cleaned_offset is not None:  # it must not be that of a log of this name that is made next
             self.checkpoint_cleaner_offsets()

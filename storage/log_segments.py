@@ -54,8 +54,8 @@ class SegmentsFlush:
 
     __slots__ = ("_descriptors", "_paths", "_pinned", "is_done")
 
-    def __init__(self, segments: Sequence[Segment], directories: Sequence[str]) -> None:
-        """Raises: OSError; nothing is pinned then."""
+    def __init__(self, segments: Sequence[Segment], paths: Sequence[str]) -> None:
+        """``paths``: what is synced after the segments. Raises: OSError; nothing is pinned then."""
         self.is_done = False
         self._paths: list[str] = []
         self._pinned: list[Segment] = []
@@ -70,7 +70,7 @@ class SegmentsFlush:
             self.release()
             raise
         self._descriptors = [segment.fileno() for segment in segments]
-        self._paths += directories
+        self._paths += paths
 
     def run(self) -> None:
         """Only fsyncs, so any thread will do. Raises: OSError."""
@@ -348,18 +348,19 @@ class LogSegments:
 
     # -- durability, closing, names -----------------------------------------------------------------------------
 
-    def prepare_flush(self, recovery_point: int, up_to: int) -> SegmentsFlush:
-        """What makes everything from ``recovery_point`` to ``up_to`` durable, the files' names included.
+    def prepare_flush(self, recovery_point: int, up_to: int, replaced_file: str | None = None) -> SegmentsFlush:
+        """What makes everything from ``recovery_point`` to ``up_to`` durable, the files' names included, and with it a
+        file of the same directory that was replaced.
 
         Raises: OSError.
         """
         segments = [each for each in self._segments[self.slot_of(recovery_point) :] if each.base_offset < up_to]
-        directories = []
-        if segments and recovery_point <= segments[-1].base_offset:
-            directories.append(self.directory)
+        paths = [] if replaced_file is None else [replaced_file]
+        if replaced_file is not None or (segments and recovery_point <= segments[-1].base_offset):
+            paths.append(self.directory)
         if not recovery_point:
-            directories.append(os.path.dirname(self.directory))
-        return SegmentsFlush(segments, directories)
+            paths.append(os.path.dirname(self.directory))
+        return SegmentsFlush(segments, paths)
 
     def close(self, sync: Callable[[str], None]) -> None:
         """Write the indexes and close the files; ``sync`` makes the file at a path durable, now or later."""

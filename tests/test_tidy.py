@@ -166,7 +166,7 @@ DOORS = {
 }
 # fmt: on
 """What only ``kafka_zk/system`` calls, so that a simulated world can have its own: time, randomness, other threads."""
-OUTSIDE = {"system", "cli", "demo", "embedded", "lesson", "testing"}
+OUTSIDE = {"system", "cli", "demo", "embedded", "lesson", "testing", "web"}
 """The doors themselves, and programs around a cluster."""
 
 

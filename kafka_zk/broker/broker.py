@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import ensureDeferred, gatherResults
+from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.logger import Logger
 
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
@@ -22,7 +22,7 @@ from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
 from kafka_zk.broker.opening_logs import StartAbandoned, open_logs, tell_finding, usable_configs
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
-from kafka_zk.config.inter_broker_protocol import alter_partition_version
+from kafka_zk.config.inter_broker_protocol import alter_partition_version, control_versions
 from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.loop import Controller, ControllerConfig
 from kafka_zk.group.config import CoordinatorConfig
@@ -275,8 +275,12 @@ class Broker:
         config = self._config
         replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
         self._controller_channel = ControllerChannel(
-            lambda: self._controller.controller_id, metadata, config.inter_broker_listener, self._connect_to_broker
+            lambda: self._controller.controller_id,
+            metadata,
+            config.inter_broker_listener,
+            lambda host, port: Deferred.fromCoroutine(self._connect_to_broker(host, port)),
         )
+        self._controller.on_controller_change(lambda controller_id: self._controller_channel.controller_changed())
         version = alter_partition_version(config.inter_broker_protocol_version)
         self._alter_partitions: AlterPartitionManager | ZkAlterPartitionManager
         if version is None:
@@ -300,6 +304,7 @@ class Broker:
                 config.auto_leader_rebalance_enable,
                 config.leader_imbalance_check_interval_seconds,
                 config.leader_imbalance_per_broker_percentage,
+                control_versions(config.inter_broker_protocol_version),
             ),
             self._connect,
             self._observe,

@@ -33,6 +33,7 @@ COMMANDS = {
     "produce": _Entry("produce", "Write lines of stdin or a file to a topic."),
     "consume": _Entry("consume", "Read records of partitions, or as a member of a group."),
     "watch": _Entry("watch", "Follow a group's rebalances live."),
+    "web": _Entry("web", "See in a browser what happens to a cluster, and wind it back."),
     "offsets": _Entry("offsets", "Show the first and last offsets of partitions, or those at a time."),
     "groups": _Entry("groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove."),
     "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),

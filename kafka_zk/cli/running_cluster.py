@@ -54,6 +54,11 @@ class RunningCluster:
         milliseconds: int = self._description["session_timeout_ms"]
         return milliseconds / 1000
 
+    @property
+    def broker_ids(self) -> tuple[int, ...]:
+        """Of all its brokers, dead or alive."""
+        return tuple(sorted(broker["id"] for broker in self._description["brokers"]))
+
     def broker_id(self, named: str) -> int:
         """The id that is meant by one, or by "controller". Raises: CommandFailed, RegistryError."""
         if named == CONTROLLER:

@@ -28,6 +28,7 @@ from kafka_zk.cli.waiting import waiting
 from kafka_zk.embedded import interrupts
 
 if TYPE_CHECKING:
+    from kafka_zk.cli.web_page import WebPage
     from kafka_zk.embedded.broker import BrokerProcess
     from kafka_zk.embedded.cluster import EmbeddedCluster
     from kafka_zk.embedded.control_socket import ControlSocket
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 ZOOKEEPER_PORT = 2181
 WATCH_INTERVAL_S = 0.2
+WEB_PORT = 8088
+TRACE = "trace"
+"""The folder for the brokers' events in the data directory, for the web page."""
 NAMED_COUNT = 5
 CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs", "zookeeper.connect"))
 
@@ -66,6 +70,14 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
 @click.option(
     "--proxies", is_flag=True, help="Put proxies between brokers and ZooKeeper, and between brokers: for break cut."
 )
+@click.option(
+    "--web",
+    "web_port",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=WEB_PORT,
+    help=f"Show it in a browser: a page on this port (default {WEB_PORT}), and the brokers' events for it.",
+)
 @json_option
 def command(
     brokers: int,
@@ -76,6 +88,7 @@ def command(
     overrides: tuple[tuple[str, str], ...],
     trace: Path | None,
     proxies: bool,
+    web_port: int | None,
     as_json: bool,
 ) -> None:
     """Run a cluster in the foreground until SIGINT, SIGTERM or SIGHUP: ZooKeeper and BROKERS processes.
@@ -92,6 +105,7 @@ def command(
     KAFKA_ZK_ZOOKEEPER=... KAFKA_ZK_BOOTSTRAP=...".
 
     \b
+    kafka-zk up --web
     kafka-zk up --brokers 1 --data ./cluster -o log.retention.hours=1
     kafka-zk up --zookeeper zk1:2181,zk2:2181/kafka
     """
@@ -104,16 +118,17 @@ def command(
     properties = _checked({**zookeeper_properties(), **_replication(brokers), **dict(overrides)})
     may_choose = not zookeeper and not zookeeper_port
     with ExitStack() as cleanup:
+        folder = data or _temporary_directory(cleanup)
         cluster = _kind_of_cluster(proxies, properties)(
-            data or _temporary_directory(cleanup),
+            folder,
             broker_count=brokers,
             port=port,
             zookeeper=zookeeper,
             zookeeper_port=zookeeper_port or (ZOOKEEPER_PORT if can_listen(ZOOKEEPER_PORT) else 0),
             properties=properties,
-            trace=trace,
+            trace=folder / TRACE if trace is None and web_port is not None else trace,
         )
-        _run(cluster, as_json, may_choose)
+        _run(cluster, as_json, may_choose, web_port)
 
 
 def _kind_of_cluster(proxies: bool, properties: dict[str, str]) -> "type[EmbeddedCluster]":
@@ -161,7 +176,7 @@ def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool) -> None:
+def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool, web_port: int | None) -> None:
     """Raises: KeyboardInterrupt if that came before the cluster was ready; afterwards it is the usual end."""
     ready = False
     try:
@@ -171,7 +186,7 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool) -> None:
         with ExitStack() as cleanup:
             control = _listen(cluster, cleanup)
             _tell_ready(cluster, as_json)
-            _watch(cluster, control, as_json)
+            _watch(cluster, control, _web_page(cluster, web_port, cleanup), as_json)
     except KeyboardInterrupt:
         _stop(cluster)
         if not ready:
@@ -268,7 +283,17 @@ def _found_by_default(cluster: "EmbeddedCluster") -> bool:
     return zookeeper == cluster.zookeeper_connect and all(each in ours for each in bootstrap.split(","))
 
 
-def _watch(cluster: "EmbeddedCluster", control: "ControlSocket | None", as_json: bool) -> None:
+def _web_page(cluster: "EmbeddedCluster", port: int | None, cleanup: ExitStack) -> "WebPage | None":
+    from kafka_zk.cli.web_page import WebPage
+
+    if port is None:
+        return None
+    page = WebPage(cluster.data_dir, port)
+    cleanup.callback(page.stop)
+    return page
+
+
+def _watch(cluster: "EmbeddedCluster", control: "ControlSocket | None", page: "WebPage | None", as_json: bool) -> None:
     """Tell of every process that ends, and do what ``kafka-zk break`` asks for, until a signal comes or no broker is
     left that did not end by request."""
     from kafka_zk.cli.broker_faults import BrokerFaults
@@ -284,6 +309,8 @@ def _watch(cluster: "EmbeddedCluster", control: "ControlSocket | None", as_json:
     while True:
         ended &= {each for each in (*cluster.brokers, cluster.zookeeper) if each and not each.alive}
         ended |= _tell_ended(cluster, ended, faults.killed, as_json)
+        if page is not None and (news := page.news()):
+            _say(as_json, news, event="web", message=news)
         if not faults.killed and not any(broker.alive for broker in cluster.brokers):
             raise CommandFailed("no broker is left")
         if control is None:

@@ -1,7 +1,7 @@
 """Which request versions brokers use among themselves, by ``inter.broker.protocol.version``.
 
-Followers do not ask what their leader offers: every broker of a cluster has the same protocol version set, which is
-raised when all of them know it. Source: MetadataVersion.java@3.9.
+Neither followers nor the controller ask what the other side offers: every broker of a cluster has the same protocol
+version set, which is raised when all of them know it. Source: MetadataVersion.java@3.9.
 Tests: tests/kafka_zk/config/test_inter_broker_protocol.py.
 """
 
@@ -44,6 +44,31 @@ _LIST_OFFSETS: tuple[tuple[_Level, int], ...] = (
     ((0, 11, 0, 0), 2),
 )
 _ALTER_PARTITION: tuple[tuple[_Level, int], ...] = (((2, 8, 0, 0), 3), ((2, 7, 0, 2), 1))
+_LEADER_AND_ISR: tuple[tuple[_Level, int], ...] = (
+    ((3, 4, 0, 0), 7),
+    ((3, 2, 0, 0), 6),
+    ((2, 8, 0, 1), 5),
+    ((2, 4, 0, 1), 4),
+    ((2, 4, 0, 0), 3),
+    ((2, 2, 0, 0), 2),
+    ((1, 0, 0, 0), 1),
+    ((0, 0, 0, 0), 0),
+)
+_UPDATE_METADATA: tuple[tuple[_Level, int], ...] = (
+    ((3, 4, 0, 0), 8),
+    ((2, 8, 0, 1), 7),
+    ((2, 4, 0, 1), 6),
+    ((2, 2, 0, 0), 5),
+    ((1, 0, 0, 0), 4),
+    ((0, 0, 0, 0), 3),
+)
+_STOP_REPLICA: tuple[tuple[_Level, int], ...] = (
+    ((3, 4, 0, 0), 4),
+    ((2, 6, 0, 0), 3),
+    ((2, 4, 0, 1), 2),
+    ((2, 2, 0, 0), 1),
+    ((0, 0, 0, 0), 0),
+)
 _OLDEST = "0.11.0"
 
 
@@ -75,6 +100,27 @@ def alter_partition_version(protocol: str) -> int | None:
     Raises ValueError for what is no version.
     """
     return _version(_ALTER_PARTITION, _level(protocol))
+
+
+class ControlVersions(NamedTuple):
+    """What a controller sends to brokers."""
+
+    leader_and_isr: int
+    update_metadata: int
+    stop_replica: int
+
+
+LATEST_CONTROL_VERSIONS = ControlVersions(7, 8, 4)
+
+
+def control_versions(protocol: str) -> ControlVersions:
+    """The versions of a controller's requests. Raises ValueError for what is no version.
+
+    Source: ControllerChannelManager.scala@3.9.
+    """
+    level = _level(protocol)
+    found = [_version(table, level) for table in (_LEADER_AND_ISR, _UPDATE_METADATA, _STOP_REPLICA)]
+    return ControlVersions(*(0 if version is None else version for version in found))
 
 
 def _level(protocol: str) -> _Level:

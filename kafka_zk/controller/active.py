@@ -104,7 +104,7 @@ class ActiveController:
     ) -> None:
         self.context = Context(elected.epoch, elected.epoch_zk_version)
         self.store = ControllerStore(client, clock, registry, elected.epoch_zk_version)
-        self.channels = Channels(clock, connect, self._answered, reporter.not_sent)
+        self.channels = Channels(clock, connect, self._answered, reporter.not_sent, config.versions)
         self._client = client
         self._clock = clock
         self._retry = Periodic(clock, RETRY_INTERVAL_S * 1000, self._retry_due)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
+from kafka_zk.config.inter_broker_protocol import ControlVersions
 from kafka_zk.controller.control_requests import VERSIONS, Answer, ControlRequest, UpdateMetadataRequest
 from kafka_zk.controller.turns import PARTITION_COST
 from kafka_zk.network.slices import worked_off
@@ -54,9 +55,16 @@ class BrokerChannel:
     """The queue for one broker (for one registration of it)."""
 
     def __init__(
-        self, info: BrokerInfo, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure
+        self,
+        info: BrokerInfo,
+        clock: Timers,
+        connect: Connect,
+        on_answer: OnAnswer,
+        on_failure: OnFailure,
+        versions: ControlVersions,
     ) -> None:
         self.info = info
+        self._versions = versions
         self._clock = clock
         self._connect = connect
         self._on_answer = on_answer
@@ -127,7 +135,7 @@ class BrokerChannel:
 
     async def _exchange(self, request: ControlRequest) -> list[Answer]:
         connection = await self._connected()
-        version = _common_version(request, connection.versions)
+        version = _common_version(request, self._versions, connection.versions)
         answers = []
         if isinstance(request, UpdateMetadataRequest):
             await worked_off(self._clock, (count * PARTITION_COST for count in request.update.prepare()))
@@ -157,9 +165,12 @@ class BrokerChannel:
 
 
 class Channels:
-    """The channels to all registered brokers."""
+    """The channels to all registered brokers. ``versions`` are those of the inter-broker protocol."""
 
-    def __init__(self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure) -> None:
+    def __init__(
+        self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
+    ) -> None:
+        self._versions = versions
         self._clock = clock
         self._connect = connect
         self._on_answer = on_answer
@@ -170,7 +181,7 @@ class Channels:
         """A broker is there; a channel that it has already stays."""
         if info.broker_id not in self._channels:
             self._channels[info.broker_id] = BrokerChannel(
-                info, self._clock, self._connect, self._on_answer, self._on_failure
+                info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions
             )
 
     def remove(self, broker_id: int) -> None:
@@ -200,12 +211,16 @@ class Channels:
             self.remove(broker_id)
 
 
-def _common_version(request: ControlRequest, offered: Mapping[int, tuple[int, int]]) -> int:
-    lowest, highest = VERSIONS[request.api_key]
+def _common_version(
+    request: ControlRequest, versions: ControlVersions, offered: Mapping[int, tuple[int, int]]
+) -> int:
+    """That of the inter-broker protocol, or the highest one before it that the broker speaks."""
+    highest = request.protocol_version(versions)
     peer_lowest, peer_highest = offered.get(request.api_key, (0, -1))
     version = min(highest, peer_highest)
-    if version < max(lowest, peer_lowest):
+    if version < max(peer_lowest, VERSIONS[request.api_key][0]):
         raise UnsupportedPeer(
-            f"{request.api_key.name}: the broker speaks {peer_lowest} to {peer_highest}, we {lowest} to {highest}"
+            f"{request.api_key.name}: the broker speaks {peer_lowest} to {peer_highest}, "
+            f"inter.broker.protocol.version asks for {highest}"
         )
     return version

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 
+from kafka_zk.config.inter_broker_protocol import LATEST_CONTROL_VERSIONS, ControlVersions
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """``listener_name``: the listener by which brokers reach each other. The rest are Kafka's keys of these names."""
+    """``listener_name``: the listener by which brokers reach each other; ``versions``: of the requests to them. The
+    rest are Kafka's keys of these names."""
 
     listener_name: str = "PLAINTEXT"
     delete_topic_enable: bool = True
@@ -13,3 +16,4 @@ class ControllerConfig:
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
+    versions: ControlVersions = LATEST_CONTROL_VERSIONS

@@ -1,11 +1,11 @@
 """The three requests by which a controller rules brokers, before it is known which version a broker speaks. Pure.
 
 Each turns itself into messages of a version (one, but for StopReplica before 3, whose ``delete`` flag counts for the
-whole message) and reads the broker's answer. Versions: those of Kafka 2.4 to 3.9.
+whole message) and reads the broker's answer. The version follows from ``inter.broker.protocol.version``.
 
-    LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3, 2
-    UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5
-    StopReplica     4 (3.4)  3 per partition (2.6)   2 flexible (2.4)   1
+    LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3  2 by topic (2.2)  1  0
+    UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5 by topic (2.2)  4  3
+    StopReplica     4 (3.4)  3 per partition (2.6)   2 flexible (2.4)   1 by topic (2.2)  0
 
 Source: ControllerChannelManager.scala@3.9.
 """
@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from kafka_zk.config.inter_broker_protocol import ControlVersions
 from kafka_zk.controller.context import LeadershipInfo, ReplicaAssignment
 from kafka_zk.controller.turns import PARTITIONS_A_TURN
 from kafka_zk.protocol import codec, uuids
@@ -30,9 +31,9 @@ from kafka_zk.system.integers import INT8, INT32
 T = TypeVar("T")
 
 VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
-    ApiKey.LEADER_AND_ISR: (2, 7),
-    ApiKey.UPDATE_METADATA: (5, 8),
-    ApiKey.STOP_REPLICA: (1, 4),
+    ApiKey.LEADER_AND_ISR: (0, 7),
+    ApiKey.UPDATE_METADATA: (3, 8),
+    ApiKey.STOP_REPLICA: (0, 4),
 }
 """Lowest and highest version that is spoken of each."""
 
@@ -44,6 +45,9 @@ PARTITIONS_AT_ONCE = 1000
 """How many a request is about: to encode or to decode that many keeps a broker from everything else for 5 to 10 ms.
 An UpdateMetadata is about at least one topic, however many partitions that has."""
 
+_LEADER_AND_ISR_BY_TOPIC_SINCE = 2
+_UPDATE_METADATA_BY_TOPIC_SINCE = 5
+_STOP_REPLICA_BY_TOPIC_SINCE = 1
 _TOPIC_IDS_SINCE = 5
 _DELETE_PER_PARTITION_SINCE = 3
 
@@ -101,8 +105,12 @@ class LeaderAndIsrRequest:
     topic_ids: Mapping[str, str]
     live_leaders: tuple[Node, ...]
 
+    def protocol_version(self, versions: ControlVersions) -> int:
+        return versions.leader_and_isr
+
     def messages(self, version: int) -> list[Message]:
-        topics = [
+        by_name = version < _LEADER_AND_ISR_BY_TOPIC_SINCE
+        topics = [] if by_name else [
             _LeaderAndIsr.LeaderAndIsrTopicState(
                 topic_name=topic,
                 topic_id=_wire_id(self.topic_ids, topic),
@@ -118,7 +126,7 @@ class LeaderAndIsrRequest:
             _LeaderAndIsr(
                 **self.sender.fields(),
                 type=0,
-                ungrouped_partition_states=[],
+                ungrouped_partition_states=[self._partition_state(tp) for tp in self.partitions] if by_name else [],
                 topic_states=topics,
                 live_leaders=leaders,
             )
@@ -139,6 +147,7 @@ class LeaderAndIsrRequest:
     def _partition_state(self, tp: TopicPartition) -> Any:
         info, assignment, is_new = self.partitions[tp]
         return _LeaderAndIsr.LeaderAndIsrPartitionState(
+            topic_name=tp.topic,
             partition_index=tp.partition,
             controller_epoch=info.controller_epoch,
             leader=info.leader,
@@ -167,6 +176,13 @@ class ClusterUpdate:
         for portion in portions((tp for tp in self.partitions if tp not in self._states), PARTITIONS_A_TURN):
             self._states.update((tp, self._partition_state(tp)) for tp in portion)
             yield len(portion)
+
+    @property
+    def partition_states(self) -> list[Any]:
+        """As before version 5: each names its topic."""
+        for _ in self.prepare():
+            pass
+        return [self._states[tp] for tp in self.partitions]
 
     @cached_property
     def topic_states(self) -> list[Any]:
@@ -198,6 +214,7 @@ class ClusterUpdate:
     def _partition_state(self, tp: TopicPartition) -> Any:
         info, replicas, offline_replicas = self.partitions[tp]
         return _UpdateMetadata.UpdateMetadataPartitionState(
+            topic_name=tp.topic,
             partition_index=tp.partition,
             controller_epoch=info.controller_epoch,
             leader=info.leader,
@@ -217,13 +234,17 @@ class UpdateMetadataRequest:
     sender: Sender
     update: ClusterUpdate
 
+    def protocol_version(self, versions: ControlVersions) -> int:
+        return versions.update_metadata
+
     def messages(self, version: int) -> list[Message]:
+        by_name = version < _UPDATE_METADATA_BY_TOPIC_SINCE
         return [
             _UpdateMetadata(
                 **self.sender.fields(),
                 type=0,
-                ungrouped_partition_states=[],
-                topic_states=self.update.topic_states,
+                ungrouped_partition_states=self.update.partition_states if by_name else [],
+                topic_states=[] if by_name else self.update.topic_states,
                 live_brokers=self.update.live_brokers,
             )
         ]
@@ -245,18 +266,16 @@ class StopReplicaRequest:
     sender: Sender
     partitions: Mapping[TopicPartition, StopPartition]
 
+    def protocol_version(self, versions: ControlVersions) -> int:
+        return versions.stop_replica
+
     def messages(self, version: int) -> list[Message]:
         if version >= _DELETE_PER_PARTITION_SINCE:
             return [self._message(delete_partitions=False, topic_states=self._topic_states())]
         by_flag = {flag: [tp for tp, stop in self.partitions.items() if stop.delete is flag] for flag in (True, False)}
+        listed = _by_name if version < _STOP_REPLICA_BY_TOPIC_SINCE else _by_topic
         return [
-            self._message(
-                delete_partitions=flag,
-                topics=[
-                    _StopReplica.StopReplicaTopicV1(name=topic, partition_indexes=[tp.partition for tp in group])
-                    for topic, group in by_topic(partitions)
-                ],
-            )
+            self._message(delete_partitions=flag, **listed(partitions))
             for flag, partitions in by_flag.items()
             if partitions
         ]
@@ -283,6 +302,22 @@ class StopReplicaRequest:
             )
             for topic, partitions in by_topic(self.partitions)
         ]
+
+
+def _by_name(partitions: Iterable[TopicPartition]) -> dict[str, Any]:
+    entry = _StopReplica.StopReplicaPartitionV0
+    return {
+        "ungrouped_partitions": [entry(topic_name=tp.topic, partition_index=tp.partition) for tp in partitions]
+    }
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, Any]:
+    return {
+        "topics": [
+            _StopReplica.StopReplicaTopicV1(name=topic, partition_indexes=[tp.partition for tp in group])
+            for topic, group in by_topic(partitions)
+        ]
+    }
 
 
 def can_be_sent(partition: TopicPartition, info: LeadershipInfo, assignment: ReplicaAssignment) -> bool:

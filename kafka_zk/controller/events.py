@@ -65,7 +65,8 @@ class LeadersElected(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrsChanged(ControllerEvent):
-    """Leaders had the ISR of their partitions changed."""
+    """ISRs of partitions were written: as their leaders asked, or without a broker that is gone (without a leader, if
+    it led and nobody could be elected)."""
 
     leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
 

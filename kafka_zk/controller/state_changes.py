@@ -204,6 +204,7 @@ class StateChanges:
             current = await self._store.states(remaining)
             writes, unchanged, refused = replica_state.remove_from_isr(self._context, broker_id, current)
             written, remaining, failed = await self.write_states(writes)
+            self._reporter.isrs_changed({write.partition: write.info for write in written})
             for write in [*written, *unchanged]:
                 sends.extend(replica_state.removed_from_isr(self._context, broker_id, write))
             self._reporter.refused([*refused, *failed], ReplicaState.OFFLINE.value)

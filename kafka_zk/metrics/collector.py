@@ -93,6 +93,11 @@ class BrokerCollector(Collector):
             "Records that the replica furthest behind its leader lacks.",
             self._replica_fetchers.max_lag,
         )
+        yield GaugeMetricFamily(
+            "kafka_server_replicafetchermanager_failedpartitionscount",
+            "Replicas that are not fetched any more after an error of this broker's.",
+            self._replica_fetchers.failed_count,
+        )
 
     def _lags(self, leading: list[Any]) -> Metric:
         """What followers fetched less than the leader has; of those that have fetched."""

@@ -97,7 +97,7 @@ class ReplicaManager:
         self.logs = logs
         self.controller_epoch = -1
         self.partitions: dict[TopicPartition, Partition] = {}
-        self._topic_names: dict[uuid.UUID, str] = {}
+        self._topics: dict[uuid.UUID, tuple[str, set[int]]] = {}  # name and hosted partitions
         self._clock = clock
         self._purgatory = purgatory
         self._batch_helpers = batch_helpers
@@ -109,7 +109,8 @@ class ReplicaManager:
         self.isr_updates = IsrUpdates(clock, purgatory.check, events)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.role_listeners: list[Callable[[Partition], None]] = []
-        """Told, in this order, of every replica whose role or leader epoch is another one now."""
+        """Told, in this order, of every replica whose role or leader epoch is another one now, or whose topic has got
+        an id."""
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -123,8 +124,9 @@ class ReplicaManager:
         return partition
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        """The topic with that id, if a LeaderAndIsr has named it; the topic may be gone."""
-        return self._topic_names.get(topic_id)
+        """The topic with that id, if this broker has a replica of it."""
+        known = self._topics.get(topic_id)
+        return None if known is None else known[0]
 
     def hosts(self, topic: str | bytes, partition: int) -> bool:
         """Whether there is such a replica here; ``topic`` is a name, or an id of 16 bytes."""
@@ -224,13 +226,14 @@ class ReplicaManager:
             self._purgatory.check(tp)
         self._purgatory.check(LogEnd(tp))
         if required_acks == -1:
-            return ensureDeferred(self._commit(partition, info, timeout_ms))
+            return ensureDeferred(self._commit(partition, info, partition.terms_ended, timeout_ms))
         return info
 
     async def _flush_and_commit(
         self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, timeout_ms: int
     ) -> AppendResult:
         """Make an append durable, in a thread, and then visible."""
+        terms_ended = partition.terms_ended
         try:
             work, done = log.prepare_flush()
             try:
@@ -243,21 +246,23 @@ class ReplicaManager:
         finally:
             partition.flush_ended(self.isr_updates.now_ms())
             self._wake(partition.tp)
-        return await self._commit(partition, info, timeout_ms) if required_acks == -1 else info
+        return await self._commit(partition, info, terms_ended, timeout_ms) if required_acks == -1 else info
 
-    async def _commit(self, partition: Partition, info: LogAppendInfo, timeout_ms: int) -> AppendResult:
+    async def _commit(
+        self, partition: Partition, info: LogAppendInfo, terms_ended: int, timeout_ms: int
+    ) -> AppendResult:
         """Wait until the high watermark has passed an append. Source: DelayedProduce.scala@3.9."""
 
         def is_decided() -> bool:
             try:
-                return partition.has_committed(info.last_offset)
+                return partition.has_committed(info.last_offset, terms_ended)
             except ApiError:
                 return True
 
         if not is_decided() and not await self._purgatory.wait([partition.tp], is_decided, timeout_ms):
             return ApiError(ErrorCode.REQUEST_TIMED_OUT)
         try:
-            partition.has_committed(info.last_offset)
+            partition.has_committed(info.last_offset, terms_ended)
         except ApiError as error:
             return error
         return info
@@ -392,7 +397,12 @@ class ReplicaManager:
     def become_leader_or_follower(self, states: Iterable[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
         """Carry out LeaderAndIsr, one partition a step; gives an error code for each. Hold ``state_changes``."""
         for state in states:
-            yield state.tp, self._take_state(state)
+            try:
+                code = self._take_state(state)
+            except Exception:
+                _log.failure("what the controller said of {tp} was not carried out", tp=state.tp)
+                code = ErrorCode.UNKNOWN_SERVER_ERROR
+            yield state.tp, code
 
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         tp = wanted.tp
@@ -413,8 +423,7 @@ class ReplicaManager:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         before = _standing(partition)
         partition.take_state(wanted.state)
-        partition.topic_id = wanted.topic_id
-        self._topic_names[wanted.topic_id] = tp.topic
+        self._give_topic_id(partition, wanted.topic_id)
         self.partitions[tp] = partition
         refusal = self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new)
         partition.become(refusal, self.isr_updates.now_ms())
@@ -426,9 +435,26 @@ class ReplicaManager:
         """The leader epoch is known: what is told may be older than what AlterPartition brought since. News are the
         topic's configuration, and the id of a topic that had none."""
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
-        partition.topic_id = partition.topic_id if has_id else wanted.topic_id
+        if not has_id:
+            self._give_topic_id(partition, wanted.topic_id)
+        before = _standing(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
+        if not has_id and _standing(partition) == before:
+            self._tell_listeners(partition)  # a follower fetches by the id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
+
+    def _give_topic_id(self, partition: Partition, topic_id: uuid.UUID) -> None:
+        if partition.topic_id != topic_id:
+            self._forget_topic_id(partition)
+        partition.topic_id = topic_id
+        if topic_id != uuids.ZERO:
+            self._topics.setdefault(topic_id, (partition.tp.topic, set()))[1].add(partition.tp.partition)
+
+    def _forget_topic_id(self, partition: Partition) -> None:
+        _, numbers = self._topics.get(partition.topic_id, ("", set()))
+        numbers.discard(partition.tp.partition)
+        if not numbers:
+            self._topics.pop(partition.topic_id, None)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str], cause: str) -> None:
         """Apply the topic's configuration; the decisions of the controller stay as they are."""
@@ -448,8 +474,12 @@ class ReplicaManager:
             self._purgatory.check(key)
 
     def _tell_listeners(self, partition: Partition) -> None:
+        """Whatever a listener does with it, the others are told, and the roles of other partitions change."""
         for role_changed in self.role_listeners:
-            role_changed(partition)
+            try:
+                role_changed(partition)
+            except Exception:
+                _log.failure("not everybody heard of the role of {tp}", tp=partition.tp)
 
     def _open_log(
         self, partition: Partition, topic_properties: Mapping[str, str], *, is_new: bool = False
@@ -526,8 +556,7 @@ class ReplicaManager:
         if partition is not None:
             partition.change_role(Role.STOPPED)
             del self.partitions[tp]
-            if delete:
-                self._topic_names.pop(partition.topic_id, None)
+            self._forget_topic_id(partition)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
             self._tell_listeners(partition)
         self._wake(tp)

@@ -67,6 +67,7 @@ class Partition:
 
     ``isr`` is the ISR that the controller committed last. ``refusal`` is the error with which every request is answered
     while the role is REFUSED or OFFLINE. A LEADER has a log, and ``remotes`` if it is not the only replica.
+    ``terms_ended``: how often this broker has ceased to lead it.
     """
 
     __slots__ = (
@@ -84,6 +85,7 @@ class Partition:
         "remotes",
         "replicas",
         "role",
+        "terms_ended",
         "topic_id",
         "tp",
     )
@@ -105,12 +107,14 @@ class Partition:
         self._rule = rule
         self._led_epoch = -1  # the leader epoch in which ``remotes`` begin
         self._flush_count = 0
+        self.terms_ended = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
         """Raises: IllegalRoleChange."""
         if self.role not in TRANSITIONS[role]:
             raise IllegalRoleChange(f"{self.tp} cannot become {role.value}, it is {self.role.value}")
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))
+        self.terms_ended += self.role is _LEADER and role is not _LEADER
         self.role = role
         self.refusal = refusal
         if role is not _LEADER:
@@ -183,12 +187,15 @@ class Partition:
         if len(self.isr) < self.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
-    def has_committed(self, last_offset: int) -> bool:
+    def has_committed(self, last_offset: int, terms_ended: int) -> bool:
         """Whether every replica in sync has the record at ``last_offset``, so that an acks=all append is done.
 
+        ``terms_ended`` is from when it was appended: in a later term another record may be there.
         Raises: ApiError: as ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few are in sync by then.
         """
         log = self.leader_log()
+        if terms_ended != self.terms_ended:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if last_offset >= log.high_watermark:
             return False
         members = self.isr if self.remotes is None else self.remotes.state.maximal_isr

@@ -9,8 +9,11 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 
 from kafka_zk.system.clock import Timers
+
+_log = Logger()
 
 
 class Wait(Deferred[bool]):
@@ -77,12 +80,20 @@ class Purgatory:
         try:
             for key in self._to_check:  # grows meanwhile
                 for entry in list(self._waiting.get(key, {}).values()):
-                    if entry.changed is not None:
-                        entry.changed(key)
-                    if entry.condition():
+                    if self._holds(entry, key):
                         self._complete(entry, True)
         finally:
             self._to_check.clear()
+
+    def _holds(self, entry: Wait, key: Hashable) -> bool:
+        """An error of one request is told and ends its wait: it concerns neither the others nor whoever checks."""
+        try:
+            if entry.changed is not None:
+                entry.changed(key)
+            return entry.condition()
+        except Exception:
+            _log.failure("a request that waits for {key} cannot be looked at", key=key)
+            return True
 
     def abandon_all(self) -> None:
         """The broker stops: every waiting request is answered with what there is."""

@@ -7,11 +7,13 @@ Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
 Tests: tests/kafka_zk/replica/test_replica_fetcher.py.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredLock, ensureDeferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kafka_zk.network.slices import Turns
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -20,7 +22,7 @@ from kafka_zk.replica.fetcher_state import Append, AskOffsets, Effect, FetcherSt
 from kafka_zk.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
 from kafka_zk.replica.partition import Partition
 from kafka_zk.storage.config_table import LONG_MAX
-from kafka_zk.storage.errors import CorruptRecord, InvalidRecord
+from kafka_zk.storage.errors import CorruptRecord, InvalidRecord, TooManyOpenFiles
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
@@ -28,6 +30,8 @@ from kafka_zk.system.threads import RunInThread
 
 _log = Logger()
 
+_BUGS = (AttributeError, LookupError, TypeError, ValueError, AssertionError)
+"""These say nothing of the leader, and are told with their traceback."""
 DirectoryFailed = Callable[[Log, OSError], None]
 _EXPECTED = frozenset(
     {
@@ -75,6 +79,7 @@ class ReplicaFetcher:
         self._run_in_thread = run_in_thread
         self._unflushed: dict[TopicPartition, None] = {}  # where flush.messages may ask for a flush
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._failed: set[TopicPartition] = set()
         self._running: Deferred[None] | None = None
         self._sleep: Deferred[None] | None = None
         self._is_reachable = True
@@ -88,20 +93,27 @@ class ReplicaFetcher:
         """Records that the partition furthest behind lacks."""
         return self._state.max_lag
 
+    @property
+    def failed_count(self) -> int:
+        """Partitions that are not fetched any more in their leader epoch because of an error of this broker's."""
+        return len(self._failed)
+
     def add(self, partition: Partition) -> None:
         """Fetch a partition, which this broker follows, in its leader epoch from now on."""
         assert partition.log is not None
+        self._failed.discard(partition.tp)
         self._partitions[partition.tp] = partition
         self._state.add(partition.tp, partition.topic_id.bytes, partition.leader_epoch, partition.log)
         self._note_unflushed(partition.tp, partition.log)
         if self._running is None:
             self._running = Deferred()
-            ensureDeferred(self._run())
+            ensureDeferred(self._run()).addErrback(self._stopped_by_error)
         else:
             self._wake()
 
     def remove(self, tp: TopicPartition) -> None:
         """Fetch a partition no more; an answer that is on its way is not applied to it."""
+        self._failed.discard(tp)
         if self._partitions.pop(tp, None) is not None:
             self._state.remove(tp)
             if not self._partitions:
@@ -114,6 +126,33 @@ class ReplicaFetcher:
             self.remove(tp)
         return self._running
 
+    @contextmanager
+    def _for(self, tp: TopicPartition) -> Iterator[None]:
+        """What goes wrong with one partition concerns no other one: a disk that refuses takes its directory offline;
+        after any other error the partition is fetched again in its next leader epoch. Source:
+        AbstractFetcherThread.markPartitionFailed@3.9."""
+        partition = self._partitions.get(tp)
+        log = None if partition is None else partition.log
+        try:
+            yield
+        except TooManyOpenFiles as error:
+            _log.warn("{tp} is fetched again later: {error}", tp=tp, error=error)
+            self._state.delay(tp, self._clock.seconds())
+            if log is not None:
+                self._note_unflushed(tp, log)
+        except OSError as error:
+            self._give_up(tp)
+            if log is not None:
+                self._directory_failed(log, error)
+        except Exception:
+            _log.failure("{tp} is not fetched any more in this leader epoch", tp=tp)
+            self._give_up(tp)
+
+    def _give_up(self, tp: TopicPartition) -> None:
+        if tp in self._partitions:
+            self.remove(tp)
+            self._failed.add(tp)
+
     # -- the loop -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -124,11 +163,21 @@ class ReplicaFetcher:
                 await self._round()
             except Exception as error:  # whatever it was, nothing is known of the session any more
                 if self._partitions:
-                    await self._failed(error)
+                    await self._retry_later(error)
+        self._ended()
+
+    def _ended(self) -> None:
         self._state.session.restart()
         running, self._running = self._running, None
         if running is not None:
             running.callback(None)
+
+    def _stopped_by_error(self, failure: Failure) -> None:
+        """The loop itself failed: its partitions are fetched again in their next leader epochs."""
+        _log.failure("the fetcher of broker {leader} has stopped", failure=failure, leader=self.leader)
+        for tp in list(self._partitions):
+            self._give_up(tp)
+        self._ended()
 
     async def _until_roles_are_changed(self) -> None:
         await self._role_changes.acquire()
@@ -159,10 +208,12 @@ class ReplicaFetcher:
             )
             await self._pause(self._backoff_s)
 
-    async def _failed(self, error: Exception) -> None:
+    async def _retry_later(self, error: Exception) -> None:
         self._endpoint.close()
         self._state.session.failed()
-        if self._is_reachable:
+        if isinstance(error, _BUGS):
+            _log.failure("a fetch from broker {leader} failed", failure=Failure(error), leader=self.leader)
+        elif self._is_reachable:
             self._is_reachable = False
             _log.warn("cannot fetch from broker {leader}: {error!r}", leader=self.leader, error=error)
         until_s = self._clock.seconds() + self._backoff_s
@@ -194,33 +245,34 @@ class ReplicaFetcher:
 
     async def _flush(self) -> None:
         """Make durable what ``flush.messages`` asks for: the next fetch tells the leader that this broker has it."""
-        unflushed, self._unflushed = self._unflushed, {}
-        for tp in unflushed:
-            log = self._log_of(tp)
-            if log is None or not log.flush_due(self._clock.wall_ms()):
-                continue
-            try:
-                work, done = log.prepare_flush()
-                try:
-                    await self._run_in_thread(work)
-                finally:
-                    done()
-            except OSError as error:
-                self.remove(tp)
-                self._directory_failed(log, error)
+        for tp in list(self._unflushed):
+            del self._unflushed[tp]
+            with self._for(tp):
+                log = self._log_of(tp)
+                if log is not None and log.flush_due(self._clock.wall_ms()):
+                    await self._flush_log(log)
+
+    async def _flush_log(self, log: Log) -> None:
+        work, done = log.prepare_flush()
+        try:
+            await self._run_in_thread(work)
+        finally:
+            done()
 
     # -- before the first fetch ---------------------------------------------------------------------------------------
 
     async def _truncate(self) -> None:
         questions, here = self._state.truncations()
         for truncation in here:
-            self._carry_out(truncation)
+            with self._for(truncation.tp):
+                self._carry_out(truncation)
         if not questions:
             return
         for question, code, end in await self._endpoint.epoch_ends(questions):
             log = self._log_of(question.tp)
             if log is not None:
-                self._carry_out(self._state.epoch_answered(question, code, end, log, self._clock.seconds()))
+                with self._for(question.tp):
+                    self._carry_out(self._state.epoch_answered(question, code, end, log, self._clock.seconds()))
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -234,11 +286,12 @@ class ReplicaFetcher:
                 log = None if tp is None else self._log_of(tp)
                 if tp is None or log is None:
                     continue
-                effect = self._state.answered(tp, fetched, log, self._clock.seconds())
-                if isinstance(effect, AskOffsets):
-                    out_of_range.append(effect)
-                else:
-                    self._carry_out(effect)
+                with self._for(tp):
+                    effect = self._state.answered(tp, fetched, log, self._clock.seconds())
+                    if isinstance(effect, AskOffsets):
+                        out_of_range.append(effect)
+                    else:
+                        self._carry_out(effect)
         for question in out_of_range:
             await self._find_offset(question)
 
@@ -251,7 +304,8 @@ class ReplicaFetcher:
             return
         log = self._log_of(question.tp)
         if log is not None:
-            self._carry_out(self._state.out_of_range(question, start, end, log, self._clock.seconds()))
+            with self._for(question.tp):
+                self._carry_out(self._state.out_of_range(question, start, end, log, self._clock.seconds()))
 
     def _log_of(self, tp: TopicPartition) -> Log | None:
         partition = self._partitions.get(tp)
@@ -278,12 +332,6 @@ class ReplicaFetcher:
         except (CorruptRecord, InvalidRecord) as error:
             _log.error("broker {leader} sent {tp}: {error}", leader=self.leader, tp=effect.tp, error=error)
             self._state.delay(effect.tp, self._clock.seconds())
-        except OSError as error:
-            self.remove(effect.tp)
-            self._directory_failed(log, error)
-        except Exception:
-            _log.failure("{tp} is not fetched any more in this leader epoch", tp=effect.tp)
-            self.remove(effect.tp)
 
     def _append(self, partition: Partition, log: Log, effect: Append) -> None:
         before = log.log_end_offset, log.high_watermark

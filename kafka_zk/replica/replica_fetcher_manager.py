@@ -81,6 +81,11 @@ class ReplicaFetcherManager:
         """Records that the replica furthest behind its leader lacks."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
+    @property
+    def failed_count(self) -> int:
+        """Partitions that are not fetched any more because of an error of this broker's."""
+        return sum(fetcher.failed_count for fetcher in self._fetchers.values())
+
     def role_changed(self, partition: Partition) -> None:
         """Follow the leader that a partition has now, and nobody else."""
         follows = partition.role is Role.FOLLOWER and partition.leader >= 0 and not self._is_stopped

@@ -51,8 +51,11 @@ class ZkAlterPartitionManager:
     async def _submit(self, change: IsrChange, answered: Answered) -> None:
         try:
             answer = await self._write(change)
-        except (RegistryError, InvalidZnode) as error:
-            _log.warn("the ISR of {tp} was not written: {error!r}", tp=change.tp, error=error)
+        except Exception as error:  # whatever it was, the partition must not wait for an answer for ever
+            if isinstance(error, (RegistryError, InvalidZnode)):
+                _log.warn("the ISR of {tp} was not written: {error!r}", tp=change.tp, error=error)
+            else:
+                _log.failure("the ISR of {tp} was not written", tp=change.tp)
             await after(self._clock, RETRY_BACKOFF_S)
             answer = ErrorCode.UNKNOWN_SERVER_ERROR
         if isinstance(answer, WrittenIsr):

@@ -1,9 +1,12 @@
 """Entity configs and change notifications: every change reaches every broker, also those told in old formats."""
 
+from typing import Any, cast
+
 import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import LogLevel, capturedLogs
 
+from kafka_zk.registry.client import RegistryClient
 from kafka_zk.registry.config import ConfigRegistry
 from tests.registry.world import World
 
@@ -87,6 +90,34 @@ def test_configs_are_read_over_a_lost_connection(world: World) -> None:
     reader.disconnect()
     world.scheduler.run_for(1000)
     assert (read.result, names.result) == ({"t": {"a": "1"}}, ["t"])
+
+
+def test_a_server_that_lags_behind_is_brought_up_to_date(world: World) -> None:
+    """A topic is made with its configuration, and the controller, connected to another server, has LeaderAndIsr sent.
+    No notification tells of the configuration later."""
+
+    class Lagging:
+        """The client of a server that knows nothing before a sync."""
+
+        is_behind = True
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(world.clients[0], name)
+
+        def sync(self) -> Any:
+            self.is_behind = False
+            return world.clients[0].sync()
+
+        def get(self, path: str) -> Any:
+            return world.clients[0].get("/nothing" if self.is_behind else path)
+
+    registry = ConfigRegistry(cast("RegistryClient", Lagging()))
+
+    async def story() -> None:
+        await ConfigRegistry(world.clients[1]).set_entity("topics", "t", {"min.insync.replicas": "2"})
+        assert await registry.entities_until_answered("topics", ["t"]) == {"t": {"min.insync.replicas": "2"}}
+
+    world.scheduler.run(story())
 
 
 def test_changes_are_told_in_order_old_ones_first_and_old_formats_too(world: World) -> None:

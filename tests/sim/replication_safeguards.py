@@ -97,7 +97,7 @@ def no_min_insync_replicas(patch: pytest.MonkeyPatch) -> None:
 
 def acknowledged_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered as acks=1."""
-    patch.setattr(Partition, "has_committed", lambda self, last_offset: True)
+    patch.setattr(Partition, "has_committed", lambda self, last_offset, terms_ended: True)
 
 
 def ends_are_told_before_they_are_known(patch: pytest.MonkeyPatch) -> None:

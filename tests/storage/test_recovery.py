@@ -1,12 +1,14 @@
 """What survives a crash: every byte position of a cut, every kind of damage, on both sides of the recovery point."""
 
 import os
+import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafka_zk.storage import files
 from kafka_zk.storage.file_pool import FilePool
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_loader import load_log_steps
@@ -14,6 +16,7 @@ from kafka_zk.storage.record_batch import BatchHeader, iter_batches, read_header
 from kafka_zk.storage.recovery import SegmentScan, scan_segment
 from kafka_zk.storage.recovery_work import run_here
 from kafka_zk.storage.types import LogAppendInfo
+from tests.soak.power import JournaledDisk
 
 from .helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
 
@@ -236,6 +239,54 @@ def test_epochs_and_producers_come_back_from_the_batches(tmp_path: Path) -> None
     assert recovered.leader_epochs.entries == epochs
     again = append(recovered, batch(2, value=b"value-7", producer_id=9, producer_epoch=0, base_sequence=14))
     assert again.duplicate and again.first_offset == infos[-1].first_offset
+
+
+def test_epochs_of_what_was_not_flushed_are_taken_from_the_batches(tmp_path: Path) -> None:
+    """The file may tell of records that were truncated, and in whose place an older epoch's came."""
+    log = new_log(tmp_path)
+    append(log, batch(4), leader_epoch=1)
+    log.flush()
+    append(log, batch(3), leader_epoch=5)
+    stale = (log.directory / "leader-epoch-checkpoint").read_bytes()
+    log.truncate_to(4)
+    (tmp_path / "other").mkdir()
+    other = new_log(tmp_path / "other")
+    append(other, batch(4), leader_epoch=1)
+    append(other, batch(4), leader_epoch=1)
+    append(other, batch(4), leader_epoch=6)
+    data = (other.directory / "00000000000000000000.log").read_bytes()
+    log.append_as_follower(data[len(data) // 3 :], now_ms=T0)
+    assert log.leader_epochs.entries == [(1, 0), (6, 8)]
+    other.close()
+    log.close()
+    (log.directory / "leader-epoch-checkpoint").write_bytes(stale)  # a power loss took the writes after it
+    again, dropped = reopen(log, recovery_point=4)
+    assert dropped is None
+    assert again.leader_epochs.entries == [(1, 0), (6, 8)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_epochs_of_what_is_flushed_are_durable(tmp_path: Path, seed: int) -> None:
+    """A recovery resumes at the index and does not see where they began."""
+    folder, found = tmp_path / "before", tmp_path / "after"
+    folder.mkdir()
+    log = new_log(folder, index_interval_bytes=1)
+    append(log, batch(4), leader_epoch=1)
+    log.flush()
+    disk = JournaledDisk(folder)
+    with files.use(disk):
+        for _ in range(4):
+            append(log, batch(4), leader_epoch=2)
+        log.flush()
+        recovery_point = log.recovery_point
+        append(log, batch(4), leader_epoch=3)
+    log.close()
+    disk.lose_power(random.Random(seed), found)
+    log.segments.directory = str(found / "events-0")
+    assert (log.directory / "leader-epoch-checkpoint").read_bytes() != b"0\n1\n1 0\n"  # damaged it may be
+    again, _ = reopen(log, recovery_point=recovery_point)
+    assert again.leader_epochs.entries[:2] == [(1, 0), (2, 4)]
+    assert again.log_end_offset >= recovery_point
 
 
 def test_an_empty_file_and_an_empty_directory_are_fine(tmp_path: Path) -> None:

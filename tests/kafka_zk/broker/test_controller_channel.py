@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 
 from kafka_zk.broker.controller_channel import ControllerChannel, NoController
 from kafka_zk.metadata.cache import AliveBroker, BrokerEndPoint, MetadataCache
@@ -21,6 +21,8 @@ class Connection:
 class World:
     def __init__(self) -> None:
         self.controller_id = 1
+        self.is_frozen = False
+        self.connecting: Deferred[Any] = Deferred()
         self.metadata = MetadataCache()
         self.metadata.brokers = {
             broker_id: AliveBroker(broker_id, {"INTERNAL": BrokerEndPoint("host", 9000 + broker_id)}, None)
@@ -28,8 +30,10 @@ class World:
         }
         self.channel = ControllerChannel(lambda: self.controller_id, self.metadata, "INTERNAL", self._connect)
 
-    async def _connect(self, host: str, port: int) -> Any:
-        return Connection(port)
+    def _connect(self, host: str, port: int) -> "Deferred[Any]":
+        if self.is_frozen:
+            return self.connecting
+        return succeed(Connection(port))
 
     def connected(self) -> Any:
         result: list[Any] = []
@@ -54,6 +58,32 @@ def test_another_controller_is_connected_to_and_the_old_one_left() -> None:
     assert (first.connected_to_broker, second.port) == (False, 9002)
     world.metadata.brokers[2] = AliveBroker(2, {"INTERNAL": BrokerEndPoint("host", 9100)}, None)
     assert (world.connected().port, second.connected_to_broker) == (9100, False)
+
+
+def test_what_an_old_controller_was_asked_is_given_up_at_once() -> None:
+    """Its process may stand still: the answer would not come before the request times out."""
+    world = World()
+    first = world.connected()
+    world.channel.controller_changed()
+    assert first.connected_to_broker
+    world.controller_id = -1
+    world.channel.controller_changed()
+    assert first.connected_to_broker
+    world.controller_id = 2
+    world.channel.controller_changed()
+    assert not first.connected_to_broker
+
+
+def test_a_connection_that_an_old_controller_does_not_take_is_given_up() -> None:
+    world = World()
+    world.is_frozen = True
+    results: list[Any] = []
+    ensureDeferred(world.channel.connected()).addBoth(results.append)
+    world.controller_id = 2
+    world.is_frozen = False
+    world.channel.controller_changed()
+    assert results[0].check(NoController)
+    assert world.connected().port == 9002
 
 
 def test_without_a_watch_the_metadata_say_who_controls() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.config.inter_broker_protocol import alter_partition_version, follower_versions
+from kafka_zk.config.inter_broker_protocol import alter_partition_version, control_versions, follower_versions
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,23 @@ def test_leaders_ask_for_another_isr_since_2_7_and_name_topics_by_id_since_2_8(
     protocol: str, version: int | None
 ) -> None:
     assert alter_partition_version(protocol) == version
+
+
+@pytest.mark.parametrize(
+    ("protocol", "versions"),
+    [
+        ("0.11.0", (0, 3, 0)),
+        ("1.0", (1, 4, 0)),
+        ("2.3", (2, 5, 1)),
+        ("2.4-IV0", (3, 5, 1)),
+        ("2.6", (4, 6, 3)),
+        ("2.7", (4, 6, 3)),
+        ("2.8-IV0", (4, 6, 3)),
+        ("2.8", (5, 7, 3)),
+        ("3.2", (6, 7, 3)),
+        ("3.5", (7, 8, 4)),
+        ("3.9", (7, 8, 4)),
+    ],
+)
+def test_a_controller_sends_what_the_protocol_has(protocol: str, versions: tuple[int, int, int]) -> None:
+    assert control_versions(protocol) == versions

@@ -6,6 +6,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from kafka_zk.config.inter_broker_protocol import control_versions
 from kafka_zk.controller.channels import BrokerChannel, Channels, UnsupportedPeer
 from kafka_zk.controller.control_requests import (
     Answer,
@@ -29,10 +30,11 @@ SENDER = Sender(0, 1, 101)
 class Peer:
     """A broker that answers when told."""
 
-    def __init__(self) -> None:
+    def __init__(self, protocol: str = "3.9") -> None:
         self.clock = Clock()
         self.versions = dict(OUR_VERSIONS)
         self.asked: list[tuple[int, Any]] = []
+        self.asked_in: list[int] = []  # versions
         self.waiting: list[Deferred[Any]] = []
         self.connections = 0
         self.disconnected = 0
@@ -45,6 +47,7 @@ class Peer:
             self.connect,
             lambda broker_id, request, answer: self.answers.append((request, answer)),
             lambda broker_id, request, error: self.failures.append(error),
+            control_versions(protocol),
         )
 
     async def connect(self, info: BrokerInfo) -> "Peer":
@@ -54,6 +57,7 @@ class Peer:
         return self
 
     def request_encoded(self, api_key: int, version: int, body: Buffer) -> "Deferred[Any]":
+        self.asked_in.append(version)
         self.asked.append((api_key, codec.decode_request(api_key, version, memoryview(body))))
         self.waiting.append(Deferred())
         return self.waiting[-1]
@@ -134,7 +138,9 @@ def test_after_close_nothing_is_sent_and_no_answer_counts(peer: Peer) -> None:
 def test_a_connection_made_after_close_is_dropped() -> None:
     peer = Peer()
     connecting: Deferred[Peer] = Deferred()
-    channel = BrokerChannel(broker(1).info, peer.clock, lambda _: connecting, lambda *_: None, lambda *_: None)
+    channel = BrokerChannel(
+        broker(1).info, peer.clock, lambda _: connecting, lambda *_: None, lambda *_: None, control_versions("3.9")
+    )
     channel.send(STOP)
     channel.close()
     connecting.callback(peer)
@@ -142,13 +148,15 @@ def test_a_connection_made_after_close_is_dropped() -> None:
 
 
 def test_a_peer_without_a_common_version_is_reported(peer: Peer) -> None:
-    peer.versions[5] = (0, 0)
+    peer.versions[5] = (5, 6)
     peer.channel.send(STOP)
     assert isinstance(peer.failures[0], UnsupportedPeer) and "STOP_REPLICA" in str(peer.failures[0])
 
 
 def test_channels_by_broker(peer: Peer) -> None:
-    channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None)
+    channels = Channels(
+        peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9")
+    )
     channels.add(broker(1).info)
     channels.add(broker(1).info)
     channels.send(1, STOP)
@@ -193,3 +201,15 @@ def test_a_connection_that_cannot_even_be_closed_does_not_stop_the_channel(peer:
     assert (peer.connections, len(peer.asked)) == (2, 2)
     peer.answer()
     assert peer.channel.queued == 0
+
+
+def test_the_version_is_that_of_the_inter_broker_protocol() -> None:
+    """As Kafka's controller: whatever more the broker speaks, unless it speaks less."""
+    peer = Peer("2.6")
+    peer.channel.send(update(1))
+    peer.answer()
+    peer.channel.send(StopReplicaRequest(SENDER, {T0: StopPartition(3, False)}))
+    peer.answer()
+    peer.versions[6] = (0, 5)
+    peer.channel.send(update(2))
+    assert peer.asked_in == [6, 3, 5]

@@ -74,6 +74,18 @@ def test_a_killed_leader_is_replaced_from_the_isr(cluster: Cluster) -> None:
     assert all(sorted(broker.metadata.brokers) == [0, 1] for broker in cluster.brokers[:2])
 
 
+def test_observers_are_told_of_an_isr_that_a_dead_follower_left(cluster: Cluster) -> None:
+    """``kafka-zk watch --cluster`` says who wrote the state znode, and why."""
+    cluster.create("t", {0: [0, 1, 2]})
+    cluster.settle()
+    cluster.kill(2)
+    cluster.settle(10_000)
+    [told] = cluster.brokers[0].named(events.IsrsChanged)
+    [(tp, info)] = told.leadership
+    assert (tp, info.leader, info.isr, info.leader_epoch) == (TopicPartition("t", 0), 0, [0, 1], 1)
+    assert "broker" in told.cause
+
+
 def test_the_only_replica_stays_in_the_isr_and_leads_again(cluster: Cluster) -> None:
     cluster.create("t", {0: [2]})
     cluster.settle()

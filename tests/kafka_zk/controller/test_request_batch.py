@@ -134,10 +134,12 @@ def on_the_wire(request: ControlRequest, version: int) -> list[Any]:
 def test_leader_and_isr_on_the_wire(made: Context, version: int) -> None:
     (_, request), *_ = flushed(made, SendLeaderAndIsr((1,), T0, is_new=True))
     (message,) = on_the_wire(request, version)
-    (topic,) = message.topic_states
-    (state,) = topic.partition_states
-    assert (message.controller_id, message.controller_epoch, message.broker_epoch) == (9, EPOCH, 101)
-    assert (topic.topic_name, state.partition_index, state.is_new) == ("t", 0, True)
+    [topic] = message.topic_states if version >= 2 else [message]
+    [state] = topic.partition_states if version >= 2 else message.ungrouped_partition_states
+    assert (message.controller_id, message.controller_epoch) == (9, EPOCH)
+    assert version < 2 or message.broker_epoch == 101
+    name = topic.topic_name if version >= 2 else state.topic_name
+    assert (name, state.partition_index, version < 1 or state.is_new) == ("t", 0, True)
     assert (state.leader, state.leader_epoch, state.isr, state.partition_epoch) == (1, 3, [1, 2], 9)
     assert (state.replicas, state.controller_epoch) == ([1, 2, 3], 6)
     assert version < 5 or topic.topic_id == uuids.from_text(TOPIC_ID)
@@ -147,8 +149,13 @@ def test_update_metadata_on_the_wire(made: Context) -> None:
     (_, request), *_ = flushed(made, SendUpdateMetadata(None, [T1, T0]))
     for version in range(VERSIONS[ApiKey.UPDATE_METADATA][0], VERSIONS[ApiKey.UPDATE_METADATA][1] + 1):
         (message,) = on_the_wire(request, version)
-        (topic,) = message.topic_states
-        assert [state.partition_index for state in topic.partition_states] == [1, 0]
+        if version < 5:
+            states = message.ungrouped_partition_states
+            assert {state.topic_name for state in states} == {"t"}
+        else:
+            (topic,) = message.topic_states
+            states = topic.partition_states
+        assert [state.partition_index for state in states] == [1, 0]
         assert [(b.id, b.endpoints[0].host, b.endpoints[0].listener) for b in message.live_brokers] == [
             (n, f"host{n}", "PLAINTEXT") for n in (1, 2, 3)
         ]
@@ -164,6 +171,8 @@ def test_stop_replica_of_before_2_6_is_split_by_its_flag(made: Context) -> None:
     ]
     old = [(m.delete_partitions, m.topics[0].partition_indexes) for m in on_the_wire(request, 2)]
     assert old == [(True, [1]), (False, [0])]
+    oldest = [(m.delete_partitions, m.ungrouped_partitions) for m in on_the_wire(request, 0)]
+    assert [(deletes, p.topic_name, p.partition_index) for deletes, [p] in oldest] == [(True, "t", 1), (False, "t", 0)]
 
 
 def test_stop_replica_while_deleting_overrides_every_epoch(made: Context) -> None:

@@ -12,12 +12,13 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.metadata.cache import MetadataCache
+from kafka_zk.protocol import uuids
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.events import Event, EventSource
 from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.events import ControllerIgnored, ReplicasOffline, RoleChanged
 from kafka_zk.replica.manager import AppendResult, LeaderState, ReplicaManager
-from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Role
+from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Role
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.sim.scheduler import VirtualClock
 from kafka_zk.storage.errors import InvalidRecord
@@ -236,3 +237,94 @@ def test_a_stopped_replica_is_hosted_no_more(world: World) -> None:
     assert world.replicas.stop_replica(T, 2, delete=True) == ErrorCode.FENCED_LEADER_EPOCH
     assert world.replicas.stop_replica(T, 3, delete=True) == ErrorCode.NONE
     assert partition.role is Role.STOPPED and T not in world.replicas.partitions and world.logs.get(T) is None
+
+
+def test_an_append_is_not_acknowledged_by_a_later_term_of_the_same_leader(world: World) -> None:
+    """While the flush was under way the lead was lost, the record truncated, and the lead won back."""
+    world.tell(properties=FLUSHED)
+    answers = world.append(T)
+    world.tell(leader=1, leader_epoch=1, isr=(0, 1), replicas=(0, 1), properties=FLUSHED)
+    log = world.logs.get(T)
+    assert log is not None and log.log_end_offset == 1
+    log.truncate_to(0)
+    world.tell(leader_epoch=2, properties=FLUSHED)
+    others = world.append(T)
+    world.finish_one()
+    world.finish_one()
+    assert codes(others[0]) == [0]
+    assert codes(answers[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_raised_leader_epoch_of_the_same_leader_takes_nothing_back(world: World) -> None:
+    """As when replicas are added: its log stays as it is."""
+    world.tell(properties=FLUSHED)
+    answers = world.append(T)
+    world.tell(leader_epoch=1, properties=FLUSHED)
+    world.finish_one()
+    assert codes(answers[0]) == [0]
+
+
+def test_a_log_that_no_controller_spoke_of_is_not_served_and_can_be_deleted(world: World) -> None:
+    """The replica was removed, or its topic deleted, while this broker was dead. With another topic id it is never
+    taken for the topic of now."""
+    world.logs.get_or_create(T, topic_id=uuids.to_text(uuid.UUID(int=8)))
+    with pytest.raises(ApiError) as refused:
+        world.replicas.partition(T)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.tell() == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert codes(world.append(T)[0]) == [ErrorCode.INCONSISTENT_TOPIC_ID]
+    assert world.replicas.stop_replica(T, -1, delete=True) == ErrorCode.NONE
+    assert world.logs.get(T) is None
+    assert world.tell() == ErrorCode.NONE
+
+
+def test_an_error_with_one_partition_spoils_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither in the code that opens its log nor in what listens to roles."""
+    heard: list[TopicPartition] = []
+
+    def listener(partition: Partition) -> None:
+        if partition.tp == T:
+            raise KeyError("a mistake of a listener")
+
+    world.replicas.role_listeners += [listener, lambda partition: heard.append(partition.tp)]
+    state = LeaderAndIsrPartitionState(0, 0, 1, 0, [0], [0], True)
+    asked = [LeaderState(tp, TOPIC_ID, state, {}) for tp in (T, U)]
+    assert dict(world.replicas.become_leader_or_follower(asked)) == {T: 0, U: 0}
+    assert heard == [T, U] and "a mistake of a listener" in caplog.text
+
+    def mistake(*args: object, **named: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.logs, "get_or_create", mistake)
+        assert world.tell(TopicPartition("t", 1)) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a mistake of ours" in caplog.text
+    assert world.tell(TopicPartition("t", 1), leader_epoch=1) == ErrorCode.NONE
+
+
+def test_a_topic_keeps_its_name_until_its_last_replica_goes(world: World) -> None:
+    """Whether it goes at once or, as topics are deleted, is stopped first and deleted then."""
+    other = TopicPartition("t", 1)
+    world.tell(T)
+    world.tell(other)
+    world.replicas.stop_replica(T, -2, delete=True)
+    assert world.replicas.topic_name(TOPIC_ID) == "t"
+    assert world.replicas.hosts(TOPIC_ID.bytes, 1)
+    world.replicas.stop_replica(other, -2, delete=False)
+    world.replicas.stop_replica(other, -2, delete=True)
+    assert world.replicas.topic_name(TOPIC_ID) is None
+
+
+def test_a_topic_id_that_comes_later_reaches_whoever_goes_by_it(world: World) -> None:
+    """The epoch and the role stay: the controller's protocol was raised to one with ids."""
+    heard: list[uuid.UUID] = []
+    world.replicas.role_listeners.append(lambda partition: heard.append(partition.topic_id))
+    state = LeaderAndIsrPartitionState(1, 0, 1, 0, [0, 1], [0, 1], True)
+    for topic_id, code in ((uuids.ZERO, 0), (TOPIC_ID, 0), (TOPIC_ID, ErrorCode.STALE_CONTROLLER_EPOCH)):
+        [(_, found)] = world.replicas.become_leader_or_follower([LeaderState(T, topic_id, state, {})])
+        assert found == code
+    assert heard == [uuids.ZERO, TOPIC_ID]
+    assert world.replicas.topic_name(TOPIC_ID) == "t"
+    assert world.replicas.topic_name(uuids.ZERO) is None

@@ -97,14 +97,14 @@ def test_what_is_being_flushed_is_not_committed(log: Log) -> None:
     partition.flush_begins(3)
     partition.flush_begins(4)
     assert (log.high_watermark, log.commits_appends) == (3, False)
-    assert partition.has_committed(2) and not partition.has_committed(3)
+    assert partition.has_committed(2, 0) and not partition.has_committed(3, 0)
     partition.flush_ended()
     assert log.high_watermark == 3
     log.flush()
     append(log, batch())
     partition.flush_ended()
     assert (log.high_watermark, log.commits_appends) == (6, True)
-    assert partition.has_committed(4)
+    assert partition.has_committed(4, 0)
 
 
 def test_the_first_of_two_flushes_commits_what_it_made_durable(log: Log) -> None:
@@ -139,10 +139,10 @@ def test_an_append_is_not_acknowledged_by_too_few_replicas_or_by_a_former_leader
     assert log.high_watermark == 5
     log.update_config(LogConfig(min_insync_replicas=2))
     with pytest.raises(ApiError) as raised:
-        partition.has_committed(4)
+        partition.has_committed(4, 0)
     assert raised.value.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     partition.take_state(told(leader=OTHER))
     partition.become(None)
     with pytest.raises(ApiError) as raised:
-        partition.has_committed(4)
+        partition.has_committed(4, 0)
     assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -14,11 +14,14 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchedTopic, FetchResponse, write_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, read_fetch_request
+from kafka_zk.replica.fetch_session_handler import FetchSessionHandler
+from kafka_zk.replica.fetcher_state import FetcherState
 from kafka_zk.replica.leader_endpoint import EARLIEST, LATEST, Connection, FetchLimits
 from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition
 from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.sim.scheduler import VirtualClock
+from kafka_zk.storage.errors import TooManyOpenFiles
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.types import TopicPartition
 from tests.storage.helpers import T0, append, batch, new_log
@@ -324,6 +327,81 @@ def test_a_disk_that_refuses_takes_its_directory_offline(
     world.answer(written(tmp_path / "leader", three_batches))
     assert [error.errno for error in world.failed] == [28]
     assert not world.leader.connected_to_broker
+
+
+def test_an_error_of_ours_ends_the_fetching_of_one_partition_only(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told with its traceback, and the next leader epoch begins anew."""
+    def mistake(*args: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    world.lead()
+    with monkeypatch.context() as patch:
+        patch.setattr(FetcherState, "answered", mistake)
+        world.answer()
+    assert caplog.text.count("is not fetched any more in this leader epoch") == 1
+    assert caplog.text.count("KeyError: ") == 1
+    assert world.fetchers.failed_count == 1
+    world.pass_time(5)
+    assert not world.leader.connected_to_broker
+    world.lead(leader_epoch=4)
+    assert world.leader.wanted[0].current_leader_epoch == 4
+    assert world.fetchers.failed_count == 0
+
+
+def test_an_error_of_the_loop_itself_is_told_and_does_not_end_all_fetching(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The partition of then counts as failed; one that comes is fetched."""
+    def mistake(*args: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    world.lead()
+    with monkeypatch.context() as patch:
+        patch.setattr(FetchSessionHandler, "take_response", mistake)
+        patch.setattr(FetchSessionHandler, "failed", mistake)
+        world.answer()
+    assert "the fetcher of broker 2 has stopped" in caplog.text and "KeyError" in caplog.text
+    assert world.fetchers.failed_count == 1
+    world.lead(leader_epoch=4)
+    assert world.leader.wanted[0].current_leader_epoch == 4
+
+
+def test_an_unexpected_error_of_a_request_is_told_with_its_traceback(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was one line that looked as if the leader were away."""
+    def mistake(*args: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    world.lead()
+    with monkeypatch.context() as patch:
+        patch.setattr(FetchSessionHandler, "take_response", mistake)
+        world.answer()
+    assert "Traceback" in caplog.text
+    world.pass_time(1.1)
+    assert world.leader.wanted[0].current_leader_epoch == 3
+
+
+def test_a_flush_without_a_descriptor_is_made_later(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so is a flush after an error of ours: the leader is never told of what is not durable."""
+    def no_descriptor(self: Log, *args: object) -> None:
+        raise TooManyOpenFiles("no descriptor is free")
+
+    world.log.update_config(replace(world.log.config, flush_messages=1))
+    world.lead()
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "prepare_flush", no_descriptor)
+        world.answer(written(tmp_path / "leader", three_batches), high_watermark=10)
+    assert world.failed == []
+    assert len(world.leader.requests) == 1
+    world.pass_time(1.1)
+    [(work, done)] = world.in_threads
+    done.callback(work())
+    assert len(world.leader.requests) == 2 and world.leader.wanted[0].fetch_offset == 15
 
 
 def test_partitions_of_one_change_of_roles_are_asked_for_together(world: World) -> None:

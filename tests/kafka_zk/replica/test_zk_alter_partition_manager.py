@@ -116,3 +116,17 @@ def test_a_closed_manager_answers_no_more(world: World) -> None:
     world.manager.close()
     world.submit()
     assert world.answers == []
+
+
+def test_an_error_of_ours_is_told_and_the_change_is_answered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without an answer the partition would never ask for another ISR."""
+    def mistake(*args: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    world = World()
+    monkeypatch.setattr("kafka_zk.replica.zk_alter_partition_manager.encode_state", mistake)
+    world.submit()
+    assert world.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert "KeyError" in caplog.text

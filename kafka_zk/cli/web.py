@@ -1,0 +1,145 @@
+"""``kafka-zk web``: the flight recorder's page for a live cluster, or for a recording."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafka_zk.broker.signals import interrupt_at_the_end
+from kafka_zk.cli.errors import CommandFailed
+from kafka_zk.cli.options import zookeeper_option, zookeeper_properties
+from kafka_zk.cli.output import note, say
+from kafka_zk.cli.up import WEB_PORT
+
+if TYPE_CHECKING:
+    from kafka_zk.cli.running_cluster import RunningCluster
+    from kafka_zk.web.documents import Document
+    from kafka_zk.web.recording import Recording
+    from kafka_zk.web.service import Cluster
+    from kafka_zk.web.sources import Source
+
+EXPIRE = "expire"
+URL = "web page at "
+
+
+@click.command("web", short_help="See in a browser what happens to a cluster, and wind it back.")
+@click.argument("recording", type=click.Path(path_type=Path, dir_okay=False, exists=True), required=False)
+@zookeeper_option("The cluster with this ZooKeeper; Apache Kafka's, too.", envvar="KAFKA_ZK_ZOOKEEPER")
+@click.option(
+    "--data", type=click.Path(path_type=Path, file_okay=False), help="The data directory of a cluster of kafka-zk up."
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="The file or directory that brokers (up --trace) or members (consume --trace) write.",
+)
+@click.option(
+    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep everything in this file, or continue it."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=WEB_PORT,
+    show_default=True,
+    help="Of the page, on this machine only; 0 chooses a free one.",
+)
+def command(
+    recording: Path | None,
+    zookeeper: str | None,
+    data: Path | None,
+    trace: Path | None,
+    record: Path | None,
+    port: int,
+) -> None:
+    """Show a live cluster in a browser, and any moment before: brokers, partitions, groups, all znodes, and what set
+    off what.
+
+    Of a cluster that kafka-zk up runs on this machine it reads ZooKeeper's transaction log: every change since the
+    beginning, and whose it is; and it can kill, pause and restart brokers. Of any other cluster it sees what watches
+    see. What brokers and members do between two changes they tell with --trace (up --web does that).
+
+    With RECORDING it shows what --record kept.
+
+    \b
+    kafka-zk up --web
+    kafka-zk web --zookeeper zk1:2181 --record outage.sqlite
+    kafka-zk web outage.sqlite
+    """
+    interrupt_at_the_end()
+    if recording is not None and any(given is not None for given in (data, trace, record)):
+        raise click.UsageError("a recording is shown as it is: without --data, --trace and --record")
+    from kafka_zk.web.errors import NoRecording
+    from kafka_zk.web.recording import Recording
+
+    try:
+        if recording is not None:
+            _serve(Recording(recording, read_only=True), None, f"recording {recording.name}", port)
+        else:
+            _record(Recording(record), zookeeper, data, trace, port)
+    except NoRecording as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _serve(recording: "Recording", cluster: "Cluster | None", described: str, port: int) -> None:
+    from twisted.internet import reactor
+    from twisted.internet.error import CannotListenError
+
+    from kafka_zk.web.service import WebService
+
+    any_reactor: Any = reactor
+    with ExitStack() as cleanup:
+        service = WebService(recording, cluster, described)
+        cleanup.callback(service.stop)
+        try:
+            service.start(reactor, port)
+        except CannotListenError as error:
+            raise CommandFailed(f"port {port} is in use; choose another one with --port") from error
+        say(f"{URL}{service.url}")
+        any_reactor.run()
+
+
+def _record(recording: "Recording", zookeeper: str | None, data: Path | None, trace: Path | None, port: int) -> None:
+    """The cluster of an ``up`` on this machine if that is the one that is meant, else whatever is at that ZooKeeper."""
+    from kafka_zk.cli.running_cluster import find_cluster
+    from kafka_zk.web.service import Cluster
+    from kafka_zk.web.sources import TraceSource
+
+    try:
+        running = find_cluster(data, zookeeper)
+    except CommandFailed:
+        if data is not None or zookeeper is None:
+            raise
+        source = _watches(zookeeper)
+        traces = TraceSource(trace, from_start=True) if trace is not None else None
+        _serve(recording, Cluster(source, traces), source.described, port)
+        return
+    source = _log_of(running, recording.last_zxid())
+    found = trace if trace is not None else running.trace
+    if found is None:
+        note("what brokers do is shown if they write it: kafka-zk up --web, or --trace DIR")
+    traces = TraceSource(found, from_start=not recording.count) if found is not None else None
+    cluster = Cluster(source, traces, running.broker_ids, lambda action, broker: _break(running, action, broker))
+    _serve(recording, cluster, source.described, port)
+
+
+def _log_of(running: "RunningCluster", after_zxid: int) -> "Source":
+    from kafka_zk.registry import connect_string
+    from kafka_zk.web.sources import LogSource
+
+    log = Path(running.data) / "zookeeper" / "data"
+    chroot = connect_string.parse(running.zookeeper).chroot
+    return LogSource(log, chroot or "", after_zxid) if log.is_dir() else _watches(running.zookeeper)
+
+
+def _watches(zookeeper: str) -> "Source":
+    from kafka_zk.security.zookeeper import zookeeper_security
+    from kafka_zk.web.sources import WatchSource
+
+    return WatchSource(zookeeper, zookeeper_security(zookeeper_properties()))
+
+
+def _break(running: "RunningCluster", action: str, broker_id: int) -> "Document":
+    if action == EXPIRE:
+        return {"state": f"without its session {running.expire(broker_id):#x}"}
+    return running.do(action, broker_id)

@@ -1,0 +1,1 @@
+"""The flight recorder and its page: what happened to a cluster, live and at any moment before."""

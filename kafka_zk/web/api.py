@@ -1,0 +1,151 @@
+"""What the page asks of a recording, as JSON documents. No I/O but the recording's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_zk.web.cluster_view import cluster_document
+from kafka_zk.web.documents import Document, znode_document
+from kafka_zk.web.explanations import explanation
+from kafka_zk.web.narration import line
+from kafka_zk.web.recording import CHANGES, Entry, Recording
+from kafka_zk.web.znode_tree import ZnodeTree
+
+MOST_ENTRIES = 5_000
+MOST_SPANS = 20_000
+MOST_ZNODES = 3_000
+MOST_LINKS = 60
+MOST_DATA = 20_000
+"""So many characters of a znode's data are sent; the recording has all."""
+BUCKETS = 400
+
+
+class BadRequest(Exception):
+    """The page asked for something that there is not; ``str()`` says what."""
+
+
+Query = Mapping[str, str]
+
+
+class RecordingApi:
+    """Answers the page's questions; each takes the query's values as they come. Raises: BadRequest."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def state(self, query: Query) -> Document:
+        """The cluster after entry ``seq``."""
+        seq = self._seq(query)
+        return {"seq": seq, "cluster": cluster_document(self._recording.tree(seq).znodes)}
+
+    def tree(self, query: Query) -> Document:
+        """The znodes after entry ``seq``: all, or those directly below ``path`` where there are too many."""
+        seq = self._seq(query)
+        tree = self._recording.tree(seq)
+        whole = len(tree.znodes) <= MOST_ZNODES
+        parent = query.get("path", "")
+        shown = tree.znodes if whole else _below(tree, parent)
+        rows = [
+            {"path": path, "znode": _cut(znode_document(znode)), "actor": self._recording.actor_of(znode.session)}
+            for path, znode in sorted(shown.items())[:MOST_ZNODES]
+        ]
+        return {"seq": seq, "count": len(tree.znodes), "whole": whole, "znodes": rows}
+
+    def entries(self, query: Query) -> Document:
+        """Entries between two times, or as counts where there are too many to draw."""
+        from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
+        count = self._recording.count_between(from_ms, to_ms)
+        if count > MOST_ENTRIES:
+            width_ms = max(1, (to_ms - from_ms) // BUCKETS)
+            return {"count": count, "width_ms": width_ms, "buckets": self._recording.density(from_ms, to_ms, width_ms)}
+        found = self._recording.between(from_ms, to_ms, MOST_ENTRIES)
+        return {"count": count, "entries": [_short(entry) for entry in found]}
+
+    def spans(self, query: Query) -> Document:
+        """Who held what between two times."""
+        found = self._recording.spans(_number(query, "from_ms"), _number(query, "to_ms"), MOST_SPANS)
+        return {"spans": [list(span) for span in found]}
+
+    def entry(self, query: Query) -> Document:
+        """One entry whole: why it came, what came of it, and where the code is."""
+        entry = self._recording.entry(_number(query, "seq"))
+        if entry is None:
+            raise BadRequest(f"there is no entry {query.get('seq')}")
+        told = explanation(entry.kind)
+        return {
+            **_short(entry),
+            "document": _cut_document(entry),
+            "why": [_short(each) for each in self._chain(entry)],
+            "effects": [_short(each) for each in self._recording.effects(entry.seq, MOST_LINKS)],
+            "explanation": None if told is None else told._asdict(),
+        }
+
+    def step(self, query: Query) -> Document:
+        """The next (``by`` 1) or the previous (-1) entry."""
+        seq = max(1, min(self._recording.count, self._seq(query) + (1 if query.get("by") != "-1" else -1)))
+        entry = self._recording.entry(seq)
+        if entry is None:
+            raise BadRequest("nothing is recorded yet")
+        return _short(entry)
+
+    def at(self, query: Query) -> Document:
+        """The last entry at a time."""
+        return {"seq": self._recording.seq_at(_number(query, "time_ms"))}
+
+    def _seq(self, query: Query) -> int:
+        return _number(query, "seq") if "seq" in query else self._recording.count
+
+    def _chain(self, entry: Entry) -> list[Entry]:
+        """The cause, its cause, and so on."""
+        chain: list[Entry] = []
+        seen = {entry.seq}
+        cause = entry.cause
+        while cause is not None and cause not in seen and len(chain) < MOST_LINKS:
+            seen.add(cause)
+            found = self._recording.entry(cause)
+            if found is None:
+                break
+            chain.append(found)
+            cause = found.cause
+        return chain
+
+
+def _short(entry: Entry) -> Document:
+    return {
+        "seq": entry.seq,
+        "time_ms": entry.time_ms,
+        "actor": entry.actor,
+        "kind": entry.kind,
+        "path": entry.path,
+        "zxid": entry.zxid,
+        "cause": entry.cause,
+        "certain": entry.certain,
+        "line": line(entry),
+    }
+
+
+def _cut_document(entry: Entry) -> Document:
+    if entry.kind not in CHANGES:
+        return entry.document
+    return {
+        **entry.document, "before": _cut(entry.document["before"]), "after": _cut(entry.document["after"])
+    }  # fmt: skip
+
+
+def _cut(document: list[Any] | None) -> list[Any] | None:
+    if document is None or document[0] is None or len(document[0]) <= MOST_DATA:
+        return document
+    return [f"{document[0][:MOST_DATA]}… ({len(document[0])} characters)", *document[1:]]
+
+
+def _below(tree: ZnodeTree, parent: str) -> dict[str, Any]:
+    prefix = f"{parent.rstrip('/')}/"
+    return {
+        path: znode for path, znode in tree.znodes.items() if path.startswith(prefix) and "/" not in path[len(prefix) :]
+    }
+
+
+def _number(query: Query, name: str) -> int:
+    text = query.get(name, "")
+    if not text.lstrip("-").isdecimal() or len(text) > 19:
+        raise BadRequest(f"{name} must be a whole number, not {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,97 @@
+"""What each entry of a recording follows from: edges from effect to cause, found as the entries come. Pure.
+
+An edge is *certain* where ZooKeeper or the process itself gives it: a watch fires for the change of its znode, a read
+follows the watch that fired, ephemeral znodes go with their session, an event names the zxid of the change that it
+shows. What else a process does is only known to come after the last thing that it told; such an edge is not certain,
+and the page draws it dotted.
+"""
+
+from typing import Any, NamedTuple
+
+from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
+
+CLOSELY_MS = 5_000
+"""What a process told longer ago is no likely cause of what it does now."""
+_KEPT = 200_000
+
+
+class Cause(NamedTuple):
+    """``seq``: of the entry."""
+
+    seq: int
+    certain: bool
+
+
+class _Told(NamedTuple):
+    seq: int
+    time_ms: int
+
+
+class Causality:
+    """Remembers the latest entry for each path and each process; its memory is bounded, old entries are forgotten."""
+
+    def __init__(self) -> None:
+        self._data_changed: dict[str, int] = {}
+        self._children_changed: dict[str, int] = {}
+        self._by_zxid: dict[int, int] = {}
+        self._fired: dict[tuple[str, str], int] = {}
+        self._reread: dict[tuple[str, str], int] = {}
+        self._last: dict[str, _Told] = {}
+
+    def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
+        """Of a change that this process made; ``session_end``: the entry of the session's end that it belongs to."""
+        if session_end is not None:
+            return Cause(session_end, certain=True)
+        last = self._last.get(_process(actor))
+        if last is None or time_ms - last.time_ms > CLOSELY_MS:
+            return None
+        return Cause(last.seq, certain=False)
+
+    def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
+        """This entry is a change of a znode."""
+        _remember(self._data_changed, path, seq)
+        _remember(self._by_zxid, zxid, seq)
+        if created_or_deleted:
+            _remember(self._children_changed, path.rpartition("/")[0] or "/", seq)
+
+    def of_event(self, event: Event) -> Cause | None:
+        """Of what a process told."""
+        found: int | None = None
+        if isinstance(event, WatchFired):
+            changes = self._children_changed if event.type is EventType.CHILD else self._data_changed
+            found = None if event.type is EventType.NONE else changes.get(event.path)
+        elif isinstance(event, Reread):
+            found = self._fired.get((event.actor, event.path))
+        elif isinstance(event, WatchArmed):
+            found = self._reread.get((event.actor, event.path))
+        elif event.zxid:
+            found = self._by_zxid.get(event.zxid)
+        if found is not None:
+            return Cause(found, certain=True)
+        last = self._last.get(_process(event.actor))
+        if last is None or isinstance(event, SessionChanged) or event.time_ms - last.time_ms > CLOSELY_MS:
+            return None
+        return Cause(last.seq, certain=False)
+
+    def told(self, seq: int, event: Event) -> None:
+        """This entry is an event."""
+        if isinstance(event, WatchFired):
+            _remember(self._fired, (event.actor, event.path), seq)
+        elif isinstance(event, Reread):
+            _remember(self._reread, (event.actor, event.path), seq)
+        if not isinstance(event, WatchArmed):
+            self._last[_process(event.actor)] = _Told(seq, event.time_ms)
+
+
+def _process(actor: str) -> str:
+    """The controller is a broker in its office."""
+    return actor.replace("controller-", "broker-", 1) if actor.startswith("controller-") else actor
+
+
+def _remember(known: dict[Any, int], key: Any, seq: int) -> None:
+    """The latest last; the oldest go when there are too many."""
+    known.pop(key, None)
+    known[key] = seq
+    if len(known) > _KEPT:
+        del known[next(iter(known))]

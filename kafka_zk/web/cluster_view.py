@@ -1,0 +1,131 @@
+"""The cluster as its znodes at one moment tell it: brokers, controller, partitions, groups. Pure.
+
+Nothing here is inferred: what a znode does not say is not there, and a znode that cannot be understood is named.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import brokers as broker_znodes
+from kafka_zk.registry.znodes import topics as topic_znodes
+from kafka_zk.registry.znodes.json_codec import decode_object
+from kafka_zk.web.documents import Document
+from kafka_zk.web.znode_tree import Znode
+
+MOST_PARTITIONS = 1_000
+"""So many are shown one by one; of more the counts of each topic."""
+_BROKER = re.compile(r"/brokers/ids/(\d+)")
+_TOPIC = re.compile(r"/brokers/topics/([^/]+)")
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
+_CONSUMER = re.compile(r"/consumers/([^/]+)/(ids|owners|offsets)(?:/(.+))?")
+_ADMIN = re.compile(r"/(?:admin/(?:delete_topics/.+|reassign_partitions|preferred_replica_election)"
+                    r"|isr_change_notification/.+|log_dir_event_notification/.+)")  # fmt: skip
+
+
+def cluster_document(znodes: Mapping[str, Znode]) -> Document:
+    """What the page's view of the cluster shows."""
+    view = _View()
+    for path, znode in znodes.items():
+        view.see(path, znode)
+    return view.document()
+
+
+class _View:
+    def __init__(self) -> None:
+        self._brokers: dict[int, Document] = {}
+        self._controller: Document = {"broker": None, "epoch": None}
+        self._assigned: dict[str, topic_znodes.TopicAssignment] = {}
+        self._states: dict[tuple[str, int], topic_znodes.LeaderIsrAndControllerEpoch] = {}
+        self._groups: dict[str, Document] = {}
+        self._pending: list[str] = []
+        self._faults: list[str] = []
+
+    def see(self, path: str, znode: Znode) -> None:
+        try:
+            self._see(path, znode)
+        except (InvalidZnode, ValueError) as error:
+            self._faults.append(str(error)[:300])
+
+    def _see(self, path: str, znode: Znode) -> None:
+        if found := _STATE.fullmatch(path):
+            topic, partition = found[1], int(found[2])
+            self._states[topic, partition] = topic_znodes.decode_state(topic, partition, znode.data, znode.version)
+        elif found := _TOPIC.fullmatch(path):
+            self._assigned[found[1]] = topic_znodes.decode_assignment(found[1], znode.data)
+        elif found := _CONSUMER.fullmatch(path):
+            self._see_group(found[1], found[2], found[3], znode)
+        elif found := _BROKER.fullmatch(path):
+            self._brokers[int(found[1])] = _broker(path, znode)
+        elif path == "/controller":
+            document = decode_object(path, znode.data)
+            self._controller |= {"broker": document.get("brokerid"), "session": f"{znode.session:#x}"}
+        elif path == "/controller_epoch":
+            self._controller["epoch"] = int(znode.data or b"0")
+        elif _ADMIN.fullmatch(path):
+            self._pending.append(path)
+
+    def _see_group(self, group: str, kind: str, rest: str | None, znode: Znode) -> None:
+        found = self._groups.setdefault(group, {"members": {}, "owners": {}, "offsets": {}})
+        if rest is None:
+            return
+        if kind == "ids":
+            found["members"][rest] = f"{znode.session:#x}"
+        elif rest.count("/") == 1:
+            topic, partition = rest.split("/")
+            found[kind][f"{topic}-{partition}"] = (znode.data or b"").decode(errors="replace")
+
+    def document(self) -> Document:
+        count = sum(len(each.partitions) for each in self._assigned.values())
+        return {
+            "brokers": [{"id": number, **self._brokers[number]} for number in sorted(self._brokers)],
+            "controller": self._controller,
+            "partition_count": count,
+            "topics": [self._topic(name, count <= MOST_PARTITIONS) for name in sorted(self._assigned)],
+            "groups": [self._group(name) for name in sorted(self._groups)],
+            "pending": sorted(self._pending),
+            "faults": self._faults[:20],
+        }
+
+    def _topic(self, name: str, each_partition: bool) -> Document:
+        assignment = self._assigned[name]
+        partitions = [self._partition(name, number, ids) for number, ids in assignment.partitions.items()]
+        leaders: dict[int, int] = {}
+        for each in partitions:
+            leaders[each["leader"]] = leaders.get(each["leader"], 0) + 1
+        return {
+            "name": name,
+            "count": len(partitions),
+            "leaders": leaders,
+            "under_replicated": sum(len(each["isr"]) < len(each["replicas"]) for each in partitions),
+            "partitions": partitions if each_partition else [],
+        }
+
+    def _partition(self, topic: str, number: int, replicas: list[int]) -> Document:
+        state = self._states.get((topic, number))
+        assignment = self._assigned[topic]
+        document: dict[str, Any] = {"partition": number, "replicas": replicas, "leader": -1, "isr": [], "epoch": None}
+        if state is not None:
+            document |= {"leader": state.leader, "isr": state.isr, "epoch": state.leader_epoch}
+            document |= {"controller_epoch": state.controller_epoch, "version": state.zk_version}
+        if number in assignment.adding or number in assignment.removing:
+            document["adding"] = list(assignment.adding.get(number, ()))
+            document["removing"] = list(assignment.removing.get(number, ()))
+        return document
+
+    def _group(self, name: str) -> Document:
+        found = self._groups[name]
+        return {
+            "name": name,
+            "members": [{"id": member, "session": session} for member, session in sorted(found["members"].items())],
+            "owners": dict(sorted(found["owners"].items())),
+            "offsets": dict(sorted(found["offsets"].items())),
+        }
+
+
+def _broker(path: str, znode: Znode) -> Document:
+    number = int(path.rpartition("/")[2])
+    registration = broker_znodes.decode(number, znode.data)
+    endpoints = [f"{each.host}:{each.port}" for each in registration.endpoints]
+    return {"endpoints": endpoints, "session": f"{znode.session:#x}", "epoch": znode.czxid}

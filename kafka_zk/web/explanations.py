@@ -1,0 +1,88 @@
+"""Where the code is that does what an entry tells: ours, and Apache Kafka's. Pure."""
+
+from typing import NamedTuple
+
+from kafka_zk.timeline.event_codec import EVENT_TYPES
+
+
+class Explanation(NamedTuple):
+    """``meaning``: a sentence; ``ours``: a file of this project; ``kafkas``: a file of Apache Kafka or ZooKeeper."""
+
+    meaning: str
+    ours: str
+    kafkas: str
+
+
+_CONTROLLER = "core/src/main/scala/kafka/controller/KafkaController.scala"
+_PARTITION = "core/src/main/scala/kafka/cluster/Partition.scala"
+_CONNECTOR = "core/src/main/scala/kafka/consumer/ZookeeperConsumerConnector.scala (until 1.1)"
+_COORDINATOR = "core/src/main/scala/kafka/coordinator/group/GroupCoordinator.scala"
+_CLIENT = "core/src/main/scala/kafka/zookeeper/ZooKeeperClient.scala"
+_ZOOKEEPER = "zookeeper-server/src/main/java/org/apache/zookeeper/server"
+
+_BY_MODULE = {
+    "kafka_zk.registry.events": ("registry/watches.py", _CLIENT),
+    "kafka_zk.rebalance.events": ("rebalance/member.py", _CONNECTOR),
+    "kafka_zk.controller.events": ("kafka_zk/controller/active.py", _CONTROLLER),
+    "kafka_zk.replica.events": ("kafka_zk/replica/partition.py", _PARTITION),
+    "kafka_zk.group.events": ("kafka_zk/group/coordinator.py", _COORDINATOR),
+    "kafka_zk.timeline.events": ("kafka_zk/timeline/group_observer.py", _CONNECTOR),
+    "kafka_zk.timeline.cluster_events": ("kafka_zk/timeline/cluster_observer.py", _CONTROLLER),
+}
+_BY_EVENT = {
+    "ControllerElected": ("kafka_zk/controller/active.py", f"{_CONTROLLER}: elect"),
+    "BrokersChanged": ("kafka_zk/controller/broker_changes.py", f"{_CONTROLLER}: processBrokerChange"),
+    "LeadersElected": (
+        "kafka_zk/controller/election.py", "core/src/main/scala/kafka/controller/PartitionStateMachine.scala"
+    ),
+    "PartitionsMoved": (
+        "kafka_zk/controller/partition_state.py", "core/src/main/scala/kafka/controller/PartitionStateMachine.scala"
+    ),
+    "ReplicasMoved": (
+        "kafka_zk/controller/replica_state.py", "core/src/main/scala/kafka/controller/ReplicaStateMachine.scala"
+    ),
+    "IsrsChanged": ("kafka_zk/controller/alter_partition.py", f"{_CONTROLLER}: processAlterPartition"),
+    "RequestSent": (
+        "kafka_zk/controller/channels.py", "core/src/main/scala/kafka/controller/ControllerChannelManager.scala"
+    ),
+    "RoleChanged": ("kafka_zk/replica/manager.py", "core/src/main/scala/kafka/server/ReplicaManager.scala"),
+    "SessionChanged": ("registry/session.py", _CLIENT),
+}  # fmt: skip
+_OF_ZOOKEEPER = {
+    "created": Explanation(
+        "A session created this znode.", "registry/client.py", f"{_ZOOKEEPER}/DataTree.java: createNode"
+    ),
+    "changed": Explanation(
+        "A session wrote the data of this znode; its version counts the writes.",
+        "registry/client.py",
+        f"{_ZOOKEEPER}/DataTree.java: setData",
+    ),
+    "deleted": Explanation(
+        "The znode is gone: deleted, or ephemeral and its session is over.",
+        "registry/client.py",
+        f"{_ZOOKEEPER}/DataTree.java: deleteNode",
+    ),
+    "session began": Explanation(
+        "A client opened a session; its ephemeral znodes live as long as that.",
+        "registry/session.py",
+        f"{_ZOOKEEPER}/SessionTrackerImpl.java",
+    ),
+    "session ended": Explanation(
+        "The session is over: its client closed it, or was silent for the session's timeout. All its ephemeral "
+        "znodes go in this one transaction.",
+        "registry/session.py",
+        f"{_ZOOKEEPER}/DataTree.java: killSession",
+    ),
+}
+
+
+def explanation(kind: str) -> Explanation | None:
+    """Of an entry's kind; None for one that this version does not know."""
+    if kind in _OF_ZOOKEEPER:
+        return _OF_ZOOKEEPER[kind]
+    event = EVENT_TYPES.get(kind)
+    if event is None:
+        return None
+    ours, kafkas = _BY_EVENT.get(kind) or _BY_MODULE[event.__module__]
+    meaning = " ".join((event.__doc__ or "").split())
+    return Explanation(meaning.replace("``", ""), ours, kafkas)

@@ -1,0 +1,45 @@
+"""An entry as a line for people. Pure."""
+
+from kafka_zk.timeline.cluster_narrator import ClusterNarrator
+from kafka_zk.timeline.event_codec import UnknownEvent, decode
+from kafka_zk.web.documents import Document
+from kafka_zk.web.recording import CHANGED, CHANGES, CREATED, SESSION_BEGAN, Entry
+
+_MOST_CHARACTERS = 240
+_NARRATOR = ClusterNarrator()
+
+
+def line(entry: Entry) -> str:
+    """What happened, in a few words; never longer than a line should be."""
+    told = _line(entry)
+    return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
+
+
+def _line(entry: Entry) -> str:
+    if entry.kind in CHANGES:
+        return _change(entry.kind, entry.path, entry.document)
+    if "timeout_ms" in entry.document and entry.kind == SESSION_BEGAN:
+        return f"session {_hex(entry.document)} began, timeout {entry.document['timeout_ms'] / 1000:g} s"
+    if "event" not in entry.document:
+        return f"session {_hex(entry.document)} ended"
+    try:
+        phrase = _NARRATOR.phrase(decode(entry.document))
+    except UnknownEvent:
+        return entry.kind
+    if phrase is None:
+        return f"{entry.kind}: {entry.document.get('cause', '')}"
+    return phrase.text.format(", ".join(phrase.items)) if phrase.items else phrase.text
+
+
+def _change(kind: str, path: str, document: Document) -> str:
+    after = document["after"]
+    if after is None:
+        return f"deleted {path}"
+    told = after[0] if after[0] is not None else "null"
+    if kind == CREATED:
+        return f"created {path}{' (ephemeral)' if after[5] else ''}  {told}"
+    return f"{'set' if kind == CHANGED else kind} {path}  version {after[1]}  {told}"
+
+
+def _hex(document: Document) -> str:
+    return f"{document['session'] & (1 << 64) - 1:#x}"

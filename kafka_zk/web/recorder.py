@@ -1,0 +1,90 @@
+"""Keeps a recording up to date with a live cluster."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from kafka_zk.registry.events import Event
+from kafka_zk.registry.transaction_log import Transaction
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.sources import Source, TraceSource
+
+INTERVAL_S = 0.1
+MOST_KEPT = 100_000
+"""So many entries wait for room on the disk; later ones are counted, not kept."""
+
+_log = Logger()
+
+
+class Recorder:
+    """Polls the sources. Whatever fails is said in ``problem``, and tried again; the cluster never waits for it.
+
+    Args:
+        on_news: called after each poll that found something.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        recording: Recording,
+        source: Source,
+        traces: TraceSource | None,
+        on_news: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._recording = recording
+        self._source = source
+        self._traces = traces
+        self._on_news = on_news
+        self._loop = LoopingCall(self.poll)
+        self._loop.clock = reactor
+        self._events: list[Event] = []
+        self._transactions: list[Transaction] = []
+        self.lost_count = 0
+        """How many entries are in no recording, because there was no room for too long."""
+        self.problem = ""
+        """Why nothing is recorded now; "" if all is well."""
+
+    def start(self) -> "Deferred[Any]":
+        done: Deferred[Any] = self._loop.start(INTERVAL_S)
+        return done
+
+    def stop(self) -> None:
+        if self._loop.running:
+            self._loop.stop()
+        self._source.close()
+
+    def poll(self) -> None:
+        """Take what is new.
+
+        Traces first: what a process tells of a change is written after the change, so that the change, which is read
+        second, is always there.
+        """
+        try:
+            self._keep(self._traces.read() if self._traces is not None else [], self._source.read())
+            if not (self._events or self._transactions):
+                return
+            self._recording.add(self._events, self._transactions)
+        except (OSError, sqlite3.Error) as error:
+            self._fails(str(error))
+            return
+        self._events, self._transactions = [], []
+        self.problem = ""
+        self._on_news()
+
+    def _keep(self, events: list[Event], transactions: list[Transaction]) -> None:
+        room = MOST_KEPT - len(self._events) - len(self._transactions)
+        if len(events) + len(transactions) > room and (self._events or self._transactions):
+            self.lost_count += len(events) + len(transactions)
+            return
+        self._events += events
+        self._transactions += transactions
+
+    def _fails(self, problem: str) -> None:
+        if problem != self.problem:
+            _log.warn("nothing is recorded now: {problem}", problem=problem)
+            self.problem = problem
+            self._on_news()

@@ -1,0 +1,360 @@
+"""A recording: everything that happened to a cluster, in one SQLite file or in memory, and the znodes at any moment.
+
+Entries are numbered from 1 in the order in which they were taken. Those of ZooKeeper are in the order of their zxids;
+what processes tell comes up to a poll later than it happened, and keeps its own time. Between two *checkpoints*, each
+of which holds all znodes, a moment is reached by the changes, forwards or backwards.
+"""
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kafka_zk.registry.events import Event, SessionChanged
+from kafka_zk.registry.transaction_log import SessionClosed, SessionCreated, Transaction
+from kafka_zk.timeline.event_codec import encode
+from kafka_zk.web.causality import Causality, Cause
+from kafka_zk.web.documents import Document, change_document, change_of, znode_document, znode_of
+from kafka_zk.web.errors import NoRecording
+from kafka_zk.web.session_names import session_name, unnamed
+from kafka_zk.web.spans import hold
+from kafka_zk.web.znode_tree import Change, ZnodeTree
+
+VERSION = 1
+CREATED, CHANGED, DELETED = "created", "changed", "deleted"
+SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
+CHANGES = (CREATED, CHANGED, DELETED)
+_LEAST_BETWEEN_CHECKPOINTS = 4_000
+_SCHEMA = """
+create table if not exists meta (key text primary key, value text);
+create table if not exists entries (
+    seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
+    cause integer, certain integer, doc text
+);
+create index if not exists by_time on entries (time_ms);
+create index if not exists by_cause on entries (cause);
+create index if not exists by_session on entries (session) where session != 0;
+create table if not exists checkpoints (seq integer primary key, znodes blob);
+create table if not exists spans (
+    id integer primary key, kind text, lane text, holder text, note text, from_ms integer, to_ms integer
+);
+create index if not exists by_lane on spans (kind, lane);
+"""
+_COLUMNS = "seq, time_ms, actor, kind, path, zxid, session, cause, certain, doc"
+
+
+class Entry(NamedTuple):
+    """One thing that happened. ``kind`` is one of ZooKeeper's here, or the class of an event; ``path`` "" for most."""
+
+    seq: int
+    time_ms: int
+    actor: str
+    kind: str
+    path: str
+    zxid: int
+    session: int
+    cause: int | None
+    certain: bool
+    document: Document
+
+
+class Bucket(NamedTuple):
+    """How many entries an actor has within a stretch of time that begins at ``from_ms``."""
+
+    actor: str
+    from_ms: int
+    entry_count: int
+
+
+class Span(NamedTuple):
+    """``to_ms`` None: it lasts."""
+
+    kind: str
+    lane: str
+    holder: str
+    note: str
+    from_ms: int
+    to_ms: int | None
+
+
+class Recording:
+    """Entries to be added and read; one thread. Close it at the end.
+
+    Args:
+        path: a file, which is created or continued; None: in memory.
+        read_only: it is there, and nothing is added.
+    Raises: NoRecording for a file that is none, or of another version; OSError.
+    """
+
+    def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
+        self._database = _open(path, read_only=read_only)
+        self._causality = Causality()
+        self._sessions: dict[int, str] = {}
+        self._since_checkpoint = 0
+        self.count = int(self._row("select coalesce(max(seq), 0) from entries")[0])
+        self._tree = ZnodeTree()
+        self._at = 0  # the moment of ``_tree``
+        self._head = ZnodeTree(self.tree(self.count).znodes)
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- adding ---
+
+    def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
+        """Take what came since the last call.
+
+        Raises: sqlite3.Error (a full disk, say); then nothing of this call is in the recording.
+        """
+        merged: list[tuple[int, int, Event | Transaction]] = [
+            *((each.time_ms, 1, each) for each in events),
+            *((each.time_ms, 0, each) for each in transactions),
+        ]
+        with self._database:
+            for _, _, each in sorted(merged, key=lambda item: item[:2]):
+                if isinstance(each, Transaction):
+                    self._add_transaction(each)
+                else:
+                    self._add_event(each)
+        self._checkpoint_if_due()
+
+    def _add_event(self, event: Event) -> None:
+        if isinstance(event, SessionChanged) and event.session_id:
+            self._name_session(event.session_id, event.actor)
+        cause = self._causality.of_event(event)
+        path = getattr(event, "path", "")
+        seq = self._insert(event.time_ms, event.actor, type(event).__name__, path, event.zxid, 0, cause, encode(event))
+        self._causality.told(seq, event)
+
+    def _add_transaction(self, transaction: Transaction) -> None:
+        end = None
+        for operation in transaction.operations:
+            if isinstance(operation, SessionCreated):
+                document: Document = {"session": transaction.session, "timeout_ms": operation.timeout_ms}
+                self._add_zookeeper(transaction, SESSION_BEGAN, "", None, document)
+            elif isinstance(operation, SessionClosed):
+                document = {"session": transaction.session}
+                end = self._add_zookeeper(transaction, SESSION_ENDED, "", None, document)
+        for change in self._head.take(transaction):
+            self._add_change(transaction, change, end)
+
+    def _add_change(self, transaction: Transaction, change: Change, end: int | None) -> None:
+        kind = CREATED if change.before is None else DELETED if change.after is None else CHANGED
+        if change.after is not None and (name := session_name(change)):
+            self._name_session(change.after.session, name)
+        actor = self._actor(transaction.session)
+        cause = self._causality.of_change(actor, transaction.time_ms, end)
+        seq = self._add_zookeeper(transaction, kind, change.path, cause, change_document(change))
+        self._causality.changed(seq, transaction.zxid, change.path, created_or_deleted=kind != CHANGED)
+        self._since_checkpoint += 1
+        if (held := hold(change)) is not None:
+            self._add_span(transaction.time_ms, *held)
+
+    def _add_zookeeper(
+        self, transaction: Transaction, kind: str, path: str, cause: Cause | None, document: Document
+    ) -> int:
+        zxid, session = transaction.zxid, transaction.session
+        return self._insert(transaction.time_ms, self._actor(session), kind, path, zxid, session, cause, document)
+
+    def _add_span(self, time_ms: int, kind: str, lane: str, holder: str, note: str) -> None:
+        last = self._database.execute(
+            "select id, holder, note from spans where kind = ? and lane = ? order by id desc limit 1", (kind, lane)
+        ).fetchone()
+        if last is not None and last[1:] == (holder, note):
+            return
+        if last is not None:
+            self._database.execute("update spans set to_ms = ? where id = ?", (time_ms, last[0]))
+        values = (kind, lane, holder, note, time_ms)
+        self._database.execute("insert into spans (kind, lane, holder, note, from_ms) values (?, ?, ?, ?, ?)", values)
+
+    def _insert(
+        self,
+        time_ms: int,
+        actor: str,
+        kind: str,
+        path: str,
+        zxid: int,
+        session: int,
+        cause: Cause | None,
+        document: Document,
+    ) -> int:
+        self.count += 1
+        seq, certain = (cause.seq, int(cause.certain)) if cause is not None else (None, 0)
+        row = (self.count, time_ms, actor, kind, path, zxid, _signed(session), seq, certain, json.dumps(document))
+        self._database.execute(f"insert into entries ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return self.count
+
+    def _actor(self, session: int) -> str:
+        return self._sessions.get(session) or unnamed(session)
+
+    def _name_session(self, session: int, actor: str) -> None:
+        """What the session did before anybody knew whose it is, that actor did."""
+        if session and self._sessions.get(session) != actor:
+            self._sessions[session] = actor
+            self._database.execute("update entries set actor = ? where session = ?", (actor, _signed(session)))
+
+    def _checkpoint_if_due(self) -> None:
+        """So often that all checkpoints together are not larger than the changes."""
+        if self._since_checkpoint < max(_LEAST_BETWEEN_CHECKPOINTS, len(self._head.znodes)):
+            return
+        self._since_checkpoint = 0
+        znodes = {path: znode_document(znode) for path, znode in self._head.znodes.items()}
+        with self._database:
+            packed = zlib.compress(json.dumps(znodes).encode(), 1)
+            self._database.execute("insert or replace into checkpoints values (?, ?)", (self.count, packed))
+
+    # --- what somebody says about the recording ---
+
+    def note(self, key: str, value: str) -> None:
+        with self._database:
+            self._database.execute("insert or replace into meta values (?, ?)", (key, value))
+
+    def notes(self) -> dict[str, str]:
+        return dict(self._database.execute("select key, value from meta"))
+
+    # --- reading ---
+
+    def last_zxid(self) -> int:
+        """Of the latest transaction; 0: there is none."""
+        return int(self._row("select coalesce(max(zxid), 0) from entries where kind in (?, ?, ?)", *CHANGES)[0])
+
+    def times(self) -> tuple[int, int] | None:
+        """The first and the last moment in ms; None: nothing happened yet."""
+        first, last = self._row("select min(time_ms), max(time_ms) from entries")
+        return None if first is None else (first, last)
+
+    def tree(self, seq: int) -> ZnodeTree:
+        """All znodes after this entry; for reading, until the next call."""
+        seq = max(0, min(seq, self.count))
+        near, packed = self._database.execute(
+            "select seq, znodes from checkpoints where seq <= ? order by seq desc limit 1", (seq,)
+        ).fetchone() or (0, None)
+        if abs(seq - self._at) > seq - near:
+            znodes = {} if packed is None else json.loads(zlib.decompress(packed))
+            self._tree = ZnodeTree({path: known for path, each in znodes.items() if (known := znode_of(each))})
+            self._at = near
+        if seq >= self._at:
+            for change in self._changes(self._at + 1, seq, "asc"):
+                self._tree.apply(change)
+        else:
+            for change in self._changes(seq + 1, self._at, "desc"):
+                self._tree.apply(change.undone)
+        self._at = seq
+        return self._tree
+
+    def _changes(self, first: int, last: int, order: str) -> Iterator[Change]:
+        rows = self._database.execute(
+            f"select doc from entries where seq between ? and ? and kind in (?, ?, ?) order by seq {order}",
+            (first, last, *CHANGES),
+        )
+        return (change_of(json.loads(document)) for (document,) in rows)
+
+    def actor_of(self, session: int) -> str:
+        """Whose session that is; "" for 0."""
+        return self._actor(session) if session else ""
+
+    def entries(self, first: int, last: int, limit: int) -> list[Entry]:
+        """By number, at most so many."""
+        return self._entries("where seq between ? and ? order by seq limit ?", first, last, limit)
+
+    def entry(self, seq: int) -> Entry | None:
+        return next(iter(self._entries("where seq = ?", seq)), None)
+
+    def effects(self, seq: int, limit: int) -> list[Entry]:
+        """What this entry is the cause of."""
+        return self._entries("where cause = ? order by seq limit ?", seq, limit)
+
+    def between(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        """By time, at most so many."""
+        return self._entries("where time_ms between ? and ? order by time_ms, seq limit ?", from_ms, to_ms, limit)
+
+    def seq_at(self, time_ms: int) -> int:
+        """The last entry of ZooKeeper or a process that is not later than this."""
+        (seq,) = self._row("select coalesce(max(seq), 0) from entries where time_ms <= ?", time_ms)
+        return int(seq)
+
+    def density(self, from_ms: int, to_ms: int, width_ms: int) -> list[Bucket]:
+        """How much each actor did, for a picture of more entries than can be drawn."""
+        rows = self._database.execute(
+            "select actor, ((time_ms - ?) / ?) * ? + ?, count(*) from entries where time_ms between ? and ? "
+            "group by 1, 2 order by 2",
+            (from_ms, width_ms, width_ms, from_ms, from_ms, to_ms),
+        )
+        return [Bucket(*row) for row in rows]
+
+    def count_between(self, from_ms: int, to_ms: int) -> int:
+        (count,) = self._row("select count(*) from entries where time_ms between ? and ?", from_ms, to_ms)
+        return int(count)
+
+    def spans(self, from_ms: int, to_ms: int, limit: int) -> list[Span]:
+        """Those that touch this time."""
+        rows = self._database.execute(
+            "select kind, lane, holder, note, from_ms, to_ms from spans "
+            "where from_ms <= ? and (to_ms is null or to_ms >= ?) order by kind, lane, from_ms limit ?",
+            (to_ms, from_ms, limit),
+        )
+        return [Span(*row) for row in rows]
+
+    def export(self, path: Path, first: int, last: int) -> None:
+        """A recording of a stretch, which begins with the znodes as they were. Raises: OSError, sqlite3.Error."""
+        znodes = {name: znode_document(znode) for name, znode in self.tree(first - 1).znodes.items()}
+        part = Recording(path)
+        try:
+            with part._database as target:
+                target.execute(
+                    "insert or replace into checkpoints values (?, ?)",
+                    (first - 1, zlib.compress(json.dumps(znodes).encode())),
+                )
+                rows = self._database.execute(
+                    f"select {_COLUMNS} from entries where seq between ? and ?", (first, last)
+                )
+                target.executemany(f"insert into entries ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+                target.executemany("insert into spans values (?, ?, ?, ?, ?, ?, ?)", self._all_spans(first, last))
+                target.executemany("insert or replace into meta values (?, ?)", self.notes().items())
+        finally:
+            part.close()
+
+    def _all_spans(self, first: int, last: int) -> Iterator[Any]:
+        begin, end = self.entry(first), self.entry(last)
+        if begin is None or end is None:
+            return iter(())
+        return iter(
+            self._database.execute(
+                "select * from spans where from_ms <= ? and (to_ms is null or to_ms >= ?)", (end.time_ms, begin.time_ms)
+            )
+        )
+
+    def _entries(self, condition: str, *values: Any) -> list[Entry]:
+        rows = self._database.execute(f"select {_COLUMNS} from entries {condition}", values)
+        return [Entry._make((*row[:8], bool(row[8]), json.loads(row[9]))) for row in rows]
+
+    def _row(self, query: str, *values: Any) -> Any:
+        return self._database.execute(query, values).fetchone()
+
+
+def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
+    if read_only and path is not None and not path.is_file():
+        raise NoRecording(f"there is no recording {path}")
+    name = ":memory:" if path is None else f"file:{path}?mode=ro" if read_only else str(path)
+    database = sqlite3.connect(name, uri=read_only)
+    try:
+        if not read_only:
+            database.executescript(_SCHEMA)
+            database.execute("insert or ignore into meta values ('version', ?)", (str(VERSION),))
+            database.commit()
+            database.execute("pragma synchronous = off")
+        (version,) = database.execute("select value from meta where key = 'version'").fetchone() or ("?",)
+    except sqlite3.DatabaseError as error:
+        database.close()
+        raise NoRecording(f"{path} is no recording: {error}") from error
+    if version != str(VERSION):
+        database.close()
+        raise NoRecording(f"{path} is a recording of version {version}; this program reads version {VERSION}")
+    return database
+
+
+def _signed(session: int) -> int:
+    """SQLite's integers are signed; ZooKeeper's session ids are, too, but are told as unsigned ones at times."""
+    return session - (1 << 64) if session >= 1 << 63 else session

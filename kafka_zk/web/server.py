@@ -1,0 +1,204 @@
+"""The page's web server: static files, questions to the recording, news as server-sent events, faults for brokers.
+
+It listens on the loopback address. A request must name that address as its host, so that no other site can reach it
+through a browser by a name of its own (DNS rebinding); whatever changes something must carry the token that was printed
+with the URL, which no other site knows.
+"""
+
+import hmac
+import json
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+from twisted.internet.threads import deferToThread
+from twisted.logger import Logger
+from twisted.web import resource
+from twisted.web.server import NOT_DONE_YET, Site
+from twisted.web.static import Data
+
+from kafka_zk.web.api import BadRequest, Query, RecordingApi
+from kafka_zk.web.documents import Document
+
+LOOPBACK = "127.0.0.1"
+TOKEN_HEADER = "x-kafka-zk-token"
+MOST_LISTENERS = 50
+_MOST_BODY_BYTES = 10_000
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+Break = Callable[[str, int], Document]
+"""Does an action to a broker, in a thread; returns what its state is then. Raises: an exception whose text says why
+not."""
+
+_log = Logger()
+
+
+class WebServer:
+    """One page for one recording.
+
+    Args:
+        describe: what the page shows of the recording as a whole, asked each time.
+        break_broker: None: this cluster cannot be broken from the page.
+        token: whoever changes something must know it.
+    """
+
+    def __init__(
+        self, api: RecordingApi, describe: Callable[[], Document], break_broker: Break | None, token: str
+    ) -> None:
+        self._news = _News(describe)
+        root: Any = _Checked()
+        for name, content in _static_files().items():
+            root.putChild(name.encode(), content)
+        root.putChild(b"", _static_files()["index.html"])
+        for name, question in (
+            ("recording", lambda query: describe()), ("state", api.state), ("tree", api.tree), ("at", api.at),
+            ("entries", api.entries), ("entry", api.entry), ("spans", api.spans), ("step", api.step),
+        ):  # fmt: skip
+            root.putChild(f"api-{name}".encode(), _Question(question))
+        root.putChild(b"api-news", self._news)
+        root.putChild(b"api-break", _Break(break_broker, token))
+        self._site = Site(root)
+        self._site.noisy = False
+        self._site.log = lambda request: None  # type: ignore[method-assign]
+
+    def listen(self, reactor: Any, port: int) -> int:
+        """Returns the port. Raises: twisted's CannotListenError."""
+        listening: int = reactor.listenTCP(port, self._site, interface=LOOPBACK).getHost().port
+        return listening
+
+    def tell_news(self) -> None:
+        """The recording has more entries, or there is a problem."""
+        self._news.tell()
+
+
+class _Resource(resource.Resource):
+    """Twisted's, which is not annotated."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+
+class _Checked(_Resource):
+    """Every request passes here."""
+
+    def getChild(self, path: bytes, request: Any) -> Any:
+        return _Refusal(404, "there is no such page")
+
+    def getChildWithDefault(self, path: bytes, request: Any) -> Any:
+        for name, value in _HEADERS.items():
+            request.setHeader(name, value)
+        host = (request.getHeader("host") or "").rpartition(":")[0] or (request.getHeader("host") or "")
+        if host not in (LOOPBACK, "localhost"):
+            return _Refusal(403, f"this page is at http://{LOOPBACK}, not at {host[:100]}")
+        if request.postpath:
+            return _Refusal(404, "there is no such page")
+        return super().getChildWithDefault(path, request)  # type: ignore[no-untyped-call]
+
+
+class _Refusal(_Resource):
+    isLeaf = True
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__()
+        self._code = code
+        self._why = why
+
+    def render(self, request: Any) -> bytes:
+        return _answer(request, {"error": self._why}, self._code)
+
+
+class _Question(_Resource):
+    isLeaf = True
+
+    def __init__(self, answer: Callable[[Query], Document]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def render_GET(self, request: Any) -> bytes:
+        query = {key.decode(): values[-1].decode(errors="replace") for key, values in request.args.items()}
+        try:
+            return _answer(request, self._answer(query))
+        except BadRequest as error:
+            return _answer(request, {"error": str(error)}, 400)
+
+
+class _Break(_Resource):
+    isLeaf = True
+
+    def __init__(self, break_broker: Break | None, token: str) -> None:
+        super().__init__()
+        self._break = break_broker
+        self._token = token
+
+    def render_POST(self, request: Any) -> Any:
+        if not hmac.compare_digest((request.getHeader(TOKEN_HEADER) or "").encode(), self._token.encode()):
+            return _answer(request, {"error": "the token is missing or wrong: open the URL that was printed"}, 403)
+        if self._break is None:
+            return _answer(request, {"error": "only a cluster of kafka-zk up can be broken from here"}, 409)
+        body = request.content.read(_MOST_BODY_BYTES)
+        try:
+            wanted = json.loads(body)
+            action, broker = str(wanted["action"]), int(wanted["broker"])
+        except (ValueError, KeyError, TypeError):
+            return _answer(request, {"error": "an action and a broker are expected"}, 400)
+        done: Any = deferToThread(self._break, action, broker)
+        done.addCallbacks(
+            lambda state: (state, 200), lambda failure: ({"error": failure.getErrorMessage()}, 409)
+        )  # fmt: skip
+        done.addCallback(lambda outcome: _finish(request, *outcome))
+        done.addErrback(lambda failure: _log.failure("an answer was not sent", failure=failure))
+        return NOT_DONE_YET
+
+
+class _News(_Resource):
+    """Server-sent events: how far the recording is. The page asks for the rest."""
+
+    isLeaf = True
+
+    def __init__(self, describe: Callable[[], Document]) -> None:
+        super().__init__()
+        self._describe = describe
+        self._listeners: list[Any] = []
+
+    def render_GET(self, request: Any) -> Any:
+        if len(self._listeners) >= MOST_LISTENERS:
+            return _answer(request, {"error": f"{MOST_LISTENERS} pages are open already"}, 503)
+        request.setHeader("Content-Type", "text/event-stream")
+        self._listeners.append(request)
+        request.notifyFinish().addBoth(lambda _: self._listeners.remove(request))
+        self._tell(request)
+        return NOT_DONE_YET
+
+    def tell(self) -> None:
+        for request in list(self._listeners):
+            self._tell(request)
+
+    def _tell(self, request: Any) -> None:
+        request.write(f"data: {json.dumps(self._describe())}\n\n".encode())
+
+
+def _answer(request: Any, document: Document, code: int = 200) -> bytes:
+    request.setResponseCode(code)
+    request.setHeader("Content-Type", "application/json")
+    return json.dumps(document).encode()
+
+
+def _finish(request: Any, document: Document, code: int) -> None:
+    if not request._disconnected:
+        request.write(_answer(request, document, code))
+        request.finish()
+
+
+def _static_files() -> dict[str, Data]:
+    found = {}
+    for file in resources.files("kafka_zk.web").joinpath("static").iterdir():
+        suffix = "." + file.name.rpartition(".")[2]
+        if suffix in _TYPES:
+            found[file.name] = Data(file.read_bytes(), f"{_TYPES[suffix]}; charset=utf-8")
+    return found

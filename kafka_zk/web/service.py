@@ -1,0 +1,86 @@
+"""Records a cluster, or plays a recording, and serves the page for it until it is stopped."""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_zk.web.api import RecordingApi
+from kafka_zk.web.documents import Document
+from kafka_zk.web.recorder import Recorder
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.server import LOOPBACK, Break, WebServer
+from kafka_zk.web.sources import Source, TraceSource
+
+HEARTBEAT_S = 1.0
+"""So often the page is told what time it is, even if nothing happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A live cluster that is recorded.
+
+    ``broker_ids``: those of a cluster of ``kafka-zk up``, dead or alive. ``break_broker``: None where it cannot be.
+    """
+
+    source: Source
+    traces: TraceSource | None
+    broker_ids: tuple[int, ...] = ()
+    break_broker: Break | None = None
+
+
+class WebService:
+    """Start it before the reactor runs; ``url`` has the token in its fragment, which is never sent anywhere."""
+
+    def __init__(self, recording: Recording, cluster: Cluster | None, described: str) -> None:
+        self._recording = recording
+        self._cluster = cluster
+        self._described = described
+        self._recorder: Recorder | None = None
+        token = secrets.token_urlsafe(16)
+        break_broker = cluster.break_broker if cluster is not None else None
+        self._server = WebServer(RecordingApi(recording), self.describe, break_broker, token)
+        self._token = token
+        self.url = ""
+
+    def start(self, reactor: Any, port: int) -> None:
+        """Raises: twisted's CannotListenError."""
+        listening = self._server.listen(reactor, port)
+        fragment = f"#token={self._token}" if self._cluster is not None and self._cluster.break_broker else ""
+        self.url = f"http://{LOOPBACK}:{listening}/{fragment}"
+        if self._cluster is not None:
+            self._recorder = Recorder(
+                reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.tell_news
+            )
+            self._recorder.start()
+            self._every(reactor, self._server.tell_news)
+
+    def stop(self) -> None:
+        if self._recorder is not None:
+            self._recorder.stop()
+        self._recording.close()
+
+    def describe(self) -> Document:
+        """What there is to see."""
+        first_ms, last_ms = self._recording.times() or (0, 0)
+        problem = self._recorder.problem if self._recorder is not None else ""
+        if self._recorder is not None and self._recorder.lost_count:
+            problem = f"{problem or 'the recording has a gap'} ({self._recorder.lost_count} entries are lost)"
+        cluster = self._cluster
+        return {
+            "count": self._recording.count,
+            "first_ms": first_ms,
+            "last_ms": last_ms,
+            "now_ms": int(time.time() * 1000),
+            "live": cluster is not None,
+            "source": self._described,
+            "misses": cluster.source.misses if cluster is not None else "",
+            "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
+            "can_break": cluster is not None and cluster.break_broker is not None,
+            "problem": problem,
+        }
+
+    def _every(self, reactor: Any, function: Callable[[], None]) -> None:
+        function()
+        reactor.callLater(HEARTBEAT_S, self._every, reactor, function)

@@ -1,0 +1,109 @@
+"""Where a recording's entries come from: a server's transaction log or watches on the whole tree, and traces."""
+
+from pathlib import Path
+from typing import Protocol
+
+from kafka_zk.registry.events import Event
+from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
+from kafka_zk.registry.security import NO_SECURITY, Security
+from kafka_zk.registry.transaction_log import (
+    Created,
+    DataSet,
+    Deleted,
+    Operation,
+    Transaction,
+    TransactionLogFollower,
+)
+from kafka_zk.registry.tree_watcher import TreeWatcher
+from kafka_zk.timeline.trace_file import TraceFollower
+
+SESSION_TIMEOUT_MS = 10_000
+PROCESS_MS = 20
+
+
+class Source(Protocol):
+    """``described``: for people, what it is; ``misses``: what it may have missed, "" for nothing."""
+
+    described: str
+    misses: str
+
+    def read(self) -> list[Transaction]:
+        """What is new. Raises: OSError."""
+
+    def close(self) -> None: ...
+
+
+class LogSource:
+    """The transaction log of a server on this machine: every change since the beginning, and whose it is.
+
+    Args:
+        data_dir: the server's.
+        chroot: paths are told without it, and what lies elsewhere is not told.
+        after_zxid: what is known already.
+    """
+
+    def __init__(self, data_dir: Path, chroot: str = "", after_zxid: int = 0) -> None:
+        self._after_zxid = after_zxid
+        self._follower = TransactionLogFollower(data_dir)
+        self._chroot = chroot
+        self.described = f"the transaction log in {data_dir}"
+        self.misses = ""
+
+    def read(self) -> list[Transaction]:
+        found = [each for each in self._follower.read() if each.zxid > self._after_zxid]
+        return [_within(self._chroot, each) for each in found] if self._chroot else found
+
+    def close(self) -> None:
+        """Nothing stays open between two reads."""
+
+
+class WatchSource:
+    """Watches on all znodes of any ZooKeeper. Raises: RegistryError."""
+
+    def __init__(self, zookeeper: str, security: Security = NO_SECURITY) -> None:
+        self._client = KazooBlockingClient(zookeeper, SESSION_TIMEOUT_MS, security=security)
+        self._client.start()
+        self._watcher = TreeWatcher(self._client)
+        self.described = f"watches on ZooKeeper {zookeeper}"
+        self.misses = "changes between a watch and the read that follows it; who made a change"
+
+    def read(self) -> list[Transaction]:
+        self._client.process(PROCESS_MS)
+        return self._watcher.read()
+
+    def close(self) -> None:
+        self._watcher.close()
+        self._client.close()
+
+
+class TraceSource:
+    """What brokers and members tell of themselves (``--trace``)."""
+
+    def __init__(self, path: Path, *, from_start: bool) -> None:
+        self._follower = TraceFollower(path, from_start)
+
+    def read(self) -> list[Event]:
+        """What is new. Raises: OSError."""
+        return [traced.event for traced in self._follower.read()]
+
+
+def _within(chroot: str, transaction: Transaction) -> Transaction:
+    operations = tuple(moved for each in transaction.operations if (moved := _moved(chroot, each)) is not None)
+    return Transaction(transaction.zxid, transaction.time_ms, transaction.session, operations)
+
+
+def _moved(chroot: str, operation: Operation) -> Operation | None:
+    if isinstance(operation, Created):
+        path = _inside(chroot, operation.path)
+        return None if path is None else Created(path, operation.data, operation.ephemeral)
+    if isinstance(operation, DataSet):
+        path = _inside(chroot, operation.path)
+        return None if path is None else DataSet(path, operation.data, operation.version)
+    if isinstance(operation, Deleted):
+        path = _inside(chroot, operation.path)
+        return None if path is None else Deleted(path)
+    return operation
+
+
+def _inside(chroot: str, path: str) -> str | None:
+    return path[len(chroot) :] if path.startswith(f"{chroot}/") else None

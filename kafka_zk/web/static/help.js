@@ -1,0 +1,21 @@
+// The page explains itself.
+
+import { html } from "./dom.js";
+
+const SAID = [
+  ["Cluster", "ZooKeeper above, brokers below, members of groups at the bottom. An arrow down is a watch that fired, an "
+    + "arrow up a read or a write, an arrow across a request of the controller. ♥ is a live session: when it ends, all "
+    + "ephemeral znodes of that process go. The table has a row for each partition and a column for each broker."],
+  ["Znodes", "Everything that is in ZooKeeper at this moment. A coloured line says whose session an ephemeral znode lives by."],
+  ["Timeline", "Bars: who was the controller, led a partition, owned it in a group, from when to when; red is nobody. "
+    + "Marks: what each process did. A square is a write to ZooKeeper, a triangle a watch that fired, a dot something "
+    + "that a process told (brokers tell with --trace). Choose one."],
+  ["Why?", "The chain back from an event to what set it off. A solid line is certain: ZooKeeper or the process says so. "
+    + "A dotted one is only the last thing that the same process told before."],
+  ["Rewind", "Drag the slider, or step with the arrow keys: cluster and znodes show that moment, always. The address of "
+    + "the page carries the moment; a copy of it shows the same."],
+];
+
+export function helpView() {
+  return html("div", {}, SAID.flatMap(([title, text]) => [html("h2", {}, title), html("p", {}, text)]));
+}

@@ -1,0 +1,219 @@
+// The page's state, and what follows when it changes. The server knows everything; this only asks and draws.
+
+import { clusterView } from "./cluster.js";
+import { detailsView } from "./details.js";
+import { clock, html } from "./dom.js";
+import { helpView } from "./help.js";
+import { timelinePicture } from "./timeline.js";
+import { treeView } from "./tree.js";
+
+const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000;
+const id = (name) => document.getElementById(name);
+const hash = new URLSearchParams(location.hash.slice(1));
+const token = hash.get("token") ?? "";
+
+const page = {
+  recording: null,
+  seq: hash.has("seq") ? Number(hash.get("seq")) : null, // null: live
+  moment: 0,
+  view: hash.get("view") ?? "cluster",
+  chosen: null,
+  below: "",
+  playing: false,
+  drawing: false,
+  again: false,
+};
+
+async function ask(question, values = {}) {
+  const answer = await fetch(`api-${question}?${new URLSearchParams(values)}`);
+  const document = await answer.json();
+  if (!answer.ok) throw new Error(document.error);
+  return document;
+}
+
+async function breakBroker(action, broker) {
+  const answer = await fetch("api-break", { method: "POST", headers: { "x-kafka-zk-token": token },
+    body: JSON.stringify({ action, broker }) });
+  const document = await answer.json();
+  return answer.ok ? `broker ${broker}: ${action} done, it is ${document.state ?? "told"}` : document.error;
+}
+
+// --- drawing ---
+
+async function draw() {
+  if (page.drawing) { page.again = true; return; }
+  page.drawing = true;
+  try {
+    await drawOnce();
+    say(page.recording.problem);
+  } catch (error) {
+    say(String(error.message ?? error));
+  }
+  page.drawing = false;
+  if (page.again) { page.again = false; draw(); }
+}
+
+async function drawOnce() {
+  if (!page.recording.count) {
+    id("view").replaceChildren(html("p", { class: "soft" }, "Nothing is recorded yet."));
+    return;
+  }
+  const live = page.seq === null;
+  const seq = live ? page.recording.count : page.seq;
+  const here = live ? null : await ask("step", { seq: seq - 1, by: 1 });
+  page.moment = live ? page.recording.now_ms : here.time_ms;
+  const range = shownRange();
+  const flowFrom = page.moment - FLOW_MS;
+  const [spans, entries, recent, view] = await Promise.all([
+    ask("spans", range), ask("entries", range),
+    ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq),
+  ]);
+  const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
+  id("view").replaceChildren(view(flow));
+  const width = Math.max(600, id("timeline").clientWidth - 16);
+  id("timeline").replaceChildren(timelinePicture(width, range, spans.spans, entries, page.moment, page.chosen,
+    id("every").checked, choose));
+  controls();
+}
+
+async function viewOf(seq) {
+  if (page.view === "help") return () => helpView();
+  if (page.view === "tree") {
+    const tree = await ask("tree", { seq, path: page.below });
+    const changed = page.chosen ? (await ask("entry", { seq: page.chosen })).path : "";
+    return () => treeView(tree, changed, (path) => { page.below = path; draw(); });
+  }
+  const { cluster } = await ask("state", { seq });
+  return (flow) => clusterView(cluster, page.recording, flow, breakBroker);
+}
+
+function shownRange() {
+  const seconds = Number(id("window").value);
+  const { first_ms, last_ms, now_ms } = page.recording;
+  const end = Math.max(last_ms, page.recording.live ? now_ms : 0);
+  if (!seconds) return { from_ms: first_ms, to_ms: end };
+  const to = page.seq === null ? end : Math.min(end, page.moment + (seconds * 1000) / 2);
+  return { from_ms: Math.max(first_ms, to - seconds * 1000), to_ms: Math.max(to, first_ms + 1000) };
+}
+
+function controls() {
+  const live = page.seq === null;
+  id("live").setAttribute("aria-pressed", live);
+  id("live").disabled = !page.recording.live;
+  id("play").textContent = page.playing ? "❚❚ pause" : "▶ play";
+  id("moment").textContent = `${clock(page.moment)}  entry ${live ? page.recording.count : page.seq} of ${page.recording.count}`;
+  const slider = id("slider");
+  slider.min = page.recording.first_ms;
+  slider.max = Math.max(page.recording.last_ms, page.recording.live ? page.recording.now_ms : 0);
+  if (document.activeElement !== slider || live) slider.value = page.moment;
+  for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
+  const kept = new URLSearchParams({ view: page.view });
+  if (!live) kept.set("seq", page.seq);
+  if (token) kept.set("token", token);
+  history.replaceState(null, "", `#${kept}`);
+}
+
+function say(problem) {
+  id("problem").hidden = !problem;
+  id("problem").textContent = problem;
+}
+
+// --- what somebody does ---
+
+async function choose(seq) {
+  page.chosen = seq;
+  page.playing = false;
+  page.seq = seq;
+  id("details").replaceChildren(detailsView(await ask("entry", { seq }), choose));
+  draw();
+}
+
+async function step(by) {
+  const from = page.seq ?? page.recording.count;
+  await choose((await ask("step", { seq: from, by })).seq);
+}
+
+async function windTo(time_ms) {
+  page.playing = false;
+  page.seq = Math.max(1, (await ask("at", { time_ms })).seq);
+  draw();
+}
+
+async function play() {
+  page.playing = !page.playing;
+  if (page.seq === null) page.seq = page.recording.count;
+  controls();
+  while (page.playing && page.seq < page.recording.count) {
+    const now = await ask("step", { seq: page.seq - 1, by: 1 });
+    const next = await ask("step", { seq: page.seq, by: 1 });
+    const wait = Math.min(HELD_MS, Math.max(0, next.time_ms - now.time_ms) / Number(id("speed").value));
+    await new Promise((done) => setTimeout(done, wait));
+    if (!page.playing) return;
+    page.seq = next.seq;
+    await draw();
+  }
+  page.playing = false;
+  controls();
+}
+
+function goLive() {
+  page.playing = false;
+  page.seq = null;
+  page.chosen = null;
+  draw();
+}
+
+function show(view) {
+  page.view = view;
+  draw();
+}
+
+function savePicture() {
+  const picture = id("timeline").querySelector("svg");
+  if (!picture) return;
+  const copy = picture.cloneNode(true);
+  const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
+  style.textContent = "text{font:12px sans-serif}.silence{fill:#c4221b}.axis{stroke:#ddd}.now{stroke:#c4221b}";
+  copy.prepend(style);
+  const link = html("a", { href: URL.createObjectURL(new Blob([copy.outerHTML], { type: "image/svg+xml" })),
+    download: `kafka-zk-${page.recording.first_ms}.svg` });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+function keys(event) {
+  if (event.target.matches("input, select, textarea")) return;
+  const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), l: goLive, c: () => show("cluster"),
+    z: () => show("tree") };
+  if (event.key === " " && !event.target.matches("button")) { event.preventDefault(); play(); }
+  else bound[event.key]?.();
+}
+
+function begin() {
+  id("live").addEventListener("click", goLive);
+  id("previous").addEventListener("click", () => step(-1));
+  id("next").addEventListener("click", () => step(1));
+  id("play").addEventListener("click", play);
+  id("picture").addEventListener("click", savePicture);
+  id("window").addEventListener("change", draw);
+  id("every").addEventListener("change", draw);
+  id("slider").addEventListener("input", (event) => windTo(Number(event.target.value)));
+  for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).addEventListener("click", () => show(name));
+  document.addEventListener("keydown", keys);
+  id("details").replaceChildren(html("p", { class: "soft" },
+    "Choose an event in the timeline: why it came, what came of it, what it changed, and where the code is."));
+  const news = new EventSource("api-news");
+  let due = null;
+  news.onmessage = (message) => {
+    const first = page.recording === null;
+    page.recording = JSON.parse(message.data);
+    id("source").textContent = `${page.recording.source}${page.recording.misses ? `; may have missed: ${page.recording.misses}` : ""}`;
+    if (!page.recording.live && page.seq === null) page.seq = page.recording.count;
+    if (first) draw();
+    else if (page.seq === null) due ??= setTimeout(() => { due = null; draw(); }, REFRESH_MS);
+    else controls();
+  };
+  news.onerror = () => say("the recorder does not answer any more; what was recorded until now can still be seen");
+}
+
+begin();

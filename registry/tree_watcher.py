@@ -1,0 +1,82 @@
+"""Watches on all znodes, of any ZooKeeper that lets us read, told as transactions."""
+
+from functools import partial
+
+from kafka_zk.registry.client import RegistryClient, ZnodeStat
+from kafka_zk.registry.transaction_log import Created, DataSet, Deleted, Operation, Transaction
+from kafka_zk.registry.watches import ChildrenWatcher, DataWatcher, Watcher
+from kafka_zk.system.clock import wall_ms
+
+OF_ZOOKEEPER = "/zookeeper"
+"""Its own znodes, which are not watched."""
+
+
+class TreeWatcher:
+    """What changes below the chroot of a client, from the first look on; where the client's callbacks run.
+
+    Of several changes between two reads only the last is seen. Transactions have the znode's mzxid; those that delete,
+    for which nobody can ask any more, have 0, and the time at which that was seen. No time is before an earlier one, so
+    that order is kept. Their session is that of an ephemeral znode, else 0.
+    """
+
+    def __init__(self, client: RegistryClient) -> None:
+        self._client = client
+        self._watchers: dict[str, tuple[Watcher, Watcher]] = {}
+        self._there: dict[str, int] = {}  # czxid of each znode that was seen
+        self._seen: list[Transaction] = []
+        self._last_ms = 0
+        self._watch("/")
+
+    def read(self) -> list[Transaction]:
+        """What was seen since the last call."""
+        seen, self._seen = self._seen, []
+        return seen
+
+    def close(self) -> None:
+        """Report nothing from now on."""
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.close()
+
+    def _watch(self, path: str) -> None:
+        data = DataWatcher(self._client, path, partial(self._data_read, path))
+        self._watchers[path] = (data, ChildrenWatcher(self._client, path, partial(self._children_read, path)))
+
+    def _children_read(self, parent: str, names: list[str]) -> None:
+        prefix = parent.rstrip("/")
+        children = {f"{prefix}/{name}" for name in names} - {OF_ZOOKEEPER}
+        known = {path for path in self._watchers if path != "/" and (path.rpartition("/")[0] or "/") == parent}
+        for path in sorted(known - children):
+            self._forget(path)
+        for path in sorted(children - known):
+            self._watch(path)
+
+    def _data_read(self, path: str, data: bytes | None, stat: ZnodeStat | None) -> None:
+        if path == "/":
+            return
+        if stat is None:
+            self._gone(path)
+            return
+        operation: Operation = DataSet(path, data, stat.version)
+        if self._there.get(path) != stat.czxid:
+            self._gone(path)
+            self._there[path] = stat.czxid
+            self._tell(stat.czxid, stat.ctime_ms, stat.ephemeral_owner, Created(path, data, bool(stat.ephemeral_owner)))
+        if stat.version:
+            self._tell(stat.mzxid, stat.mtime_ms, stat.ephemeral_owner, operation)
+
+    def _forget(self, path: str) -> None:
+        """It and all below it are gone."""
+        below = [each for each in self._watchers if each == path or each.startswith(f"{path}/")]
+        for each in sorted(below, reverse=True):
+            for watcher in self._watchers.pop(each):
+                watcher.close()
+            self._gone(each)
+
+    def _gone(self, path: str) -> None:
+        if self._there.pop(path, None) is not None:
+            self._tell(0, wall_ms(), 0, Deleted(path))
+
+    def _tell(self, zxid: int, time_ms: int, session: int, operation: Operation) -> None:
+        self._last_ms = max(self._last_ms, time_ms)
+        self._seen.append(Transaction(zxid, self._last_ms, session, (operation,)))

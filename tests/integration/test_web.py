@@ -1,0 +1,235 @@
+"""The flight recorder of real clusters: it tells the truth, and nobody can harm the cluster through it."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoChildrenForEphemeralsError, NodeExistsError, NoNodeError, NotEmptyError
+
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
+from kafka_zk.registry.transaction_log import TransactionLogFollower
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.sources import WatchSource
+from kafka_zk.web.znode_tree import Znode
+from tests.kafka_zk.web.histories import history
+from tests.terminal import Terminal
+
+pytestmark = [pytest.mark.integration, pytest.mark.embedded]
+
+TIMEOUT_S = 60
+SESSION_S = 10
+REFUSALS = (NodeExistsError, NoNodeError, NotEmptyError, NoChildrenForEphemeralsError)
+READY = re.compile(r"web page at (http://127\.0\.0\.1:(\d+)/\S*)")
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for it. Raises: AssertionError."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+def walk(client: KazooClient) -> dict[str, Znode]:
+    """All znodes that are there, as a client reads them; without those of ZooKeeper itself."""
+    found: dict[str, Znode] = {}
+    waiting = ["/"]
+    while waiting:
+        path = waiting.pop()
+        data, stat = client.get(path)
+        below = [f"{path.rstrip('/')}/{name}" for name in client.get_children(path)]
+        waiting += [each for each in below if each != "/zookeeper"]
+        if path != "/":
+            owner = stat.ephemeralOwner
+            found[path] = Znode(data, stat.version, stat.czxid, stat.mzxid, stat.mtime, owner)
+    return found
+
+
+def change(random: Random, clients: list[KazooClient], names: list[str]) -> None:
+    """Something legal or not, by one of the clients; perhaps several things at once."""
+    client = random.choice(clients)
+    with_transaction = random.random() < 0.3
+    target: Any = client.transaction() if with_transaction else client
+    try:
+        for _ in range(random.choice((1, 3)) if with_transaction else 1):
+            path = random.choice(names)
+            kind = random.random()
+            if kind < 0.5:
+                target.create(path, random.choice((b"", random.randbytes(9))), ephemeral=random.random() < 0.5)
+            elif kind < 0.8:
+                setter = target.set_data if with_transaction else target.set
+                setter(path, random.randbytes(5))
+            else:
+                target.delete(path)
+        if with_transaction:
+            target.commit()
+    except REFUSALS:
+        pass  # it was not legal: nothing happened, and nothing may be recorded
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedZooKeeper]:
+    zookeeper = EmbeddedZooKeeper(tmp_path / "zookeeper", tick_time_ms=500, force_sync=False)
+    zookeeper.start()
+    yield zookeeper
+    zookeeper.stop()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_the_log_tells_is_what_clients_read(seed: int, server: EmbeddedZooKeeper) -> None:
+    """A random history, read in pieces while it goes on: the znodes at its moments are those that a client saw then,
+    to the version, the zxids and the owner; sessions that end take theirs along."""
+    random = Random(seed)
+    names = [f"/{letter}" for letter in "abcdef"] + [f"/a/{number}" for number in range(6)]
+    follower = TransactionLogFollower(server.data_dir / "data")
+    recording = Recording()
+    reader = KazooClient(server.connect_string, timeout=SESSION_S)
+    reader.start()
+    seen: dict[int, dict[str, Znode]] = {}
+    for _ in range(6):
+        clients = [KazooClient(server.connect_string, timeout=SESSION_S) for _ in range(2)]
+        for client in clients:
+            client.start()
+        for _ in range(25):
+            change(random, clients, names)
+            if random.random() < 0.3:
+                seen[_read(recording, follower)] = walk(reader)
+        clients[0].stop()
+        clients[0].close()
+        seen[_read(recording, follower)] = walk(reader)
+        clients[1].stop()
+        clients[1].close()
+    seen[_read(recording, follower)] = walk(reader)
+    reader.stop()
+    reader.close()
+    assert len(seen) >= 20
+    for seq in random.sample(sorted(seen), k=len(seen)):
+        told = {path: znode for path, znode in recording.tree(seq).znodes.items() if not path.startswith("/zookeeper")}
+        assert told == seen[seq]
+
+
+def _read(recording: Recording, follower: TransactionLogFollower) -> int:
+    recording.add([], follower.read())
+    return recording.count
+
+
+def test_watches_come_to_the_same_end(server: EmbeddedZooKeeper) -> None:
+    """Of a ZooKeeper whose log we cannot read: states in between may be missed, what lasts is seen."""
+    random = Random(3)
+    source = WatchSource(server.connect_string)
+    recording = Recording()
+    with_reader = KazooClient(server.connect_string, timeout=SESSION_S)
+    with_reader.start()
+    for _ in range(120):
+        change(random, [with_reader], [f"/{letter}" for letter in "abcdef"])
+    expected = {path: (znode.data, znode.version) for path, znode in walk(with_reader).items()}
+
+    def same() -> bool:
+        recording.add([], source.read())
+        tree = recording.tree(recording.count).znodes
+        told = {path: (each.data or b"", each.version) for path, each in tree.items() if "/zookeeper" not in path}
+        return told == expected
+
+    until(same, "the same znodes")
+    with_reader.stop()
+    with_reader.close()
+    source.close()
+
+
+@contextmanager
+def page(*arguments: str | Path) -> Iterator[tuple[str, int]]:
+    """A ``kafka-zk web``; its URL and port."""
+    command = [sys.executable, "-m", "kafka_zk", "web", "--port", "0", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        found = READY.search(process.stdout.readline())
+        assert found is not None
+        yield found[1], int(found[2])
+    finally:
+        process.terminate()
+        assert process.wait(TIMEOUT_S) == 0
+
+
+def ask(port: int, path: str, method: str = "GET", body: str = "", **headers: str) -> tuple[int, Any, dict[str, str]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    content = answer.read()
+    is_json = answer.getheader("content-type") == "application/json"
+    connection.close()
+    return answer.status, json.loads(content) if is_json else content, dict(answer.getheaders())
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    recording = Recording(tmp_path / "recorded.sqlite")
+    recording.add([], [transaction for transaction, _ in history(5, 200)])
+    recording.close()
+    return tmp_path / "recorded.sqlite"
+
+
+def test_a_recording_is_served_to_nobody_but_this_machines_page(recorded: Path) -> None:
+    """Other sites cannot reach it by a name of their own, nor change anything; no path leads out of its folder."""
+    with page(recorded) as (_, port):
+        status, document, headers = ask(port, "/api-recording")
+        assert (status, document["live"], document["can_break"]) == (200, False, False)
+        assert "default-src 'self'" in headers["Content-Security-Policy"]
+        assert "Access-Control-Allow-Origin" not in headers
+        assert ask(port, "/")[0] == ask(port, "/main.js")[0] == 200
+        assert ask(port, "/api-recording", Host="evil.example:80")[0] == 403
+        assert ask(port, "/api-recording", Host="")[0] == 403
+        for path in ("/../recording.py", "/%2e%2e/recording.py", "/static/main.js", "/nothing", "/main.js/x"):
+            assert ask(port, path)[0] == 404
+        for query in ("seq=x", "seq=-1", "seq=99999999999", "seq=%00", ""):
+            status, document, _ = ask(port, f"/api-entry?{query}")
+            assert (status, list(document)) == (400, ["error"])
+        action = json.dumps({"action": "kill", "broker": 0})
+        assert ask(port, "/api-break", "POST", action)[0] == 403
+        assert ask(port, "/api-break", "POST", action, X_Kafka_Zk_Token="wrong")[0] == 403
+        assert ask(port, "/api-break")[0] == 405
+
+
+def test_a_bad_recording_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("this is no recording\n" * 100)
+    command = [sys.executable, "-m", "kafka_zk", "web", str(tmp_path / "text")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "is no recording" in done.stderr
+
+
+def test_up_shows_its_cluster_and_breaks_it_for_who_has_the_token(tmp_path: Path) -> None:
+    """Every watch that fired in a broker has its change, and a killed broker is seen dead."""
+    up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(tmp_path / "cluster")]
+    with Terminal(up, os.environ) as terminal:
+        until(lambda: bool(terminal.read_until("web page at", timeout_s=TIMEOUT_S)), "the page")
+        until(lambda: READY.search(terminal.text) is not None, "its URL")
+        found = READY.search(terminal.text)
+        assert found is not None
+        port = int(found[2])
+        token = found[1].partition("token=")[2].strip()
+        document = json.dumps({"action": "kill", "broker": 2})
+        assert ask(port, "/api-break", "POST", document, X_Kafka_Zk_Token="wrong")[0] == 403
+        status, state, _ = ask(port, "/api-break", "POST", document, X_Kafka_Zk_Token=token)
+        assert (status, state.get("state")) == (200, "ended")
+        until(lambda: _brokers(port) == [0, 1], "broker 2 to be seen dead")
+        everything = f"/api-entries?from_ms=0&to_ms={ask(port, '/api-recording')[1]['now_ms']}"
+        until(lambda: "BrokersChanged" in {each["kind"] for each in ask(port, everything)[1]["entries"]}, "its news")
+        fired = [each for each in ask(port, everything)[1]["entries"] if each["kind"] == "WatchFired"]
+        assert fired
+        assert [each for each in fired if each["cause"] is None or not each["certain"]] == []
+
+
+def _brokers(port: int) -> list[int]:
+    return [each["id"] for each in ask(port, "/api-state")[1]["cluster"]["brokers"]]

@@ -1,0 +1,95 @@
+"""What the page asks: bounded answers, and a sentence for what there is not."""
+
+import json
+
+import pytest
+
+from kafka_zk.registry.events import WatchArmed
+from kafka_zk.registry.transaction_log import Created, DataSet, Transaction
+from kafka_zk.web import api as module
+from kafka_zk.web.api import BadRequest, RecordingApi
+from kafka_zk.web.recording import Recording
+
+TOPIC = b'{"version":3,"partitions":{"0":[0,1]},"adding_replicas":{},"removing_replicas":{}}'
+STATE = b'{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":4,"isr":[1]}'
+BROKER = b'{"version":5,"host":"h","port":1,"endpoints":["PLAINTEXT://h:1"],"timestamp":"1","jmx_port":-1,'
+BROKER += b'"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"features":{}}'
+
+
+def recorded(*created: tuple[str, bytes | None, bool]) -> RecordingApi:
+    recording = Recording()
+    for zxid, (path, data, ephemeral) in enumerate(created, 1):
+        recording.add([], [Transaction(zxid, zxid * 1_000, 7, (Created(path, data, ephemeral),))])
+    return RecordingApi(recording)
+
+
+def test_the_cluster_is_what_its_znodes_say() -> None:
+    api = recorded(
+        ("/brokers/ids/1", BROKER, True),
+        ("/controller", b'{"version":2,"brokerid":1,"timestamp":"1"}', True),
+        ("/controller_epoch", b"3", False),
+        ("/brokers/topics/t", TOPIC, False),
+        ("/brokers/topics/t/partitions/0/state", STATE, False),
+        ("/consumers/g/ids/g_anna", b"{}", True),
+        ("/consumers/g/owners/t/0", b"g_anna-0", True),
+        ("/consumers/g/offsets/t/0", b"12", False),
+        ("/admin/delete_topics/u", None, False),
+        ("/brokers/topics/bad", b"not json", False),
+    )
+    cluster = api.state({})["cluster"]
+    assert [(each["id"], each["endpoints"]) for each in cluster["brokers"]] == [(1, ["h:1"])]
+    assert (cluster["controller"]["broker"], cluster["controller"]["epoch"]) == (1, 3)
+    [topic] = cluster["topics"]
+    assert topic["under_replicated"] == 1
+    assert topic["partitions"][0] | {"replicas": [0, 1], "leader": 1, "isr": [1], "epoch": 4} == topic["partitions"][0]
+    [group] = cluster["groups"]
+    assert (group["owners"], group["offsets"]) == ({"t-0": "g_anna-0"}, {"t-0": "12"})
+    assert cluster["pending"] == ["/admin/delete_topics/u"]
+    assert "/brokers/topics/bad" in cluster["faults"][0]
+    assert api.state({"seq": "1"})["cluster"]["topics"] == [], "as it was then"
+
+
+def test_many_partitions_are_counted_not_listed() -> None:
+    assignment = json.dumps({"version": 1, "partitions": {str(number): [0] for number in range(1_001)}}).encode()
+    cluster = recorded(("/brokers/topics/big", assignment, False)).state({})["cluster"]
+    assert cluster["partition_count"] == 1_001
+    assert (cluster["topics"][0]["partitions"], cluster["topics"][0]["leaders"]) == ([], {-1: 1_001})
+
+
+def test_a_large_tree_is_shown_level_by_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ZNODES", 3)
+    api = recorded(*((path, None, False) for path in ("/a", "/a/b", "/a/c", "/a/c/d", "/e")))
+    assert [row["path"] for row in api.tree({})["znodes"]] == ["/a", "/e"]
+    assert [row["path"] for row in api.tree({"path": "/a"})["znodes"]] == ["/a/b", "/a/c"]
+
+
+def test_huge_data_and_long_lines_are_cut() -> None:
+    api = recorded(("/huge", b"<b>" * 200_000, False))
+    entry = api.entry({"seq": "1"})
+    assert len(entry["line"]) <= 240
+    assert len(entry["document"]["after"][0]) < 21_000
+
+
+def test_too_many_entries_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ENTRIES", 10)
+    api = recorded(*((f"/z{number}", None, False) for number in range(50)))
+    answer = api.entries({"from_ms": "0", "to_ms": "60000"})
+    assert sum(bucket[2] for bucket in answer["buckets"]) == answer["count"] == 50
+    assert len(api.entries({"from_ms": "0", "to_ms": "5000"})["entries"]) == 5
+
+
+def test_why_is_a_chain_that_ends() -> None:
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created("/brokers/ids/0", b"{}", ephemeral=True),))])
+    for zxid in range(2, 200):
+        event = WatchArmed(zxid * 10, "broker-0", "", 0, "/a")
+        recording.add([event], [Transaction(zxid, zxid * 10 + 1, 7, (DataSet("/a", b"", zxid),))])
+    entry = RecordingApi(recording).entry({"seq": str(recording.count)})
+    assert len(entry["why"]) <= module.MOST_LINKS
+    assert entry["explanation"]["ours"]
+
+
+@pytest.mark.parametrize("query", [{"seq": "x"}, {"seq": "9" * 30}, {"seq": ""}, {"seq": "-5"}, {"seq": "²"}, {}])
+def test_what_there_is_not_is_said(query: dict[str, str]) -> None:
+    with pytest.raises(BadRequest):
+        recorded(("/a", None, False)).entry(query)

@@ -1,0 +1,126 @@
+"""A recording tells every moment again, whatever was asked before; it goes on where it was; parts can be cut out."""
+
+import sqlite3
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import Reread, WatchFired
+from kafka_zk.registry.transaction_log import Created, SessionClosed, Transaction
+from kafka_zk.web import recording as module
+from kafka_zk.web.errors import NoRecording
+from kafka_zk.web.recording import CREATED, DELETED, SESSION_ENDED, Recording
+from tests.kafka_zk.web.histories import Znodes, history
+
+STATE = b'{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":0,"isr":[0,1]}'
+STATE_PATH = "/brokers/topics/t/partitions/0/state"
+
+
+def znodes(recording: Recording, seq: int) -> Znodes:
+    return {path: znode.data for path, znode in recording.tree(seq).znodes.items()}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_moment_is_as_it_was(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty random moments, in any order, over many checkpoints, and again after the file was opened anew."""
+    monkeypatch.setattr(module, "_LEAST_BETWEEN_CHECKPOINTS", 25)
+    recording = Recording(tmp_path / "r")
+    moments: dict[int, Znodes] = {}
+    happened = history(seed, 600)
+    for number, (transaction, after) in enumerate(happened):
+        if number == 300:
+            recording.close()
+            recording = Recording(tmp_path / "r")
+        recording.add([], [transaction])
+        moments[recording.count] = after
+    random = Random(seed)
+    for seq in random.choices(sorted(moments), k=50):
+        assert znodes(recording, seq) == moments[seq]
+    recording.close()
+    with_others = Recording(tmp_path / "r", read_only=True)
+    for seq in random.choices(sorted(moments), k=10):
+        assert znodes(with_others, seq) == moments[seq]
+    with_others.close()
+
+
+def test_it_says_how_far_it_is(tmp_path: Path) -> None:
+    """A recorder that starts again reads the server's log from its beginning, and must know what it has."""
+    happened = [transaction for transaction, _ in history(1, 50)]
+    first = Recording(tmp_path / "r")
+    first.add([], happened)
+    first.close()
+    again = Recording(tmp_path / "r")
+    changed = [entry.zxid for entry in again.entries(1, 10_000, 10_000) if "before" in entry.document]
+    assert again.last_zxid() == changed[-1] > 0
+    again.close()
+
+
+def test_a_stretch_is_a_recording_of_its_own(tmp_path: Path) -> None:
+    recording = Recording()
+    moments = {}
+    for transaction, after in history(2, 200):
+        recording.add([], [transaction])
+        moments[recording.count] = after
+    first, last = sorted(moments)[80], sorted(moments)[120]
+    recording.export(tmp_path / "part", first, last)
+    part = Recording(tmp_path / "part", read_only=True)
+    assert [entry.seq for entry in part.entries(0, 10_000, 10_000)] == list(range(first, last + 1))
+    for seq in (seq for seq in moments if first <= seq <= last):
+        assert znodes(part, seq) == moments[seq]
+
+
+def test_the_session_end_is_the_cause_of_what_goes_with_it() -> None:
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created("/brokers/ids/3", b"{}", ephemeral=True),))])
+    recording.add([], [Transaction(2, 9_000, 7, (SessionClosed(None),))])
+    created, ended, deleted = recording.entries(1, 9, 9)
+    assert [created.kind, ended.kind, deleted.kind] == [CREATED, SESSION_ENDED, DELETED]
+    assert {created.actor, ended.actor, deleted.actor} == {"broker-3"}
+    assert (deleted.cause, deleted.certain) == (ended.seq, True)
+
+
+def test_a_session_is_named_when_it_becomes_known_whose_it_is() -> None:
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created("/a", None, ephemeral=False),))])
+    assert recording.entries(1, 1, 1)[0].actor == "session 0x7"
+    recording.add([], [Transaction(2, 1_001, 7, (Created("/brokers/ids/3", b"{}", ephemeral=True),))])
+    assert {entry.actor for entry in recording.entries(1, 9, 9)} == {"broker-3"}
+
+
+def test_a_watch_follows_from_the_change_and_a_read_from_the_watch() -> None:
+    """Events that come with the change in one poll are put behind it, by their times."""
+    recording = Recording()
+    fired = WatchFired(1_001, "controller-0", "", 0, "/brokers/ids", EventType.CHILD)
+    read = Reread(1_002, "controller-0", "", 0, "/brokers/ids", changed=True)
+    recording.add([read, fired], [Transaction(1, 1_000, 7, (Created("/brokers/ids/3", b"{}", ephemeral=True),))])
+    change, watch, reading = recording.entries(1, 9, 9)
+    assert (watch.cause, watch.certain) == (change.seq, True)
+    assert (reading.cause, reading.certain) == (watch.seq, True)
+    assert [entry.seq for entry in recording.effects(change.seq, 9)] == [watch.seq]
+
+
+def test_spans_say_who_led_from_when_to_when() -> None:
+    recording = Recording()
+    for zxid, leader in enumerate((0, 0, 1, -1), 1):
+        path = STATE_PATH
+        recording.add([], [Transaction(zxid, zxid * 1_000, 7, (Created(path, STATE % leader, ephemeral=False),))])
+    spans = recording.spans(0, 9_000, 9)
+    assert [(span.holder, span.from_ms, span.to_ms) for span in spans] == [
+        ("broker 0", 1_000, 3_000), ("broker 1", 3_000, 4_000), ("", 4_000, None)
+    ]  # fmt: skip
+
+
+def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no database, but long enough to be looked at" * 100)
+    with pytest.raises(NoRecording, match="text is no recording"):
+        Recording(tmp_path / "text", read_only=True)
+    with pytest.raises(NoRecording, match="there is no recording"):
+        Recording(tmp_path / "nothing", read_only=True)
+    with sqlite3.connect(tmp_path / "future") as database:
+        database.execute("create table meta (key text, value text)")
+        database.execute("insert into meta values ('version', '99')")
+    database.close()
+    with pytest.raises(NoRecording, match="version 99"):
+        Recording(tmp_path / "future", read_only=True)

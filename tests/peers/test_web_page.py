@@ -1,0 +1,128 @@
+"""The flight recorder's page in a real Chromium: what people see, and what happens when they press a button."""
+
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from os import environ
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+from kafka_zk.client.admin import NewTopic
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from tests.terminal import Terminal
+
+pytestmark = pytest.mark.peers
+
+TIMEOUT_S = 120
+PAGE = re.compile(r"web page at (http://\S+)")
+READY = re.compile(r"ready bootstrap=(\S+)")
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """What it says once that is true. Raises: AssertionError."""
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline_s, f"waited in vain for {what}"
+        time.sleep(0.1)
+    return found
+
+
+class Page:
+    """One browser."""
+
+    def __init__(self, url: str) -> None:
+        options = Options()
+        options.binary_location = shutil.which("chromium") or "chromium"
+        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        self.driver.get(url)
+
+    def text(self, selector: str) -> str:
+        return "\n".join(each.text for each in self.driver.find_elements(By.CSS_SELECTOR, selector))
+
+    def press(self, selector: str) -> None:
+        self.driver.find_element(By.CSS_SELECTOR, selector).click()
+
+    def show_all_time(self) -> None:
+        Select(self.driver.find_element(By.ID, "window")).select_by_value("0")
+
+    def wind(self, share: float) -> None:
+        """To a moment of the recording, from 0 to 1, by the slider."""
+        self.driver.execute_script(
+            "const s = document.getElementById('slider');"
+            "s.value = Number(s.min) + arguments[0] * (Number(s.max) - Number(s.min));"
+            "s.dispatchEvent(new Event('input'));",
+            share,
+        )
+
+    def roles(self) -> list[str]:
+        """What each replica of the partitions is, as the table says."""
+        found = self.driver.find_elements(By.CSS_SELECTOR, "[data-role]")
+        return [each.get_attribute("title") or "" for each in found]
+
+    def errors(self) -> list[Any]:
+        log: list[Any] = self.driver.get_log("browser")
+        return [entry for entry in log if entry["level"] == "SEVERE"]
+
+    def close(self) -> None:
+        self.driver.quit()
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Iterator[list[Page]]:
+    """Two browsers at the page of a cluster of three brokers with one topic."""
+    up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(tmp_path / "cluster")]
+    with Terminal(up, environ) as terminal, ExitStack() as closing:
+        terminal.read_until("web page at", timeout_s=TIMEOUT_S)
+        url = until(lambda: terminal.read_until("token=") and PAGE.search(terminal.text), "its URL")
+        ready = READY.search(terminal.text)
+        assert ready is not None
+        with BlockingAdmin(bootstrap_servers=ready[1]) as admin:
+            admin.create_topics([NewTopic("seen", assignment={0: [2, 0, 1]})])
+        opened = [Page(url[1]) for _ in range(2)]
+        for page in opened:
+            closing.callback(page.close)
+        yield opened
+
+
+def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(pages: list[Page]) -> None:
+    """Both browsers see it; the moment before shows the old leader; an event says why it came, and what it changed."""
+    first, second = pages
+    for page in pages:
+        until(lambda page=page: "broker 2 leads" in page.roles(), "the leader")
+    first.press("[data-break=kill-2]")
+    for page in pages:
+        until(lambda page=page: {"broker 2 behind", "broker 0 leads"} <= set(page.roles()), "the new leader")
+        assert "no session" in page.text("#view svg")
+    first.show_all_time()
+    first.press("#previous")
+    until(lambda: "Why?" in first.text("#details"), "the event")
+    before = first.text("#moment")
+    first.press("#previous")
+    until(lambda: first.text("#moment") != before, "the event before")
+    first.wind(0)
+    until(lambda: "No topics." in first.text("#view") or "Nothing" in first.text("#view"), "the beginning")
+    marks = until(lambda: second.driver.find_elements(By.CSS_SELECTOR, "#timeline [data-seq]"), "events")
+    second.driver.execute_script("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", marks[-1])
+    until(lambda: "What came of it?" in second.text("#details"), "its causes")
+    second.press("#view-tree")
+    until(lambda: "topics" in second.text("#view table.tree"), "the znodes")
+    second.press("#live")
+    until(lambda: second.driver.find_element(By.ID, "live").get_attribute("aria-pressed") == "true", "live")
+    assert [page.errors() for page in pages] == [[], []]
+    first.press("#live")
+    first.press("#view-cluster")
+    first.press("[data-break=restart-2]")
+    until(lambda: "broker 2 in sync" in first.roles(), "broker 2 back in the ISR")
