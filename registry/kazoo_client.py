@@ -40,7 +40,7 @@ from kafka_zk.registry.kazoo_common import (
 from kafka_zk.registry.lease import Lease
 from kafka_zk.registry.pulse import Pulse
 from kafka_zk.registry.security import Security
-from kafka_zk.registry.session import complete_when_connected, tell
+from kafka_zk.registry.session import add_listener, complete_when_connected, tell
 from kafka_zk.registry.tls import client_context
 
 
@@ -106,13 +106,7 @@ class KazooClientBase(ABC):
         return self._state
 
     def add_session_listener(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
-        self._listeners.append(listener)
-
-        def remove() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return remove
+        return add_listener(self._listeners, listener)
 
     def connected(self) -> Awaitable[None]:
         waiting = self._new_waiting()

@@ -64,6 +64,19 @@ async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable
             await client.connected()
 
 
+def add_listener(
+    listeners: list[Callable[[SessionState], None]], listener: Callable[[SessionState], None]
+) -> Callable[[], None]:
+    """Returns what removes it, which may be called again."""
+    listeners.append(listener)
+
+    def remove() -> None:
+        if listener in listeners:
+            listeners.remove(listener)
+
+    return remove
+
+
 def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
     """Call each of the listeners; one that fails is logged and keeps nobody else from hearing."""
     for listener in list(listeners):

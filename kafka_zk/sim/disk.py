@@ -314,15 +314,14 @@ def _after_power_loss(directory: _Directory, random: Random) -> None:
         if isinstance(node, _Directory):
             _after_power_loss(node, random)
         else:
-            node.durable = _survivor(name, node, random)
+            node.durable = survivor(random, name, node.durable, bytes(node.content))
             node.content = bytearray(node.durable)
     directory.entries = found
     directory.durable = dict(found)
 
 
-def _survivor(name: str, file: _File, random: Random) -> bytes:
-    """What is left of a file."""
-    durable, current = file.durable, bytes(file.content)
+def survivor(random: Random, name: str, durable: bytes, current: bytes) -> bytes:
+    """What a power loss leaves of a file of which so much was synced."""
     if current == durable:
         return durable
     if not current.startswith(durable):  # cut and appended to, or written anew: a cut spares what is common

@@ -58,10 +58,12 @@ class VirtualClock(Clock):
     def advance_to(self, time_s: float) -> None:
         """Show that time and run what is due. (A sum of floats may fall short of it.)"""
         self.rightNow = max(self.rightNow, time_s)
-        while (due := self.next_due()) is not None and due <= self.rightNow:
-            _, _, call = heapq.heappop(self._heap)
-            call.called = 1
-            self.run_call(call)
+        heap = self._heap
+        while heap and heap[0][0] <= self.rightNow:
+            planned_s, _, call = heapq.heappop(heap)
+            if call.active() and call.getTime() == planned_s:
+                call.called = 1
+                self.run_call(call)
 
     def run_call(self, call: DelayedCall) -> None:
         """One turn of the reactor; a test may measure it."""
@@ -98,7 +100,7 @@ class Scheduler:
         """Let that much virtual time pass."""
         end = self.clock.seconds() + duration_ms / 1000
         while (due := self.clock.next_due()) is not None and due <= end:
-            self.step()
+            self.clock.advance_to(due)
         self.clock.advance_to(end)
 
     def run_until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:

@@ -8,7 +8,7 @@ what nobody looked at (an error in a Deferred), is in ``failures``. Tests: tests
 import gc
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from random import Random
 from types import CoroutineType, TracebackType
 from typing import Any, cast
@@ -158,6 +158,12 @@ class SimBroker:
         return self.client
 
 
+@cache
+def _freeze_what_was_imported() -> None:
+    """The collector passes over it from now on, which is most of its work in a run of a second."""
+    gc.freeze()
+
+
 class World:
     """See the module's docstring. ``observe`` hears of every event of every broker."""
 
@@ -176,6 +182,7 @@ class World:
         self._stack = ExitStack()
 
     def __enter__(self) -> "World":
+        _freeze_what_was_imported()
         while gc.collect():  # the coroutines of the world before end when they are collected: not in this one
             pass
         if gc.isenabled():

@@ -25,7 +25,7 @@ from kafka_zk.registry.client import (
 )
 from kafka_zk.registry.errors import ConnectionLoss, NoNode, RegistryError, SessionLost
 from kafka_zk.registry.lease import Lease
-from kafka_zk.registry.session import cancellable, complete_when_connected, tell
+from kafka_zk.registry.session import add_listener, cancellable, complete_when_connected, tell
 
 if TYPE_CHECKING:
     from kafka_zk.sim.zookeeper import Link, Session, SimZooKeeper
@@ -96,13 +96,7 @@ class SimClient:
         return self._state
 
     def add_session_listener(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
-        self._listeners.append(listener)
-
-        def remove() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return remove
+        return add_listener(self._listeners, listener)
 
     def connected(self) -> "Deferred[None]":
         waiting: Deferred[None] = Deferred()

@@ -11,9 +11,8 @@ import random
 import stat
 from pathlib import Path
 
+from kafka_zk.sim.disk import survivor
 from kafka_zk.storage.files import Data, FileSystem
-
-BLOCK_SIZE = 512
 
 
 class Disk(FileSystem):
@@ -76,32 +75,9 @@ class Disk(FileSystem):
         durable = self._contents.get(inode, b"")
         if current is None and inode in self._held:
             current = Path(f"/proc/self/fd/{self._held[inode]}").read_bytes()
-        if current is None or current == durable:
+        if current is None:
             return durable
-        if not current.startswith(durable):
-            # Cut and appended to, or written anew: a cut spares what is common, an O_TRUNC nothing.
-            common = _common_start(durable, current) if ".log" in name else b""
-            return rng.choice((durable, current, common + _partly(rng, current[len(common) :])))
-        if not durable and len(current) <= BLOCK_SIZE:
-            return rng.choice((b"", current, bytes(len(current))))  # a block is written whole
-        return durable + _partly(rng, current[len(durable) :])
-
-
-def _common_start(one: bytes, other: bytes) -> bytes:
-    length = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return one[:length]
-
-
-def _partly(rng: random.Random, appended: bytes) -> bytes:
-    """What may be left of bytes that were written and not synced: a part, or all with blocks of zeros."""
-    kept = rng.choice((0, len(appended), rng.randint(0, len(appended))))
-    data = bytearray(appended[:kept])
-    if rng.random() < 0.3:
-        for position in range(0, len(data), BLOCK_SIZE):
-            if rng.random() < 0.5:
-                end = min(position + BLOCK_SIZE, len(data))
-                data[position:end] = bytes(end - position)
-    return bytes(data)
+        return survivor(rng, name, durable, current)
 
 
 class JournaledDisk(Disk):
