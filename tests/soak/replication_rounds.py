@@ -65,7 +65,8 @@ class Fault:
     def end(self, *, at_once: bool) -> None:
         """``at_once``: a killed broker starts again although its old session may last."""
         victim = self.victim
-        if self.ends_session and not (at_once and self.action == KILL):
+        at_once = at_once and self.action == KILL and victim.kind.restarts_at_once
+        if self.ends_session and not at_once:
             wait_until(
                 lambda: victim.broker_id not in self._cluster.registered(), START_S,
                 f"the end of the session of broker {victim.broker_id}",
@@ -85,7 +86,7 @@ class ReplicationRounds:
         self.late: list[str] = []
         self.led_s: list[float] = []
         self.full_s: list[float] = []
-        self._story = [f"seed {seed}, {len(cluster.brokers)} brokers"]
+        self._story = [f"seed {seed}, brokers: {', '.join(each.kind.name for each in cluster.brokers)}"]
         self._cluster = cluster
         self._random = random.Random(seed)
         self._begin_s = time.monotonic()
@@ -151,7 +152,13 @@ class ReplicationRounds:
 
     def _round(self, number: int) -> None:
         chosen = self._choose()
-        self._say(f"round {number}: {'; '.join(map(str, chosen))}")
+        at_once = self._random.random() < 0.5
+        self._say(f"round {number}, controller {self._cluster.controller()}:")
+        self.play(chosen, at_once=at_once)
+
+    def play(self, chosen: Sequence[Fault], *, at_once: bool = False) -> None:
+        """Let this happen, at the same time, and wait until the cluster has recovered; what is late is remembered."""
+        self._say("; ".join(map(str, chosen)))
         begun_s = time.monotonic()
         for fault in chosen:
             fault.begin()
@@ -159,7 +166,6 @@ class ReplicationRounds:
             self._measure_led(chosen[0], begun_s)
         for fault in chosen:
             fault.hold()
-        at_once = self._cluster.restarts_at_once and self._random.random() < 0.5
         for fault in chosen:
             fault.end(at_once=at_once)
         self.wait_registered()
