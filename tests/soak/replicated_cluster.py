@@ -271,6 +271,16 @@ class ReplicatedCluster:
                 found[int(number)] = State(json.loads(self._client.get(path)[0]))
         return found
 
+    def assignment(self, topic: str) -> dict[int, list[int]]:
+        """The replicas of each partition, the preferred leader first."""
+        document = json.loads(self._client.get(f"/brokers/topics/{topic}")[0])
+        return {int(number): replicas for number, replicas in document["partitions"].items()}
+
+    def moving(self, topic: str) -> bool:
+        """Whether replicas are being added or removed."""
+        document = json.loads(self._client.get(f"/brokers/topics/{topic}")[0])
+        return bool(document.get("adding_replicas") or document.get("removing_replicas"))
+
     def complaints(self) -> list[str]:
         """Tracebacks in the logs of our brokers."""
         found = []
