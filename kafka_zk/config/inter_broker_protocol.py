@@ -44,6 +44,7 @@ _LIST_OFFSETS: tuple[tuple[_Level, int], ...] = (
     ((0, 11, 0, 0), 2),
 )
 _ALTER_PARTITION: tuple[tuple[_Level, int], ...] = (((2, 8, 0, 0), 3), ((2, 7, 0, 2), 1))
+_FEATURES: _Level = (2, 7, 0, 0)
 _OLDEST = "0.11.0"
 
 
@@ -75,6 +76,11 @@ def alter_partition_version(protocol: str) -> int | None:
     Raises ValueError for what is no version.
     """
     return _version(_ALTER_PARTITION, _level(protocol))
+
+
+def has_features(protocol: str) -> bool:
+    """Whether the brokers have finalized features (KIP-584). Raises ValueError for what is no version."""
+    return _level(protocol) >= _FEATURES
 
 
 def _level(protocol: str) -> _Level:

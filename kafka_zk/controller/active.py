@@ -29,6 +29,7 @@ from kafka_zk.controller.control_requests import (
 )
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import Send, SendUpdateMetadata
+from kafka_zk.controller.feature_updates import FeatureUpdate, apply_updates
 from kafka_zk.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
 from kafka_zk.controller.reassignments import Reassignments
@@ -213,6 +214,25 @@ class ActiveController:
             return await self.store.repeated(lambda: producer_ids.allocate_block(self._client, broker_id))
         except (InvalidZnode, TooManyProducerIds) as error:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+    async def update_features(
+        self, updates: Collection[FeatureUpdate], *, validate_only: bool
+    ) -> dict[str, ApiError | None]:
+        """Change what is finalized; the error of each update by feature. Raises ApiError."""
+        try:
+            present = await self.store.repeated(lambda: read_features(self._client))
+        except InvalidZnode as error:
+            raise ApiError(ErrorCode.FEATURE_UPDATE_FAILED, str(error)) from None
+        finalized = present[0].features if present is not None else {}
+        target, outcomes = apply_updates(updates, finalized)
+        operation = write_operation(present, FinalizedFeatures(target))
+        if target == finalized or operation is None or validate_only:
+            return outcomes
+        (written,) = await self.store.write([operation])
+        if isinstance(written, RegistryError):
+            failed = ApiError(ErrorCode.FEATURE_UPDATE_FAILED)
+            return {feature: error or failed for feature, error in outcomes.items()}
+        return outcomes
 
     async def elect_leaders(
         self, tps: Collection[TopicPartition], *, unclean: bool

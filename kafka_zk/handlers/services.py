@@ -10,6 +10,7 @@ from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.active import PartitionKey
 from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.context import ReplicaAssignment
+from kafka_zk.controller.feature_updates import FeatureUpdate
 from kafka_zk.controller.isr_changes import Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.group.coordinator import GroupCoordinator
@@ -47,6 +48,11 @@ class ControllerRole(Protocol):
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """A block of producer ids for a broker alone. Raises ApiError."""
+
+    async def update_features(
+        self, updates: Collection[FeatureUpdate], *, validate_only: bool
+    ) -> Mapping[str, ApiError | None]:
+        """Change the finalized features; the error of each update by feature. Raises ApiError."""
 
     async def elect_leaders(
         self, tps: Collection[TopicPartition], *, unclean: bool

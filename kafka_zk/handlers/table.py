@@ -49,6 +49,7 @@ from kafka_zk.handlers.topics import (
     elect_leaders,
     list_partition_reassignments,
     metadata,
+    update_features,
 )
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
@@ -94,6 +95,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.ALTER_CONFIGS: alter_configs.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
     ApiKey.ELECT_LEADERS: elect_leaders.handle,
+    ApiKey.UPDATE_FEATURES: update_features.handle,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,

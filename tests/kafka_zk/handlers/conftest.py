@@ -15,6 +15,7 @@ from twisted.internet.task import Clock
 from kafka_zk.broker.live_config import LiveConfig
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.controller.feature_updates import apply_updates
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
@@ -55,6 +56,9 @@ class FakeController:
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         return range(1000, 2000)
+
+    async def update_features(self, updates: Any, *, validate_only: bool) -> Any:
+        return apply_updates(updates, {"left": 1})[1]
 
     async def elect_leaders(self, tps: Any, *, unclean: bool) -> Any:
         raise ApiError(ErrorCode.NOT_CONTROLLER)
