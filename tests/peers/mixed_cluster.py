@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from tests.soak.replication_rounds import ReplicationRounds
 
 _HEAP = "384M"
 _TOPICS = "org.apache.kafka.tools.TopicCommand"
+_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 _TOOL_S = 60
 _PARTITION = re.compile(r"Partition: (\d+)\s+Leader: (\S+)\s+Replicas: (\S*)\s+Isr: (\S*)")
 
@@ -68,6 +70,18 @@ def _partitions(text: str) -> dict[int, Described]:
 
 def _ids(text: str) -> tuple[int, ...]:
     return tuple(int(each) for each in text.split(",") if each)
+
+
+def reassign(bootstrap: str, what: str, file: Path) -> bool:
+    """``kafka-zk reassign`` with a file of moves; whether it succeeded."""
+    command = [sys.executable, "-m", "kafka_zk", "reassign", what, str(file), "--bootstrap-server", bootstrap]
+    return subprocess.run(command, capture_output=True, timeout=_TOOL_S, check=False).returncode == 0
+
+
+def reassign_by_kafka(bootstrap: str, what: str, file: Path, *more: str) -> str:
+    """What kafka-reassign-partitions.sh prints. Raises: JavaFailed."""
+    arguments = ["--bootstrap-server", bootstrap, what, "--reassignment-json-file", str(file), *more]
+    return java.run_tool(ORACLE_VERSION, _REASSIGN, arguments).text
 
 
 class GroupMember(ClientThread):
@@ -131,7 +145,7 @@ def members(bootstrap: str, topic: str, group: str = "group") -> list[GroupMembe
     return [LibrdkafkaMember(bootstrap, topic, group), OurMember(bootstrap, topic, group)]
 
 
-def not_read(rounds: ReplicationRounds, group: list[GroupMember]) -> set[bytes]:
+def not_read(rounds: ReplicationRounds, group: Sequence[GroupMember]) -> set[bytes]:
     """What was acknowledged and no member was given."""
     read = {value for member in group for values in member.values.values() for value in values}
     return {each.value for sender in rounds.senders for each in sender.acknowledged} - read

@@ -3,14 +3,12 @@ them, and ZooKeeper restarts or stands still."""
 
 import json
 import random
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
+from tests.peers.mixed_cluster import reassign
 from tests.peers.processes import wait_until
-from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S, Kind, ReplicatedCluster
+from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import PARTITIONS, REPLICAS, TOPIC, ReplicationRounds
 
 BROKER, MOVE, ZOOKEEPER_RESTART, ZOOKEEPER_PAUSE = "broker", "move", "ZooKeeper restarts", "ZooKeeper stands still"
@@ -56,15 +54,11 @@ class MixedRounds(ReplicationRounds):
         file = self._cluster.folder / "moves.json"
         file.write_text(json.dumps({"version": 1, "partitions": moves}))
         self._say(f"moves: {moves}")
-        wait_until(lambda: self._reassign("--execute", file) == 0, _TOOL_S, "the moves to begin", interval_s=1)
+        bootstrap = self._cluster.bootstrap
+        wait_until(lambda: reassign(bootstrap, "--execute", file), _TOOL_S, "the moves to begin", interval_s=1)
 
     def _end_moves(self) -> None:
         wait_until(lambda: not self._cluster.moving(TOPIC), _MOVED_S, "the moves to end", interval_s=0.2)
-
-    def _reassign(self, what: str, file: Path) -> int:
-        command = [sys.executable, "-m", "kafka_zk", "reassign", what, str(file)]
-        command += ["--bootstrap-server", self._cluster.bootstrap]
-        return subprocess.run(command, capture_output=True, timeout=START_S, check=False).returncode
 
     def _logs(self) -> dict[int, dict[int, bytes]]:
         """Of the assigned replicas: one that was taken from a dead broker may lie there for ever."""

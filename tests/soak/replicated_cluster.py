@@ -186,6 +186,7 @@ class ReplicatedCluster:
         self.folder = folder
         self.properties = dict(properties or {})
         self.brokers: list[Broker] = []
+        self._removed: list[Broker] = []
         self.zookeeper = EmbeddedZooKeeper(folder / "zookeeper", tick_time_ms=_TICK_TIME_MS, force_sync=False)
         self._kinds = kinds
 
@@ -214,16 +215,23 @@ class ReplicatedCluster:
 
     def add(self, kind: Kind) -> Broker:
         """One broker more, with the next id; returns when it is registered."""
-        broker = Broker(self, len(self.brokers), kind)
+        broker = Broker(self, len(self.brokers) + len(self._removed), kind)
         self.brokers.append(broker)
         wait_until(lambda: broker.broker_id in self.registered(), START_S, f"broker {broker.broker_id} to register")
         return broker
+
+    def remove(self, broker: Broker) -> None:
+        """Stop a broker for good; it should have no replicas any more."""
+        broker.stop()
+        broker.close()
+        self.brokers.remove(broker)
+        self._removed.append(broker)
 
     def move_controller(self, kind: Kind) -> None:
         """Let brokers elect a controller until it is one of this kind."""
         def is_done() -> bool:
             holder = self.controller()
-            if holder >= 0 and self.brokers[holder].kind is kind:
+            if any(each.broker_id == holder and each.kind is kind for each in self.brokers):
                 return True
             if holder >= 0:
                 with contextlib.suppress(NoNodeError):
@@ -284,7 +292,7 @@ class ReplicatedCluster:
     def complaints(self) -> list[str]:
         """Tracebacks in the logs of our brokers."""
         found = []
-        for broker in self.brokers:
+        for broker in (*self.brokers, *self._removed):
             output = (broker.folder / "broker.out").read_text(errors="replace")
             if "Traceback (most recent call last)" in output:
                 place = output.index("Traceback (most recent call last)")

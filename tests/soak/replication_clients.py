@@ -1,6 +1,7 @@
 """Idempotent producers with acks=all and readers, librdkafka's and ours, that remember all that they did."""
 
 import threading
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -54,11 +55,16 @@ class ClientThread:
 
 
 class Sender(ClientThread):
-    """Sends numbered records to all partitions in turn."""
+    """Sends numbered records to all partitions in turn.
+
+    ``longest_gap_s`` is the longest time between two acknowledgements of a partition.
+    """
 
     def __init__(self, topic: str, partitions: int) -> None:
         self.sent: dict[int, list[bytes]] = defaultdict(list)
         self.acknowledged: list[Acknowledged] = []
+        self.longest_gap_s = 0.0
+        self._last_s: dict[int, float] = {}
         self._topic = topic
         self._partitions = partitions
         super().__init__()
@@ -72,6 +78,13 @@ class Sender(ClientThread):
             self._send(partition, value)
             number += 1
         self._flush()
+
+    def _acknowledge(self, acknowledged: Acknowledged) -> None:
+        self.acknowledged.append(acknowledged)
+        now_s = time.monotonic()
+        last_s = self._last_s.get(acknowledged.partition, now_s)
+        self.longest_gap_s = max(self.longest_gap_s, now_s - last_s)
+        self._last_s[acknowledged.partition] = now_s
 
     def _send(self, partition: int, value: bytes) -> None:
         raise NotImplementedError
@@ -97,7 +110,7 @@ class LibrdkafkaSender(Sender):
 
     def _delivered(self, error: object, message: Any) -> None:
         if error is None:
-            self.acknowledged.append(Acknowledged(message.partition(), message.offset(), message.value()))
+            self._acknowledge(Acknowledged(message.partition(), message.offset(), message.value()))
         else:
             self.failed.append(f"{self.name}: {message.value()!r} was not delivered: {error}")
 
@@ -133,7 +146,7 @@ class OurSender(Sender):
             except OurError as error:
                 self.failed.append(f"{self.name}: {value!r} was not delivered: {error!r}")
             else:
-                self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
+                self._acknowledge(Acknowledged(metadata.partition, metadata.offset, value))
         self._waiting = waiting
 
     def _flush(self) -> None:
