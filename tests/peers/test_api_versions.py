@@ -14,6 +14,7 @@ _TRANSACTIONS = "to come: ours has no transaction coordinator yet"
 _SECURITY = "security: ours has listeners without authentication, and no ACLs"
 _QUOTAS = "to come: ours has no client quotas yet"
 _TELEMETRY = "needs a plug-in that receives clients' metrics (KIP-714); Kafka's own distribution has none"
+_FORWARDING = "forwarding to a KRaft controller (KIP-590), which a cluster with ZooKeeper has not"
 
 REASONS = {
     ApiKey.ADD_PARTITIONS_TO_TXN: _TRANSACTIONS,
@@ -34,6 +35,7 @@ REASONS = {
     ApiKey.DESCRIBE_DELEGATION_TOKEN: _SECURITY,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _SECURITY,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _SECURITY,
+    ApiKey.ENVELOPE: _FORWARDING,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _QUOTAS,
     ApiKey.ALTER_CLIENT_QUOTAS: _QUOTAS,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _TELEMETRY,

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from kafka_zk.config.inter_broker_protocol import alter_partition_version
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.proxy import TcpProxy
@@ -239,6 +240,11 @@ class ReplicatedCluster:
             return False
 
         wait_until(is_done, START_S, f"a controller that is {kind.name}", interval_s=0.5)
+
+    @property
+    def leaders_write_isr(self) -> bool:
+        """Whether the inter-broker protocol is older than 2.7: there is no AlterPartition."""
+        return alter_partition_version(self.properties.get("inter.broker.protocol.version", "3.9")) is None
 
     @property
     def ids(self) -> list[int]:

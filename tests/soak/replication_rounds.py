@@ -255,6 +255,7 @@ class ReplicationRounds:
             {reader.name: reader.read for reader in self.readers},
             self._logs(),
             zookeeper_log.writes(self._cluster.zookeeper.data_dir / "data"),
+            self._cluster.leaders_write_isr,
         )
 
     def _say(self, line: str) -> None:
