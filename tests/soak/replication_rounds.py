@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -101,7 +102,10 @@ class ReplicationRounds:
 
     def _create_topic(self) -> None:
         def is_known() -> bool:  # a client that asks too early asks again only after minutes
-            metadata = admin.list_topics(timeout=_END_S)
+            try:
+                metadata = admin.list_topics(timeout=_END_S)
+            except KafkaException:  # a broker of Kafka that starts knows not even itself
+                return False
             return metadata.controller_id >= 0 and len(metadata.brokers) == len(self._cluster.brokers)
 
         admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
