@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -109,9 +109,20 @@ class ReplicationRounds:
             return metadata.controller_id >= 0 and len(metadata.brokers) == len(self._cluster.brokers)
 
         admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
+        def is_created() -> bool:
+            (created,) = admin.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values()
+            try:
+                created.result(_END_S)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.NOT_CONTROLLER:  # it has moved, and not every broker knows it yet
+                    return False
+                if code != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+            return True
+
         wait_until(is_known, _END_S, "all brokers to be known")
-        for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values():
-            created.result(_END_S)
+        wait_until(is_created, _END_S, "a topic", interval_s=0.2)
 
     @property
     def acknowledged_count(self) -> int:
