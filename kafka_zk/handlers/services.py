@@ -24,6 +24,7 @@ from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.security.authorizer import Authorizer
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
@@ -102,4 +103,5 @@ class Services:
     batch_helpers: BatchHelpers
     coordinator: GroupCoordinator
     offsets_topic: OffsetsTopic
+    alter_log_dirs: ReplicaAlterLogDirsManager
     random: Random = SYSTEM_RANDOM

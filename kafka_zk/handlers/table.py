@@ -10,6 +10,7 @@ from typing import Any
 from kafka_zk.handlers.api_versions import ApiVersionsHandler
 from kafka_zk.handlers.configs import alter_configs, describe_configs, incremental_alter_configs
 from kafka_zk.handlers.data import (
+    alter_replica_log_dirs,
     delete_records,
     describe_log_dirs,
     describe_producers,
@@ -100,6 +101,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.DELETE_RECORDS: delete_records.handle,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,

@@ -3,9 +3,10 @@
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_zk.client.errors import KafkaError as OurError
 from kafka_zk.consumer.blocking_reader import BlockingReader
@@ -96,17 +97,28 @@ class Sender(ClientThread):
 class LibrdkafkaSender(Sender):
     name = "librdkafka"
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, more: Mapping[str, Any]) -> None:
         super().__init__(topic, partitions)
         self._producer = Producer({
             "bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True, "acks": "all", "linger.ms": 5,
             "message.timeout.ms": _DELIVERY_TIMEOUT_MS, "topic.metadata.refresh.interval.ms": _METADATA_MS,
-            "request.timeout.ms": 5000, "socket.timeout.ms": 10000,
+            "request.timeout.ms": 5000, "socket.timeout.ms": 10000, **more,
         })  # fmt: skip
 
     def _send(self, partition: int, value: bytes) -> None:
-        self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+        while not self._is_taken(partition, value):
+            self._producer.poll(_METADATA_MS / 1000)
         self._producer.poll(0)
+
+    def _is_taken(self, partition: int, value: bytes) -> bool:
+        """False while librdkafka goes by the answer of a broker of Kafka that has just started and knows no topic."""
+        try:
+            self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._UNKNOWN_TOPIC:
+                raise
+            return False
+        return True
 
     def _delivered(self, error: object, message: Any) -> None:
         if error is None:
@@ -208,8 +220,9 @@ class OurReader(Reader):
         self._reader.close()
 
 
-def senders(bootstrap: str, topic: str, partitions: int) -> list[Sender]:
-    return [LibrdkafkaSender(bootstrap, topic, partitions), OurSender(bootstrap, topic, partitions)]
+def senders(bootstrap: str, topic: str, partitions: int, librdkafka: Mapping[str, Any]) -> list[Sender]:
+    """``librdkafka``: more of its configuration."""
+    return [LibrdkafkaSender(bootstrap, topic, partitions, librdkafka), OurSender(bootstrap, topic, partitions)]
 
 
 def readers(bootstrap: str, topic: str, partitions: int) -> list[Reader]:

@@ -4,7 +4,9 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -81,7 +83,12 @@ class Fault:
 
 
 class ReplicationRounds:
-    """The campaign. ``late`` has what took longer than it may, ``led_s`` and ``full_s`` how long it took."""
+    """The campaign. ``librdkafka`` is more of its producer's configuration.
+
+    ``late`` has what took longer than it may, ``led_s`` and ``full_s`` how long it took.
+    """
+
+    librdkafka: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, cluster: ReplicatedCluster, seed: int) -> None:
         self.late: list[str] = []
@@ -93,7 +100,7 @@ class ReplicationRounds:
         self._begin_s = time.monotonic()
         self._create_topic()
         self.wait_full(_END_S)
-        self.senders = replication_clients.senders(cluster.bootstrap, TOPIC, PARTITIONS)
+        self.senders = replication_clients.senders(cluster.bootstrap, TOPIC, PARTITIONS, self.librdkafka)
         self.readers = replication_clients.readers(cluster.bootstrap, TOPIC, PARTITIONS)
         self.clients: list[replication_clients.ClientThread] = [*self.senders, *self.readers]
         for client in self.clients:

@@ -35,6 +35,7 @@ from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
@@ -266,12 +267,15 @@ def build_harness(folder: Path, **properties: str) -> Harness:
     async def block() -> range:
         return range(5000, 6000)
 
+    alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
+    replicas.role_listeners.append(alter_log_dirs.role_changed)
     services = Services(
         0, "cluster", config, clock, AllowAll(), metadata, replicas,
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
         FakeController(), topics, configs, ProducerIdManager(block), lambda: 1,  # type: ignore[arg-type]
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
         batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
+        alter_log_dirs,
     )  # fmt: skip
     FakeOffsets.stored.clear()
     return Harness(services, clock, configs, topics)
