@@ -4,7 +4,9 @@ The steps are those of docs/migrate.md: a broker joins, the replicas of another 
 who writes or reads is restarted or told.
 """
 
-import json
+import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from tests.peers.mixed_cluster import (
     reassign,
     reassign_by_kafka,
 )
+from tests.peers.mixed_rounds import OneInFlight
 from tests.peers.processes import wait_until
 from tests.soak.replicated_cluster import OURS, Broker, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import TOPIC, ReplicationRounds
@@ -28,6 +31,8 @@ pytestmark = pytest.mark.peers
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _PROPERTIES = {"offsets.topic.num.partitions": "8"}
+_PAGE = (Path(__file__).parents[2] / "docs" / "migrate.md").read_text()
+_DOCUMENTED = re.findall(r"python -c '\n(.*?)' > moves.json", _PAGE, re.DOTALL)[0]
 _MOVE_S = 180
 _READ_S = 90
 _GAP_S = 30.0
@@ -68,14 +73,15 @@ class Migration:
             assert reassign(bootstrap, "--verify", file)
 
     def _moves(self, old: int, new: int) -> Path:
-        moves = [
-            {"topic": topic, "partition": number, "replicas": [new if each == old else each for each in replicas]}
-            for topic in (TOPIC, _OFFSETS_TOPIC)
-            for number, replicas in sorted(self._cluster.assignment(topic).items())
-            if old in replicas
-        ]
+        """The file that the commands of docs/migrate.md write."""
+        code = _DOCUMENTED.replace("old, new = 0, 3", f"old, new = {old}, {new}")
+        described = [sys.executable, "-m", "kafka_zk", "topics", "describe", "--json"]
+        described += ["--bootstrap-server", self._cluster.bootstrap]
+        topics = subprocess.run(described, capture_output=True, check=True, timeout=_READ_S).stdout
+        moves = subprocess.run([sys.executable, "-c", code], input=topics, capture_output=True, check=True).stdout
+        assert b"__consumer_offsets" in moves
         file = self._cluster.folder / f"replace-{old}-by-{new}.json"
-        file.write_text(json.dumps({"version": 1, "partitions": moves}))
+        file.write_bytes(moves)
         return file
 
     def _are_moved(self) -> bool:
@@ -101,7 +107,7 @@ def _wait_read(rounds: ReplicationRounds, group: Sequence[GroupMember]) -> None:
 
 def test_a_cluster_becomes_ours_and_kafkas_again(peer_tools: None, tmp_path: Path) -> None:
     with ReplicatedCluster(tmp_path, [APACHE_KAFKA] * 3, _PROPERTIES) as cluster:
-        rounds = ReplicationRounds(cluster, 0)
+        rounds = OneInFlight(cluster, 0)
         group = members(cluster.bootstrap, TOPIC)
         try:
             for member in group:

@@ -16,9 +16,10 @@ from tests.peers.mixed_cluster import (
     members,
     not_read,
 )
+from tests.peers.mixed_rounds import OneInFlight
 from tests.peers.processes import wait_until
 from tests.soak.replicated_cluster import OURS, SESSION_TIMEOUT_S, Broker, Kind, ReplicatedCluster
-from tests.soak.replication_rounds import KILL, LONG_PAUSE, STOP, TOPIC, Fault, ReplicationRounds
+from tests.soak.replication_rounds import KILL, LONG_PAUSE, STOP, TOPIC, Fault
 
 pytestmark = pytest.mark.peers
 
@@ -54,7 +55,7 @@ def test_both_kinds_lead_and_follow(peer_tools: None, tmp_path: Path, protocol: 
     properties = {"inter.broker.protocol.version": protocol}
     with ReplicatedCluster(tmp_path, [OURS, OURS, APACHE_KAFKA, APACHE_KAFKA], properties) as cluster:
         cluster.move_controller(controller)
-        rounds = ReplicationRounds(cluster, 0)
+        rounds = OneInFlight(cluster, 0)
         group = members(cluster.bootstrap, TOPIC)
         try:
             for member in group:
