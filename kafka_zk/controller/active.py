@@ -8,6 +8,7 @@ Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -223,10 +224,10 @@ class ActiveController:
             present = await self.store.repeated(lambda: read_features(self._client))
         except InvalidZnode as error:
             raise ApiError(ErrorCode.FEATURE_UPDATE_FAILED, str(error)) from None
-        finalized = present[0].features if present is not None else {}
-        target, outcomes = apply_updates(updates, finalized)
-        operation = write_operation(present, FinalizedFeatures(target))
-        if target == finalized or operation is None or validate_only:
+        known = FinalizedFeatures() if present is None else present[0]
+        target, outcomes = apply_updates(updates, known.features)
+        operation = write_operation(present, replace(known, features=target))
+        if operation is None or target == known.features or validate_only:
             return outcomes
         (written,) = await self.store.write([operation])
         if isinstance(written, RegistryError):

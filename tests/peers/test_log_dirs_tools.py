@@ -84,7 +84,7 @@ def test_a_replica_moves_to_another_log_directory_and_back(broker: TwoFolders) -
     first = broker.home
     second = next(each for each in broker.folders if each != first)
     before = broker.content()
-    said = broker.move(second, "--replica-alter-log-dirs-throttle", "400000")
+    said = broker.move(second, "--replica-alter-log-dirs-throttle", "40000")
     assert "started moving log directory to" in said
     assert broker.described() == {first.name: [False], second.name: [True]}
     assert "still in progress" in broker.verify(second)

@@ -122,7 +122,8 @@ class LibrdkafkaSender(Sender):
 
     def _delivered(self, error: object, message: Any) -> None:
         if error is None:
-            self._acknowledge(Acknowledged(message.partition(), message.offset(), message.value()))
+            offset = message.offset()  # None of a duplicate whose place the broker does not tell
+            self._acknowledge(Acknowledged(message.partition(), -1 if offset is None else offset, message.value()))
         else:
             self.failed.append(f"{self.name}: {message.value()!r} was not delivered: {error}")
 

@@ -3,7 +3,11 @@
 import pytest
 
 from kafka_zk.controller.feature_updates import FeatureUpdate, UpgradeType, apply_updates
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.znodes import feature
+from tests.kafka_zk.controller.world import Cluster
 
 _UPGRADE, _SAFE, _UNSAFE = UpgradeType
 
@@ -40,3 +44,15 @@ def test_a_finalized_feature_is_deleted_beside_one_that_is_refused(kind: Upgrade
     target, outcomes = apply_updates([FeatureUpdate("f", 0, kind), FeatureUpdate("g", 9, _UPGRADE)], {"f": 3, "g": 1})
     assert target == {"g": 1}
     assert outcomes["f"] is None and outcomes["g"] is not None
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_the_controller_writes_what_is_left(cluster: Cluster, validate_only: bool) -> None:
+    cluster.set(feature.FEATURE, feature.encode(feature.FinalizedFeatures({"f": 3, "g": 1})))
+    request = codec.request(ApiKey.UPDATE_FEATURES)
+    updates = [request.FeatureUpdateKey(feature="f", max_version_level=0, upgrade_type=_SAFE)]
+    wanted = request(timeout_ms=1000, feature_updates=updates, validate_only=validate_only)
+    answer = cluster.ask(ApiKey.UPDATE_FEATURES, 1, wanted)
+    assert [(each.feature, each.error_code) for each in answer.results] == [("f", 0)]
+    data, _ = cluster.zookeeper.tree.get(feature.FEATURE)
+    assert feature.decode(data).features == ({"f": 3, "g": 1} if validate_only else {"g": 1})
