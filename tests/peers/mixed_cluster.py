@@ -38,6 +38,16 @@ APACHE_KAFKA = Kind("Apache Kafka", _command, restarts_at_once=False)
 KINDS = (OURS, APACHE_KAFKA)
 
 
+def mixed_properties(protocol: str) -> dict[str, str]:
+    """For all brokers, beside the campaign's own; a JVM needs seconds to make fifty logs, or to answer on a busy
+    machine."""
+    return {
+        "inter.broker.protocol.version": protocol,
+        "offsets.topic.num.partitions": "8",
+        "controller.socket.timeout.ms": "15000",
+    }
+
+
 class Described(NamedTuple):
     """A partition, as a tool shows it."""
 

@@ -18,15 +18,20 @@ _TOOL_S = 60
 _MOVED_S = 90
 
 
-class OneInFlight(ReplicationRounds):
-    """librdkafka has one request in flight, or it doubles records by itself: a leader of Kafka lets the acks=all wait
+class JvmRounds(ReplicationRounds):
+    """JVMs want more time of a busy machine.
+
+    librdkafka has one request in flight, or it doubles records by itself: a leader of Kafka lets the acks=all wait
     of one request time out, refuses the next for a lack of replicas and takes the one behind it for a gap (45), and
-    librdkafka then sends all of them again with a new epoch, the first one too, which is there."""
+    librdkafka then sends all of them again with a new epoch, the first one too, which is there.
+    """
 
     librdkafka = MappingProxyType({"max.in.flight.requests.per.connection": 1})
+    machine_s = 30.0
+    isr_full_s = 90.0
 
 
-class MixedRounds(OneInFlight):
+class MixedRounds(JvmRounds):
     """``kind`` has the controller when a round begins."""
 
     def __init__(self, cluster: ReplicatedCluster, seed: int, kind: Kind) -> None:

@@ -18,11 +18,12 @@ from tests.peers.mixed_cluster import (
     described_by_kafka,
     described_by_us,
     members,
+    mixed_properties,
     not_read,
     reassign,
     reassign_by_kafka,
 )
-from tests.peers.mixed_rounds import OneInFlight
+from tests.peers.mixed_rounds import JvmRounds
 from tests.peers.processes import wait_until
 from tests.soak.replicated_cluster import OURS, Broker, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import TOPIC, ReplicationRounds
@@ -30,7 +31,6 @@ from tests.soak.replication_rounds import TOPIC, ReplicationRounds
 pytestmark = pytest.mark.peers
 
 _OFFSETS_TOPIC = "__consumer_offsets"
-_PROPERTIES = {"offsets.topic.num.partitions": "8"}
 _PAGE = (Path(__file__).parents[2] / "docs" / "migrate.md").read_text()
 _DOCUMENTED = re.findall(r"python -c '\n(.*?)' > moves.json", _PAGE, re.DOTALL)[0]
 _MOVE_S = 180
@@ -106,8 +106,8 @@ def _wait_read(rounds: ReplicationRounds, group: Sequence[GroupMember]) -> None:
 
 
 def test_a_cluster_becomes_ours_and_kafkas_again(peer_tools: None, tmp_path: Path) -> None:
-    with ReplicatedCluster(tmp_path, [APACHE_KAFKA] * 3, _PROPERTIES) as cluster:
-        rounds = OneInFlight(cluster, 0)
+    with ReplicatedCluster(tmp_path, [APACHE_KAFKA] * 3, mixed_properties("3.9")) as cluster:
+        rounds = JvmRounds(cluster, 0)
         group = members(cluster.bootstrap, TOPIC)
         try:
             for member in group:

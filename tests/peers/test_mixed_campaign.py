@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.mixed_cluster import APACHE_KAFKA, KINDS
+from tests.peers.mixed_cluster import APACHE_KAFKA, KINDS, mixed_properties
 from tests.peers.mixed_rounds import MixedRounds
 from tests.soak.replicated_cluster import OURS, Kind, ReplicatedCluster
 
@@ -28,7 +28,7 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
     controller: Kind,
 ) -> None:
     kinds = [OURS, APACHE_KAFKA, OURS, APACHE_KAFKA]
-    with ReplicatedCluster(tmp_path, kinds, {"inter.broker.protocol.version": protocol}) as cluster:
+    with ReplicatedCluster(tmp_path, kinds, mixed_properties(protocol)) as cluster:
         rounds = MixedRounds(cluster, process_campaign_seed, controller)
         try:
             rounds.run(min(ROUNDS, pytestconfig.getoption("rounds")))

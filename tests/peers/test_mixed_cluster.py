@@ -14,9 +14,10 @@ from tests.peers.mixed_cluster import (
     described_by_kafka,
     described_by_us,
     members,
+    mixed_properties,
     not_read,
 )
-from tests.peers.mixed_rounds import OneInFlight
+from tests.peers.mixed_rounds import JvmRounds
 from tests.peers.processes import wait_until
 from tests.soak.replicated_cluster import OURS, SESSION_TIMEOUT_S, Broker, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import KILL, LONG_PAUSE, STOP, TOPIC, Fault
@@ -52,10 +53,10 @@ def _tools_agree(cluster: ReplicatedCluster) -> bool:
 @pytest.mark.parametrize("controller", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("protocol", ["3.9", "3.5", "2.6"])
 def test_both_kinds_lead_and_follow(peer_tools: None, tmp_path: Path, protocol: str, controller: Kind) -> None:
-    properties = {"inter.broker.protocol.version": protocol}
-    with ReplicatedCluster(tmp_path, [OURS, OURS, APACHE_KAFKA, APACHE_KAFKA], properties) as cluster:
+    kinds = [OURS, OURS, APACHE_KAFKA, APACHE_KAFKA]
+    with ReplicatedCluster(tmp_path, kinds, mixed_properties(protocol)) as cluster:
         cluster.move_controller(controller)
-        rounds = OneInFlight(cluster, 0)
+        rounds = JvmRounds(cluster, 0)
         group = members(cluster.bootstrap, TOPIC)
         try:
             for member in group:

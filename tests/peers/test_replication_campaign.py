@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.mixed_cluster import APACHE_KAFKA
-from tests.peers.mixed_rounds import OneInFlight
+from tests.peers.mixed_rounds import JvmRounds
 from tests.soak.replicated_cluster import ReplicatedCluster
 
 pytestmark = pytest.mark.peers
@@ -19,7 +19,7 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
 ) -> None:
     seed, count = pytestconfig.getoption("seed"), pytestconfig.getoption("rounds")
     with ReplicatedCluster(tmp_path, [APACHE_KAFKA] * 3) as cluster:
-        rounds = OneInFlight(cluster, seed)
+        rounds = JvmRounds(cluster, seed)
         try:
             rounds.run(max(_SLICE, count - 1))
             found = rounds.judge()

@@ -31,7 +31,6 @@ ONE_WAY = "cut from another broker"
 ACTIONS = (KILL, KILL, STOP, PAUSE, LONG_PAUSE, CUT, LONG_CUT, ONE_WAY, ONE_WAY)
 ROLES = ("leader", "follower", "controller")
 
-_LED_S = SESSION_TIMEOUT_S + 1 + MACHINE_S
 _TWO_AT_ONCE = 0.25
 _END_S = 60
 _SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
@@ -89,6 +88,8 @@ class ReplicationRounds:
     """
 
     librdkafka: Mapping[str, Any] = MappingProxyType({})
+    machine_s = MACHINE_S
+    isr_full_s = ISR_FULL_S
 
     def __init__(self, cluster: ReplicatedCluster, seed: int) -> None:
         self.late: list[str] = []
@@ -223,18 +224,18 @@ class ReplicationRounds:
         took_s = time.monotonic() - begun_s
         self.led_s.append(took_s)
         self._say(f"    led after {took_s:.1f} s")
-        if took_s > _LED_S:
+        if took_s > SESSION_TIMEOUT_S + 1 + self.machine_s:
             self.late.append(f"after {fault} everything was led only after {took_s:.1f} s")
 
     def _measure_full(self) -> None:
         begun_s = time.monotonic()
         with contextlib.suppress(TimeoutError):
-            self.wait_full(ISR_FULL_S)
+            self.wait_full(self.isr_full_s)
         took_s = time.monotonic() - begun_s
         self.full_s.append(took_s)
         self._say(f"    ISR full after {took_s:.1f} s")
-        if took_s > ISR_FULL_S:
-            self.late.append(f"not all replicas in sync within {ISR_FULL_S} s: {self._cluster.states(TOPIC)}")
+        if took_s > self.isr_full_s:
+            self.late.append(f"not all replicas in sync within {self.isr_full_s} s: {self._cluster.states(TOPIC)}")
             self.wait_full(START_S)
 
     def judge(self, timeout_s: float = _END_S) -> list[str]:
