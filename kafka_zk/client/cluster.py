@@ -157,7 +157,10 @@ class Cluster:
     async def _fetch(self) -> None:
         asked = None if self._track_all else tuple(self._topics)
         self._last_fetch_s = self._reactor.seconds()
-        response = await self.request_any(ApiKey.METADATA, self._metadata_request(asked))
+        # A broker that has just started knows nobody, not even itself, until the controller has told it.
+        response = await self.request_any(
+            ApiKey.METADATA, self._metadata_request(asked), usable=lambda answer: bool(answer.brokers)
+        )
         self.metadata = self.metadata.updated(response, asked)
         self._schedule_by_age()
         for listener in self.on_update:
@@ -198,23 +201,32 @@ class Cluster:
         """Send one request to a broker and return its answer."""
         return await _request(await self.connection(node_id, purpose), api_key, message)
 
-    async def request_any(self, api_key: ApiKey, message: Any) -> Any:
+    async def request_any(
+        self, api_key: ApiKey, message: Any, usable: Callable[[Any], bool] = lambda answer: True
+    ) -> Any:
         """Send one request to any broker that answers: known ones in turn, then the bootstrap addresses.
 
+        Returns: the first usable answer; the last one if none is.
         Raises: NoBrokersAvailable when none answered; BrokerError UNSUPPORTED_VERSION; ClientClosed.
         """
         causes: dict[Address, str] = {}
+        answers: list[Any] = []
         for find in (self._known_brokers, self._find_brokers):
             for address in await find():
                 if address in causes:
                     continue
                 try:
                     connection = await self._connections.get(*address, "")
-                    return await _request(connection, api_key, message)
+                    answers.append(await _request(connection, api_key, message))
+                    if usable(answers[-1]):
+                        return answers[-1]
+                    causes[address] = "no usable answer"
                 except (BrokerError, ClientClosed, CancelledError):
                     raise
                 except Exception as error:
                     causes[address] = str(error) or type(error).__name__
+        if answers:
+            return answers[-1]
         if not causes:
             raise NoBrokersAvailable("no broker is there")
         tried = ", ".join(f"{host}:{port}" for host, port in causes)

@@ -1,19 +1,21 @@
 """What the user of a member does with the partitions that it owns, whichever kind of group it is in."""
 
+from abc import ABC, abstractmethod
+
 from kafka_zk.consumer.group_commits import GroupCommits
 from kafka_zk.consumer.group_delivery import GroupDelivery
 from kafka_zk.consumer.starts import Start
 from kafka_zk.storage.types import TopicPartition
 
 
-class OwnedPartitions:
+class OwnedPartitions(ABC):
     """Base of the consumers of both kinds of groups."""
 
     _delivery: GroupDelivery | None
 
+    @abstractmethod
     def _joined(self) -> tuple[GroupDelivery, GroupCommits]:
         """Raises: KafkaError before the first ``start``."""
-        raise NotImplementedError
 
     def assignment(self) -> list[TopicPartition]:
         """The partitions that this consumer owns now, sorted."""

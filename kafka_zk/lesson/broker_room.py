@@ -121,6 +121,7 @@ class BrokerRoom:
 
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
         """The only partition of a new topic, led by this broker, with the others in its ISR."""
+        self._cluster.wait_ready()  # a controller that is new may not have told everybody yet that all brokers live
         count = self._topics[name] = self._topics.get(name, 0) + 1
         tp = TopicPartition(name if count == 1 else f"{name}-{count}", 0)
         replicas = [leader, *(each for each in range(BROKERS) if each != leader)]

@@ -44,6 +44,8 @@ class FakeCluster:
     leaders: dict[str, list[int]]
     node_ids: list[int] = field(default_factory=lambda: [0, 1])
     down: set[int] = field(default_factory=set)
+    untold: set[int] = field(default_factory=set)
+    """Brokers that have just started: no controller has told them of anybody yet."""
     epochs: dict[TopicPartition, int] = field(default_factory=dict)
     errors: list[tuple[int, int]] = field(default_factory=list)  # (api key, code): answered once, in order
     seen: list[tuple[int, int]] = field(default_factory=list)  # (node, api key)
@@ -137,12 +139,13 @@ class FakeConnection:
 
 def _metadata(cluster: FakeCluster, node_id: int, version: int, body: memoryview, code: ErrorCode) -> bytes:
     asked = codec.decode_request(ApiKey.METADATA, version, body).topics
-    names = list(cluster.leaders) if asked is None else [topic.name for topic in asked]
+    known = {} if node_id in cluster.untold else cluster.leaders
+    names = list(known) if asked is None else [topic.name for topic in asked]
     response = codec.response(ApiKey.METADATA)
     topic_class = response.MetadataResponseTopic
     topics = []
     for name in names:
-        leaders = cluster.leaders.get(name)
+        leaders = known.get(name)
         error = code if code else ErrorCode.NONE if leaders is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         partitions = [
             topic_class.MetadataResponsePartition(
@@ -162,7 +165,7 @@ def _metadata(cluster: FakeCluster, node_id: int, version: int, body: memoryview
     brokers = [
         response.MetadataResponseBroker(node_id=each, host=f"b{each}", port=9092, rack=None)
         for each in cluster.node_ids
-        if each not in cluster.down
+        if each not in cluster.down and node_id not in cluster.untold
     ]
     controller = min((each.node_id for each in brokers), default=-1)
     message = response(brokers=brokers, cluster_id="fake", controller_id=controller, topics=topics)

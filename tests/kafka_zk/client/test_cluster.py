@@ -40,6 +40,21 @@ def test_topic_is_found_through_the_second_address(clock: Clock, brokers: FakeCl
     assert found.available == (1,)
 
 
+def test_a_broker_that_knows_nobody_yet_is_passed_over(clock: Clock, brokers: FakeCluster) -> None:
+    """The controller was killed and has just started again: its metadata are empty, those of others are not."""
+    admin = Admin(clock, CONFIG, connect=brokers.connect)
+    assert finish(clock, run(admin.list_topics())) == ["t"]
+    brokers.untold.add(0)
+    assert [each.leader for each in finish(clock, run(admin.describe_topics(["t"])))["t"].partitions] == [0, 1]
+
+
+def test_metadata_are_empty_where_no_broker_knows_anybody(
+    clock: Clock, brokers: FakeCluster, cluster: Cluster
+) -> None:
+    brokers.untold |= {0, 1}
+    assert finish(clock, run(cluster.refresh())).nodes == {}
+
+
 def test_nobody_there_is_one_sentence_naming_all_addresses(
     clock: Clock, brokers: FakeCluster, cluster: Cluster
 ) -> None:
