@@ -374,6 +374,7 @@ class LogManager:
             old_dir.delete(tp, self._clock_ms())
             sync_path(old_dir.path)
         except OSError as error:
+            old_dir.logs[tp] = old  # it is lost with the others
             self._take_offline(old_dir, error)
             raise
         self._forget(old)

@@ -110,19 +110,28 @@ class ReplicaAlterLogDirsManager:
             _log.warn("{tp} cannot be moved: {error}", tp=log.tp, error=error)
             return ErrorCode.INVALID_TOPIC_EXCEPTION
         _log.info("{tp} moves to {directory}", tp=log.tp, directory=directory)
-        self._moves[log.tp] = _Move(log)
+        self._start(_Move(log))
+        return ErrorCode.NONE
+
+    def _start(self, move: _Move) -> None:
+        self._moves[move.log.tp] = move
         if not self._is_running:
             self._is_running = True
             ensureDeferred(self._run())
-        return ErrorCode.NONE
 
     def role_changed(self, partition: Partition) -> None:
-        """A move that was interrupted begins anew; one of a replica that is gone ends."""
-        tp = partition.tp
-        if partition.role not in _SERVED:
-            self._give_up(tp)
-        elif tp in self._logs.interrupted_moves and partition.log is not None:
+        """A replica that is not served stays where it is; when it is served again, its move begins anew."""
+        tp, log = partition.tp, partition.log
+        if partition.role not in _SERVED or log is None:
+            move = self._moves.pop(tp, None)
+            if move is not None:
+                _release(move)
+        elif tp in self._logs.interrupted_moves:
             self.alter(tp, self._logs.interrupted_moves.pop(tp))
+        elif self._logs.future(tp) is not None and tp not in self._moves:
+            move = _Move(log)
+            move.truncation_count = -1  # what it had copied may be another leader's by now
+            self._start(move)
 
     def stop(self) -> None:
         """Copy nothing more; the next start begins the moves anew."""
@@ -135,7 +144,7 @@ class ReplicaAlterLogDirsManager:
         move = self._moves.pop(tp, None)
         if move is not None:
             _release(move)
-            self._logs.delete_future(tp)
+        self._logs.delete_future(tp)
 
     # -- copying ------------------------------------------------------------------------------------------------------
 

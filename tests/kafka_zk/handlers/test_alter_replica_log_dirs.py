@@ -35,10 +35,14 @@ def broker(harness: Make, dirs: tuple[Path, Path]) -> Harness:
 
 def _started(harness: Make, dirs: tuple[Path, Path]) -> Harness:
     made = harness(log_dirs=",".join(map(str, dirs)), log_segment_bytes="300")
-    fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": 0, "isr": [0], "replicas": [0]}
-    made.ask(ApiKey.LEADER_AND_ISR, 7, leader_and_isr("t", _TOPIC_ID, 1, fields))
-    made.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("t", _TOPIC_ID, 1, fields))
+    _lead(made)
     return made
+
+
+def _lead(broker: Harness, leader_epoch: int = 0) -> None:
+    fields = {"controller_epoch": 1, "leader": 0, "leader_epoch": leader_epoch, "isr": [0], "replicas": [0]}
+    broker.ask(ApiKey.LEADER_AND_ISR, 7, leader_and_isr("t", _TOPIC_ID, 1, fields))
+    broker.ask(ApiKey.UPDATE_METADATA, 8, update_metadata("t", _TOPIC_ID, 1, fields))
 
 
 def _append(broker: Harness) -> None:
@@ -161,6 +165,39 @@ def test_a_topic_that_is_deleted_takes_its_copy_with_it(broker: Harness, dirs: t
     _pump(broker)
     assert _described(broker) == {}
     assert all("delete" in each.name for directory in dirs for each in directory.iterdir() if each.is_dir())
+
+
+def test_a_replica_that_is_stopped_goes_on_when_it_is_served_again(broker: Harness, dirs: tuple[Path, Path]) -> None:
+    _alter(broker, dirs[1])
+    broker.services.replicas.stop_replica(TP, 0, delete=False)
+    _pump(broker)
+    log = broker.services.replicas.logs.get(TP)
+    assert log is not None and log.directory == dirs[0] / "t-0" and not log.is_being_cleaned
+    _lead(broker, leader_epoch=1)
+    _pump(broker)
+    assert _described(broker) == {"b": (False, 0)}
+    assert _log(broker).log_end_offset == 30
+
+
+def test_a_clean_stop_interrupts_a_move_only(broker: Harness, harness: Make, dirs: tuple[Path, Path]) -> None:
+    _alter(broker, dirs[1])
+    broker.services.alter_log_dirs.stop()
+    broker.services.replicas.logs.shutdown()
+    again = _started(harness, dirs)
+    _pump(again)
+    assert _log(again).directory == dirs[1] / "t-0"
+    assert _log(again).log_end_offset == 30
+
+
+def test_a_directory_that_fails_takes_the_copy_in_the_other_one_with_it(
+    broker: Harness, dirs: tuple[Path, Path]
+) -> None:
+    _alter(broker, dirs[1])
+    broker.services.replicas.logs.fail_directory(_log(broker), OSError("the disk is gone"))
+    _pump(broker)
+    assert broker.services.replicas.logs.future(TP) is None
+    assert _described(broker) == {}
+    assert _alter(broker, dirs[1]) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _crash(broker: Harness) -> None:
