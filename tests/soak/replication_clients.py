@@ -111,7 +111,7 @@ class LibrdkafkaSender(Sender):
         self._producer.poll(0)
 
     def _is_taken(self, partition: int, value: bytes) -> bool:
-        """False while librdkafka goes by the answer of a broker of Kafka that has just started and knows no topic."""
+        """False while librdkafka goes by the answer of a Kafka broker that has just started and knows no topic."""
         try:
             self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
         except KafkaException as error:
