@@ -120,10 +120,12 @@ class LibrdkafkaSender(Sender):
             return False
         return True
 
-    def _delivered(self, error: object, message: Any) -> None:
+    def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
             offset = message.offset()  # None of a duplicate whose place the broker does not tell
             self._acknowledge(Acknowledged(message.partition(), -1 if offset is None else offset, message.value()))
+        elif error.code() == KafkaError._DESTROY:  # it gave up what waited for a broker that the metadata lack now
+            self.sent[message.partition()].remove(message.value())
         else:
             self.failed.append(f"{self.name}: {message.value()!r} was not delivered: {error}")
 

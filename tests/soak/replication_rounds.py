@@ -118,7 +118,8 @@ class ReplicationRounds:
 
         admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
         def is_created() -> bool:
-            (created,) = admin.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values()
+            asker = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
+            (created,) = asker.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values()
             try:
                 created.result(_END_S)
             except KafkaException as error:
