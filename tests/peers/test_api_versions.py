@@ -13,7 +13,6 @@ pytestmark = pytest.mark.peers
 _TRANSACTIONS = "to come: ours has no transaction coordinator yet"
 _SECURITY = "security: ours has listeners without authentication, and no ACLs"
 _QUOTAS = "to come: ours has no client quotas yet"
-_TELEMETRY = "needs a plug-in that receives clients' metrics (KIP-714); Kafka's own distribution has none"
 _FORWARDING = "forwarding to a KRaft controller (KIP-590), which a cluster with ZooKeeper has not"
 
 REASONS = {
@@ -38,8 +37,6 @@ REASONS = {
     ApiKey.ENVELOPE: _FORWARDING,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: _QUOTAS,
     ApiKey.ALTER_CLIENT_QUOTAS: _QUOTAS,
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _TELEMETRY,
-    ApiKey.PUSH_TELEMETRY: _TELEMETRY,
 }
 """What Kafka's broker offers and ours may lack; whoever builds one of them takes its line away."""
 
