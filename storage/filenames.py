@@ -1,8 +1,9 @@
 """Names of everything in a log directory: built and parsed here and nowhere else.
 
 A segment's files are named by its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``; on
-deletion it becomes ``<topic>-<partition>.<32 hex digits>-delete``, cut to 255 bytes at the topic's end.
-Source: LogFileUtils.java, UnifiedLog.logDeleteDirName@3.9.
+deletion it becomes ``<topic>-<partition>.<32 hex digits>-delete``, cut to 255 bytes at the topic's end; while its copy
+in another log directory is not complete, that one ends in ``-future`` instead, and is never cut.
+Source: LogFileUtils.java, UnifiedLog.logDeleteDirName, logFutureDirName@3.9.
 """
 
 import re
@@ -32,6 +33,7 @@ LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
 
 DELETE_DIR_SUFFIX = "-delete"
+FUTURE_DIR_SUFFIX = "-future"
 MOVED_ASIDE_SUFFIX = ".moved-aside"
 _MAX_OFFSET = (1 << 63) - 1
 _MAX_PARTITION = (1 << 31) - 1
@@ -39,6 +41,8 @@ _MAX_NAME_LENGTH = 255
 _OFFSET_NAME = re.compile(r"([0-9]{20})(\..+)")
 _PARTITION_DIR = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})")
 _DELETED_DIR = re.compile(r"[^/]+\.[0-9a-f]{32}-delete")
+
+_FUTURE_DIR = re.compile(r"(.+)\.[0-9a-f]{32}-future")
 
 
 def offset_file(base_offset: int, suffix: str) -> str:
@@ -70,6 +74,21 @@ def deleted_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
     """A fresh name for the directory of a partition that is being deleted."""
     suffix = f"-{tp.partition}.{random_uuid(random).hex}{DELETE_DIR_SUFFIX}"
     return tp.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
+
+
+def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
+    """A fresh name for the directory of a copy that is to take the partition's place. Raises: ValueError if the topic's
+    name is too long for that."""
+    name = f"{partition_dir(tp)}.{random_uuid(random).hex}{FUTURE_DIR_SUFFIX}"
+    if len(name) > _MAX_NAME_LENGTH:
+        raise ValueError(f"{tp.topic}: a directory name of {len(name)} bytes, at most {_MAX_NAME_LENGTH} are allowed")
+    return name
+
+
+def parse_future_dir(name: str) -> TopicPartition | None:
+    """The partition whose incomplete copy lies in a directory of this name; None for any other directory."""
+    match = _FUTURE_DIR.fullmatch(name)
+    return parse_partition_dir(match[1]) if match else None
 
 
 def is_deleted_dir(name: str) -> bool:

@@ -62,7 +62,7 @@ class Log:
     are not deleted, not fsynced and not written; ``high_watermark`` and ``last_stable_offset`` those that consumers may
     not read. While ``commits_appends`` the high watermark is the log's end; so it begins, until its replica tells it
     otherwise. ``cleaned_offset`` is where the last compaction ended, None before the first; while one runs,
-    ``is_being_cleaned`` keeps retention away.
+    ``is_being_cleaned`` keeps retention away; a move to another log directory holds it, too.
     """
 
     __slots__ = (
@@ -582,6 +582,11 @@ class Log:
     def rename_to_delete(self, directory: str) -> None:
         """Give the partition's directory its name for deletion; slices in use read on."""
         self.segments.rename_to_delete(directory)
+        self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
+
+    def move_to(self, directory: str) -> None:
+        """Give the partition's directory another name."""
+        self.segments.move_to(directory)
         self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
 
 

@@ -97,7 +97,7 @@ class LogCleanerManager:
         while self._candidates:
             log = self._candidates.pop().log
             is_wanted = log.tp in self._wanted_now
-            if self._logs.get(log.tp) is not log or log.tp in self._cleanings:
+            if self._logs.get(log.tp) is not log or log.is_being_cleaned:
                 continue
             to_clean = self._look_at(log, now_ms)  # it may have changed since
             if to_clean is not None and to_clean.has_work and (to_clean.is_due or is_wanted):

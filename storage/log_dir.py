@@ -25,7 +25,9 @@ from kafka_zk.storage.filenames import (
     REPLICATION_CHECKPOINT,
     deleted_dir,
     is_deleted_dir,
+    parse_future_dir,
     parse_partition_dir,
+    partition_dir,
 )
 from kafka_zk.storage.files import remove_file, sync_path, write_atomically
 from kafka_zk.storage.findings import Finding, Observe, discard, ignore
@@ -63,16 +65,20 @@ class _DeletedLog(NamedTuple):
 
 
 class LogDir:
-    """A log directory that this process holds the lock of, from ``open`` to ``close``, and the ``logs`` in it."""
+    """A log directory that this process holds the lock of, from ``open`` to ``close``, and the ``logs`` in it.
+
+    ``futures`` are incomplete copies of logs in other directories, which are to take their places.
+    """
 
     __slots__ = (
         "_checkpointed_cleaner_offsets", "_checkpointed_high_watermarks", "_deleted", "_had_recovery_points", "_lock",
-        "_prepared_count", "_random", "_write_lock", "_written", "logs", "path",
+        "_prepared_count", "_random", "_write_lock", "_written", "futures", "logs", "path",
     )  # fmt: skip
 
     def __init__(self, path: str, random: Random = SYSTEM_RANDOM) -> None:
         self.path = os.path.abspath(path)
         self.logs: dict[TopicPartition, Log] = {}
+        self.futures: dict[TopicPartition, Log] = {}
         self._deleted: list[_DeletedLog] = []
         self._checkpointed_cleaner_offsets: dict[TopicPartition, int] = {}
         self._checkpointed_high_watermarks: dict[TopicPartition, int] = {}
@@ -130,9 +136,11 @@ class LogDir:
     def abandon(self) -> list[TopicPartition]:
         """The directory failed: close every file and write nothing; returns the partitions that had a log here."""
         lost = sorted(self.logs)
-        for log in (*self.logs.values(), *(deleted.log for deleted in self._deleted if deleted.log is not None)):
+        deleted = (each.log for each in self._deleted if each.log is not None)
+        for log in (*self.logs.values(), *self.futures.values(), *deleted):
             log.segments.close_files()
         self.logs.clear()
+        self.futures.clear()
         self._deleted.clear()
         self.close()
         return lost
@@ -147,6 +155,39 @@ class LogDir:
             if tp is not None and is_directory:
                 found.append((tp, f"{self.path}/{name}"))
         return sorted(found)
+
+    def futures_left(self) -> list[tuple[TopicPartition, str]]:
+        """(partition, directory) of every copy that an earlier run did not complete."""
+        found = []
+        for name, is_directory in files.list_directory(self.path):
+            tp = parse_future_dir(name)
+            if tp is not None and is_directory:
+                found.append((tp, f"{self.path}/{name}"))
+        return sorted(found)
+
+    def put_aside(self, tp: TopicPartition, directory: str) -> None:
+        """Rename what is left of a copy: ``resume_deletions`` deletes it. Raises: OSError."""
+        files.rename(directory, f"{self.path}/{deleted_dir(tp, self._random)}")
+
+    def promote(self, tp: TopicPartition, directory: str) -> str:
+        """Give a complete copy the name of its partition; returns its path. Raises: OSError."""
+        path = f"{self.path}/{partition_dir(tp)}"
+        files.rename(directory, path)
+        sync_path(self.path)
+        return path
+
+    def adopt_future(self, tp: TopicPartition) -> None:
+        """The copy is complete: it takes the partition's place, durably. Raises: OSError."""
+        log = self.logs[tp] = self.futures.pop(tp)
+        log.move_to(f"{self.path}/{partition_dir(tp)}")
+        sync_path(self.path)
+
+    def delete_future(self, tp: TopicPartition, now_ms: int) -> None:
+        """As ``delete``, for a copy; without a delay. Raises: OSError."""
+        log = self.futures.pop(tp)
+        path = f"{self.path}/{deleted_dir(tp, self._random)}"
+        log.rename_to_delete(path)
+        self._deleted.append(_DeletedLog(now_ms, path, log))
 
     def resume_deletions(self, now_ms: int) -> None:
         """What an earlier run began to delete is due at once."""
@@ -298,8 +339,11 @@ class LogDir:
         if write_high_watermarks is not None:
             write_high_watermarks()
         self.write_clean_shutdown(broker_epoch)
+        for log in self.futures.values():
+            log.segments.close_files()
         self.close()
         self.logs.clear()
+        self.futures.clear()
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
         """Leave the marker that spares the next start a recovery (KIP-966 puts the broker epoch into it)."""

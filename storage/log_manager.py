@@ -9,13 +9,15 @@ Source: LogManager.scala@3.9. Tests: tests/storage/test_log_manager.py.
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
 
 from kafka_zk.storage.errors import InconsistentLogDir, LogDirLocked, TooManyOpenFiles
 from kafka_zk.storage.file_pool import FilePool
-from kafka_zk.storage.filenames import partition_dir
+from kafka_zk.storage.filenames import future_dir, partition_dir
+from kafka_zk.storage.files import sync_path
 from kafka_zk.storage.findings import Observe, ignore
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_config import LogConfig
@@ -87,6 +89,10 @@ class LogManager:
         self._random = random
         self._logs: dict[TopicPartition, Log] = {}
         self._dir_of: dict[TopicPartition, LogDir] = {}
+        self._futures: dict[TopicPartition, LogDir] = {}
+        self._preferred: dict[TopicPartition, LogDir] = {}
+        self.interrupted_moves: dict[TopicPartition, Path] = {}
+        """Logs that were on their way to another directory when the last run ended, and where to."""
         self._dirty: set[TopicPartition] = set()
         self._flushing: set[Log] = set()
         self._start: LogStart | None = None
@@ -129,6 +135,7 @@ class LogManager:
             topic: LogConfig.from_properties(properties, self.default_config)
             for topic, properties in topic_configs.items()
         }
+        self._settle_futures(found, are_all_here=not offline)
         try:
             refuse_second_homes(found)
         except InconsistentLogDir:
@@ -188,6 +195,23 @@ class LogManager:
         if not self._live_dirs:
             raise OSError("; ".join(offline.values()) or "no log directory is configured")
         return offline, found
+
+    def _settle_futures(
+        self, found: Mapping[LogDir, list[tuple[TopicPartition, str]]], *, are_all_here: bool
+    ) -> None:
+        """What an earlier run copied takes the place of a log that had already gone for it; else it begins anew.
+
+        While a directory is missing nobody knows: then everything stays as it is.
+        """
+        present = {tp for partitions in found.values() for tp, _ in partitions}
+        for log_dir, partitions in found.items() if are_all_here else ():
+            for tp, directory in log_dir.futures_left():
+                if tp in present:
+                    log_dir.put_aside(tp, directory)
+                    self.interrupted_moves[tp] = Path(log_dir.path)
+                else:
+                    partitions.append((tp, log_dir.promote(tp, directory)))
+                    present.add(tp)
 
     def _opened(self, opened: OpenedLog, log_dir: LogDir) -> None:
         self._add(opened.tp, opened.log, log_dir)
@@ -250,7 +274,9 @@ class LogManager:
             return log
         if not self._live_dirs:
             raise OSError("every log directory is offline")
-        log_dir = min(self._live_dirs, key=lambda each: len(each.logs))
+        preferred = self._preferred.pop(tp, None)
+        log_dir = preferred if preferred in self._live_dirs else min(self._live_dirs, key=lambda each: len(each.logs))
+        assert log_dir is not None
         directory = f"{log_dir.path}/{partition_dir(tp)}"
         config = config or self.default_config
         try:
@@ -271,18 +297,96 @@ class LogManager:
         log = self._logs.get(tp)
         if log is None:
             return
+        self.delete_future(tp)
         log_dir = self._dir_of[tp]
         try:
             log_dir.delete(tp, self._clock_ms())
         except OSError as error:
             self._take_offline(log_dir, error)
             raise
-        del self._logs[tp], self._dir_of[tp]
-        self._dirty.discard(tp)
-        log.on_dirty(None)
-        log.on_rewind(None)
+        self._forget(log)
         if log.cleaned_offset is not None:  # it must not be that of a log of this name that is made next
             self.checkpoint_cleaner_offsets()
+
+    def _forget(self, log: Log) -> None:
+        del self._logs[log.tp], self._dir_of[log.tp]
+        self._dirty.discard(log.tp)
+        log.on_dirty(None)
+        log.on_rewind(None)
+
+    # -- moves between directories ------------------------------------------------------------------------------
+
+    def prefer(self, tp: TopicPartition, directory: Path) -> None:
+        """Where the log of a partition is to lie that has none yet. Raises: KeyError if ``directory`` is not live."""
+        self._preferred[tp] = self._live(directory)
+
+    def _live(self, directory: Path) -> LogDir:
+        return {Path(each.path): each for each in self._live_dirs}[directory]
+
+    def future(self, tp: TopicPartition) -> Log | None:
+        """The copy of a log that is to take its place."""
+        log_dir = self._futures.get(tp)
+        return None if log_dir is None else log_dir.futures[tp]
+
+    def future_dir_of(self, tp: TopicPartition) -> Path | None:
+        """The entry of ``log.dirs`` that a log moves to."""
+        log_dir = self._futures.get(tp)
+        return None if log_dir is None else Path(log_dir.path)
+
+    def begin_future(self, tp: TopicPartition, directory: Path) -> Log:
+        """An empty log in another directory, which is to become a copy of the partition's.
+
+        Raises: KeyError if ``directory`` is not live; ValueError if the topic's name is too long; OSError.
+        """
+        log, log_dir = self._logs[tp], self._live(directory)
+        path = f"{log_dir.path}/{future_dir(tp, self._random)}"
+        try:
+            copy = create_log(
+                tp, path, log.config, self.pool, self._clock_ms(), log.topic_id, self._observe, self._random
+            )
+        except OSError as error:
+            self._take_offline(log_dir, error)
+            raise
+        copy.update_high_watermark(0)
+        log_dir.futures[tp] = copy
+        self._futures[tp] = log_dir
+        return copy
+
+    def delete_future(self, tp: TopicPartition) -> None:
+        """Give a copy up, if there is one. Raises: OSError."""
+        log_dir = self._futures.pop(tp, None)
+        if log_dir is not None:
+            try:
+                log_dir.delete_future(tp, self._clock_ms())
+            except OSError as error:
+                self._take_offline(log_dir, error)
+                raise
+
+    def replace_by_future(self, tp: TopicPartition) -> Log:
+        """The copy is complete and durable: it takes the place of the log, whose files are deleted later.
+
+        The old one goes first: a copy without it is complete, which a start knows. Raises: OSError, of a directory that
+        is offline now.
+        """
+        old, old_dir = self._logs[tp], self._dir_of[tp]
+        new_dir = self._futures.pop(tp)
+        try:
+            old_dir.delete(tp, self._clock_ms())
+            sync_path(old_dir.path)
+        except OSError as error:
+            old_dir.logs[tp] = old  # it is lost with the others
+            self._take_offline(old_dir, error)
+            raise
+        self._forget(old)
+        try:
+            new_dir.adopt_future(tp)
+        except OSError as error:
+            self._take_offline(new_dir, error)
+            raise
+        self._add(tp, new_dir.logs[tp], new_dir)
+        for log_dir in (old_dir, new_dir):
+            self._run_on(log_dir, log_dir.prepare_checkpoint())
+        return new_dir.logs[tp]
 
     def delete_due(self, now_ms: int) -> int:
         """Remove files and directories whose ``file.delete.delay.ms`` is over; returns how many were due."""
@@ -399,10 +503,15 @@ class LogManager:
         if log_dir not in self._live_dirs:
             return
         self._live_dirs.remove(log_dir)
+        for tp in [tp for tp, its_dir in self._futures.items() if its_dir is log_dir]:
+            del self._futures[tp]
         lost = log_dir.abandon()
         for tp in lost:
-            del self._logs[tp], self._dir_of[tp]
+            self._logs.pop(tp, None)
+            self._dir_of.pop(tp, None)
             self._dirty.discard(tp)
+            with suppress(OSError):  # then that directory is offline, too
+                self.delete_future(tp)
         if self._on_directory_failure is not None and self._is_started:
             self._on_directory_failure(Path(log_dir.path), error, lost)
 
@@ -431,4 +540,5 @@ class LogManager:
         self._live_dirs = []
         self._logs = {}
         self._dir_of = {}
+        self._futures = {}
         self._dirty.clear()

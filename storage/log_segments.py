@@ -425,11 +425,16 @@ class LogSegments:
 
     def rename_to_delete(self, directory: str) -> None:
         """Give the partition's directory its name for deletion; slices in use read on."""
+        self.move_to(directory)
+        for segment in self._segments:
+            segment.abandon()
+
+    def move_to(self, directory: str) -> None:
+        """Give the partition's directory another name."""
         self.settle()
         rename(self.directory, directory)
         self.directory = directory
         for segment in self._segments:
             segment.move_to(directory)
-            segment.abandon()
         for removal in self.pending_removals:
             removal.segment.move_to(directory)

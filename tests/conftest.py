@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("campaigns")
     group.addoption("--rounds", type=int, help=f"seeds per campaign (default {DEFAULT_ROUNDS})")
     group.addoption("--seed", type=int, default=0, help="first seed of every campaign (default %(default)s)")
+    group.addoption("--from-commit", default="HEAD", help="what brokers are upgraded from (default %(default)s)")
 
 
 def _let_children_hear_sighup() -> None:

@@ -65,6 +65,7 @@ from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings, StartHe
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
+from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
 from kafka_zk.security.authorizer import AllowAll
@@ -233,7 +234,15 @@ class Broker:
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
         self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
-        replicas.role_listeners += [self.replica_fetchers.role_changed, coordinator.role_changed]
+        self._alter_log_dirs = ReplicaAlterLogDirsManager(
+            self._clock,
+            replicas,
+            self._run_in_thread,
+            lambda: self.services.config.replica_alter_log_dirs_io_max_bytes_per_second,
+        )
+        replicas.role_listeners += [
+            self.replica_fetchers.role_changed, coordinator.role_changed, self._alter_log_dirs.role_changed
+        ]  # fmt: skip
         replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
         self._transactions = BrokerTransactions(
             config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids
@@ -274,6 +283,7 @@ class Broker:
             offsets_topic=OffsetsTopic(config, metadata, topics, self._random),
             transactions=self._transactions.coordinator,
             transaction_state_topic=TransactionStateTopic(config, metadata, topics, self._random),
+            alter_log_dirs=self._alter_log_dirs,
             random=self._random,
         )
         self._transactions.serve(self.services)
@@ -590,6 +600,7 @@ class Broker:
         await self._controller.shutdown()
         await self.replica_fetchers.stop()
         self.log_cleaner.stop()
+        self._alter_log_dirs.stop()
         self.services.fetch_purgatory.abandon_all()
         self.services.metadata_purgatory.abandon_all()
         self.services.coordinator.close()

@@ -532,7 +532,10 @@ class BrokerKeys:
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
     )
     port = STRING(use=ACCEPTED, is_listed=False)
-    replica_alter_log_dirs_io_max_bytes_per_second = LONG(low=0, use=ACCEPTED, update=CLUSTER_WIDE, is_listed=False)
+    replica_alter_log_dirs_io_max_bytes_per_second = LONG(
+        str(2**63 - 1), "Most that is copied when replicas move between log directories.", low=0, use=READ,
+        update=CLUSTER_WIDE, is_listed=False,
+    )  # fmt: skip
     zookeeper_auth_digest = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_client = STRING(use=ACCEPTED, is_listed=False)
     zookeeper_sasl_clientconfig = STRING(use=ACCEPTED, is_listed=False)

@@ -69,6 +69,7 @@ _STOP_REPLICA: tuple[tuple[_Level, int], ...] = (
     ((2, 2, 0, 0), 1),
     ((0, 0, 0, 0), 0),
 )
+_FEATURES: _Level = (2, 7, 0, 0)
 _OLDEST = "0.11.0"
 
 
@@ -121,6 +122,11 @@ def control_versions(protocol: str) -> ControlVersions:
     level = _level(protocol)
     found = [_version(table, level) for table in (_LEADER_AND_ISR, _UPDATE_METADATA, _STOP_REPLICA)]
     return ControlVersions(*(0 if version is None else version for version in found))
+
+
+def has_features(protocol: str) -> bool:
+    """Whether the brokers have finalized features (KIP-584). Raises ValueError for what is no version."""
+    return _level(protocol) >= _FEATURES
 
 
 def _level(protocol: str) -> _Level:

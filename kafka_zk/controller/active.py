@@ -8,6 +8,7 @@ Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -29,6 +30,7 @@ from kafka_zk.controller.control_requests import (
 )
 from kafka_zk.controller.deletions import Deletions
 from kafka_zk.controller.effects import Send, SendUpdateMetadata
+from kafka_zk.controller.feature_updates import FeatureUpdate, apply_updates
 from kafka_zk.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
 from kafka_zk.controller.reassignments import Reassignments
@@ -213,6 +215,25 @@ class ActiveController:
             return await self.store.repeated(lambda: producer_ids.allocate_block(self._client, broker_id))
         except (InvalidZnode, TooManyProducerIds) as error:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+    async def update_features(
+        self, updates: Collection[FeatureUpdate], *, validate_only: bool
+    ) -> dict[str, ApiError | None]:
+        """Change what is finalized; the error of each update by feature. Raises ApiError."""
+        try:
+            present = await self.store.repeated(lambda: read_features(self._client))
+        except InvalidZnode as error:
+            raise ApiError(ErrorCode.FEATURE_UPDATE_FAILED, str(error)) from None
+        known = FinalizedFeatures() if present is None else present[0]
+        target, outcomes = apply_updates(updates, known.features)
+        operation = write_operation(present, replace(known, features=target))
+        if operation is None or target == known.features or validate_only:
+            return outcomes
+        (written,) = await self.store.write([operation])
+        if isinstance(written, RegistryError):
+            failed = ApiError(ErrorCode.FEATURE_UPDATE_FAILED)
+            return {feature: error or failed for feature, error in outcomes.items()}
+        return outcomes
 
     async def elect_leaders(
         self, tps: Collection[TopicPartition], *, unclean: bool

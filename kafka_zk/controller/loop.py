@@ -31,6 +31,7 @@ from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.channels import Connect
 from kafka_zk.controller.config import ControllerConfig
 from kafka_zk.controller.context import Context, ReplicaAssignment
+from kafka_zk.controller.feature_updates import FeatureUpdate
 from kafka_zk.controller.isr_changes import Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.controller.reporter import ControllerReporter
@@ -199,6 +200,14 @@ class Controller:
         """
         return await self._ask(
             f"AllocateProducerIds of {broker_id}", lambda reign: reign.allocate_producer_ids(broker_id, broker_epoch)
+        )
+
+    async def update_features(
+        self, updates: Collection[FeatureUpdate], *, validate_only: bool
+    ) -> dict[str, ApiError | None]:
+        """An administrator changes the finalized features; the error of each update. Raises: ApiError."""
+        return await self._ask(
+            "UpdateFeatures", lambda reign: reign.update_features(updates, validate_only=validate_only)
         )
 
     async def elect_leaders(

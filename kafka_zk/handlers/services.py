@@ -10,6 +10,7 @@ from kafka_zk.config.kafka_config import KafkaConfig
 from kafka_zk.controller.active import PartitionKey
 from kafka_zk.controller.alter_partition import Proposal
 from kafka_zk.controller.context import ReplicaAssignment
+from kafka_zk.controller.feature_updates import FeatureUpdate
 from kafka_zk.controller.isr_changes import Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome
 from kafka_zk.group.coordinator import GroupCoordinator
@@ -23,6 +24,7 @@ from kafka_zk.replica.batch_helpers import BatchHelpers
 from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.security.authorizer import Authorizer
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock
@@ -48,6 +50,11 @@ class ControllerRole(Protocol):
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """A block of producer ids for a broker alone. Raises ApiError."""
+
+    async def update_features(
+        self, updates: Collection[FeatureUpdate], *, validate_only: bool
+    ) -> Mapping[str, ApiError | None]:
+        """Change the finalized features; the error of each update by feature. Raises ApiError."""
 
     async def elect_leaders(
         self, tps: Collection[TopicPartition], *, unclean: bool
@@ -98,4 +105,5 @@ class Services:
     offsets_topic: OffsetsTopic
     transactions: TransactionCoordinator
     transaction_state_topic: TransactionStateTopic
+    alter_log_dirs: ReplicaAlterLogDirsManager
     random: Random = SYSTEM_RANDOM

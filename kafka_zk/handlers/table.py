@@ -10,6 +10,7 @@ from typing import Any
 from kafka_zk.handlers.api_versions import ApiVersionsHandler
 from kafka_zk.handlers.configs import alter_configs, describe_configs, incremental_alter_configs
 from kafka_zk.handlers.data import (
+    alter_replica_log_dirs,
     delete_records,
     describe_log_dirs,
     describe_producers,
@@ -49,6 +50,7 @@ from kafka_zk.handlers.topics import (
     elect_leaders,
     list_partition_reassignments,
     metadata,
+    update_features,
 )
 from kafka_zk.handlers.transactions import (
     add_offsets_to_txn,
@@ -109,10 +111,12 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
     ApiKey.ALTER_CONFIGS: alter_configs.handle,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs.handle,
     ApiKey.ELECT_LEADERS: elect_leaders.handle,
+    ApiKey.UPDATE_FEATURES: update_features.handle,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments.handle,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments.handle,
     ApiKey.CREATE_PARTITIONS: create_partitions.handle,
     ApiKey.DELETE_RECORDS: delete_records.handle,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs.handle,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs.handle,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers.handle,

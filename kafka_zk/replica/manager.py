@@ -600,6 +600,10 @@ class ReplicaManager:
         self._wake(tp)
         return ErrorCode.NONE
 
+    def log_replaced(self, tp: TopicPartition) -> None:
+        """The log of a partition lies in another directory now: whoever waits for it looks again."""
+        self._wake(tp)
+
     def standing_of(self, tp: TopicPartition) -> object:
         """What this broker is to a partition, to be compared with what it was; None if it does not host it."""
         partition = self.partitions.get(tp)

@@ -4,29 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import apache_kafka
+from tests.peers.mixed_cluster import APACHE_KAFKA
+from tests.peers.mixed_rounds import JvmRounds
 from tests.soak.replicated_cluster import ReplicatedCluster
-from tests.soak.replication_rounds import ReplicationRounds
 
 pytestmark = pytest.mark.peers
 
-_HEAP = "384M"
 _SLICE = 2
 """Rounds with one for a start and an end of three JVMs fit into a minute."""
-
-
-def _command(properties: Path) -> list[str]:
-    """As its scripts start it, but with a heap of which a machine can hold five."""
-    return [part.replace("1G", _HEAP) if part.startswith("-Xm") else part for part in
-            apache_kafka.broker_command(properties)]  # fmt: skip
 
 
 def test_nothing_acknowledged_is_lost_whatever_happens(
     peer_tools: None, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     seed, count = pytestconfig.getoption("seed"), pytestconfig.getoption("rounds")
-    with ReplicatedCluster(tmp_path, _command, 3, restarts_at_once=False) as cluster:
-        rounds = ReplicationRounds(cluster, seed)
+    with ReplicatedCluster(tmp_path, [APACHE_KAFKA] * 3) as cluster:
+        rounds = JvmRounds(cluster, seed)
         try:
             rounds.run(max(_SLICE, count - 1))
             found = rounds.judge()

@@ -5,23 +5,26 @@ directly: their listener is another one.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import signal
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from kafka_zk.config.inter_broker_protocol import alter_partition_version
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.testing.proxy import TcpProxy
 from tests.peers.apache_kafka import write_properties
 from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.targets import kafka_zk_command
 
 SESSION_TIMEOUT_S = 3.0
 PROPERTIES = {
@@ -48,6 +51,20 @@ _STOP_S = 40
 
 Command = Callable[[Path], list[str]]
 """What starts a broker of a server.properties file."""
+
+
+class Kind(NamedTuple):
+    """Which program a broker is.
+
+    ``restarts_at_once``: it may start while the session of its former life lasts (Kafka's refuse to).
+    """
+
+    name: str
+    command: Command
+    restarts_at_once: bool
+
+
+OURS = Kind("kafka-zk", kafka_zk_command, restarts_at_once=True)
 
 
 class State(dict[str, Any]):
@@ -100,19 +117,20 @@ class Door(TcpProxy):
 class Broker:
     """One broker, its proxies and its files."""
 
-    def __init__(self, cluster: "ReplicatedCluster", broker_id: int) -> None:
+    def __init__(self, cluster: "ReplicatedCluster", broker_id: int, kind: Kind) -> None:
         self.broker_id = broker_id
+        self.kind = kind
         self.folder = cluster.folder / f"broker-{broker_id}"
         self.log_dir = self.folder / "logs"
         self.log_dir.mkdir(parents=True)
         self.port, inner = free_port(), free_port()
         self.to_zookeeper = TcpProxy(LOCALHOST, cluster.zookeeper.port).start()
         self.door = Door(inner, cluster.whose).start()
-        self._command = cluster.command
         self.properties = write_properties(
             self.folder / "server.properties",
             {
                 **PROPERTIES,
+                **cluster.properties,
                 "broker.id": str(broker_id),
                 "listeners": f"CLIENT://{LOCALHOST}:{self.port},REPLICATION://{LOCALHOST}:{inner}",
                 "advertised.listeners": f"CLIENT://{LOCALHOST}:{self.port},REPLICATION://{self.door.address}",
@@ -126,7 +144,7 @@ class Broker:
         """Start it (again); it may take seconds until it serves."""
         self.process = ServerProcess(
             f"broker {self.broker_id}",
-            self._command(self.properties),
+            self.kind.command(self.properties),
             self.folder / "broker.out",
             environment=environment,
         )
@@ -159,24 +177,27 @@ class ReplicatedCluster:
     """Brokers with ids from 0 and a ZooKeeper of their own.
 
     Args:
-        restarts_at_once: a broker may start while the session of its former life lasts (Kafka's refuse to).
+        kinds: of the brokers that it begins with, by id.
+        properties: beside PROPERTIES, for all of them.
     """
 
-    def __init__(self, folder: Path, command: Command, broker_count: int = 3, *, restarts_at_once: bool) -> None:
+    def __init__(
+        self, folder: Path, kinds: Sequence[Kind] = (OURS, OURS, OURS), properties: Mapping[str, str] | None = None
+    ) -> None:
         self.folder = folder
-        self.command = command
-        self.restarts_at_once = restarts_at_once
+        self.properties = dict(properties or {})
         self.brokers: list[Broker] = []
+        self._removed: list[Broker] = []
         self.zookeeper = EmbeddedZooKeeper(folder / "zookeeper", tick_time_ms=_TICK_TIME_MS, force_sync=False)
-        self._broker_count = broker_count
+        self._kinds = kinds
 
     def __enter__(self) -> Self:
         self.zookeeper.start()
         self._client = KazooClient(self.zookeeper.connect_string)
         try:
             self._client.start()
-            for broker_id in range(self._broker_count):
-                self.brokers.append(Broker(self, broker_id))
+            for broker_id, kind in enumerate(self._kinds):
+                self.brokers.append(Broker(self, broker_id, kind))
             wait_until(self._is_complete, START_S, "all brokers to register")
         except BaseException:
             self.__exit__()
@@ -192,6 +213,38 @@ class ReplicatedCluster:
 
     def _is_complete(self) -> bool:
         return self.registered() == set(self.ids) and self.controller() >= 0
+
+    def add(self, kind: Kind) -> Broker:
+        """One broker more, with the next id; returns when it is registered."""
+        broker = Broker(self, len(self.brokers) + len(self._removed), kind)
+        self.brokers.append(broker)
+        wait_until(lambda: broker.broker_id in self.registered(), START_S, f"broker {broker.broker_id} to register")
+        return broker
+
+    def remove(self, broker: Broker) -> None:
+        """Stop a broker for good; it should have no replicas any more."""
+        broker.stop()
+        broker.close()
+        self.brokers.remove(broker)
+        self._removed.append(broker)
+
+    def move_controller(self, kind: Kind) -> None:
+        """Let brokers elect a controller until it is one of this kind."""
+        def is_done() -> bool:
+            holder = self.controller()
+            if any(each.broker_id == holder and each.kind is kind for each in self.brokers):
+                return True
+            if holder >= 0:
+                with contextlib.suppress(NoNodeError):
+                    self._client.delete("/controller")
+            return False
+
+        wait_until(is_done, START_S, f"a controller that is {kind.name}", interval_s=0.5)
+
+    @property
+    def leaders_write_isr(self) -> bool:
+        """Whether the inter-broker protocol is older than 2.7: there is no AlterPartition."""
+        return alter_partition_version(self.properties.get("inter.broker.protocol.version", "3.9")) is None
 
     @property
     def ids(self) -> list[int]:
@@ -232,10 +285,20 @@ class ReplicatedCluster:
                 found[int(number)] = State(json.loads(self._client.get(path)[0]))
         return found
 
+    def assignment(self, topic: str) -> dict[int, list[int]]:
+        """The replicas of each partition, the preferred leader first."""
+        document = json.loads(self._client.get(f"/brokers/topics/{topic}")[0])
+        return {int(number): replicas for number, replicas in document["partitions"].items()}
+
+    def moving(self, topic: str) -> bool:
+        """Whether replicas are being added or removed."""
+        document = json.loads(self._client.get(f"/brokers/topics/{topic}")[0])
+        return bool(document.get("adding_replicas") or document.get("removing_replicas"))
+
     def complaints(self) -> list[str]:
         """Tracebacks in the logs of our brokers."""
         found = []
-        for broker in self.brokers:
+        for broker in (*self.brokers, *self._removed):
             output = (broker.folder / "broker.out").read_text(errors="replace")
             if "Traceback (most recent call last)" in output:
                 place = output.index("Traceback (most recent call last)")

@@ -1,10 +1,12 @@
 """Idempotent producers with acks=all and readers, librdkafka's and ours, that remember all that they did."""
 
 import threading
+import time
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_zk.client.errors import KafkaError as OurError
 from kafka_zk.consumer.blocking_reader import BlockingReader
@@ -54,11 +56,16 @@ class ClientThread:
 
 
 class Sender(ClientThread):
-    """Sends numbered records to all partitions in turn."""
+    """Sends numbered records to all partitions in turn.
+
+    ``longest_gap_s`` is the longest time between two acknowledgements of a partition.
+    """
 
     def __init__(self, topic: str, partitions: int) -> None:
         self.sent: dict[int, list[bytes]] = defaultdict(list)
         self.acknowledged: list[Acknowledged] = []
+        self.longest_gap_s = 0.0
+        self._last_s: dict[int, float] = {}
         self._topic = topic
         self._partitions = partitions
         super().__init__()
@@ -73,6 +80,13 @@ class Sender(ClientThread):
             number += 1
         self._flush()
 
+    def _acknowledge(self, acknowledged: Acknowledged) -> None:
+        self.acknowledged.append(acknowledged)
+        now_s = time.monotonic()
+        last_s = self._last_s.get(acknowledged.partition, now_s)
+        self.longest_gap_s = max(self.longest_gap_s, now_s - last_s)
+        self._last_s[acknowledged.partition] = now_s
+
     def _send(self, partition: int, value: bytes) -> None:
         raise NotImplementedError
 
@@ -83,21 +97,35 @@ class Sender(ClientThread):
 class LibrdkafkaSender(Sender):
     name = "librdkafka"
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, more: Mapping[str, Any]) -> None:
         super().__init__(topic, partitions)
         self._producer = Producer({
             "bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True, "acks": "all", "linger.ms": 5,
             "message.timeout.ms": _DELIVERY_TIMEOUT_MS, "topic.metadata.refresh.interval.ms": _METADATA_MS,
-            "request.timeout.ms": 5000, "socket.timeout.ms": 10000,
+            "request.timeout.ms": 5000, "socket.timeout.ms": 10000, **more,
         })  # fmt: skip
 
     def _send(self, partition: int, value: bytes) -> None:
-        self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+        while not self._is_taken(partition, value):
+            self._producer.poll(_METADATA_MS / 1000)
         self._producer.poll(0)
 
-    def _delivered(self, error: object, message: Any) -> None:
+    def _is_taken(self, partition: int, value: bytes) -> bool:
+        """False while librdkafka goes by the answer of a Kafka broker that has just started and knows no topic."""
+        try:
+            self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._UNKNOWN_TOPIC:
+                raise
+            return False
+        return True
+
+    def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
-            self.acknowledged.append(Acknowledged(message.partition(), message.offset(), message.value()))
+            offset = message.offset()  # None of a duplicate whose place the broker does not tell
+            self._acknowledge(Acknowledged(message.partition(), -1 if offset is None else offset, message.value()))
+        elif error.code() == KafkaError._DESTROY:  # it gave up what waited for a broker that the metadata lack now
+            self.sent[message.partition()].remove(message.value())
         else:
             self.failed.append(f"{self.name}: {message.value()!r} was not delivered: {error}")
 
@@ -133,7 +161,7 @@ class OurSender(Sender):
             except OurError as error:
                 self.failed.append(f"{self.name}: {value!r} was not delivered: {error!r}")
             else:
-                self.acknowledged.append(Acknowledged(metadata.partition, metadata.offset, value))
+                self._acknowledge(Acknowledged(metadata.partition, metadata.offset, value))
         self._waiting = waiting
 
     def _flush(self) -> None:
@@ -195,8 +223,9 @@ class OurReader(Reader):
         self._reader.close()
 
 
-def senders(bootstrap: str, topic: str, partitions: int) -> list[Sender]:
-    return [LibrdkafkaSender(bootstrap, topic, partitions), OurSender(bootstrap, topic, partitions)]
+def senders(bootstrap: str, topic: str, partitions: int, librdkafka: Mapping[str, Any]) -> list[Sender]:
+    """``librdkafka``: more of its configuration."""
+    return [LibrdkafkaSender(bootstrap, topic, partitions, librdkafka), OurSender(bootstrap, topic, partitions)]
 
 
 def readers(bootstrap: str, topic: str, partitions: int) -> list[Reader]:

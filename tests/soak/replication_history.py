@@ -33,7 +33,10 @@ class Read(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """``sent`` and ``read`` are in order, by name of the client and partition; ``logs`` by partition and broker."""
+    """``sent`` and ``read`` are in order, by name of the client and partition; ``logs`` by partition and broker.
+
+    ``leaders_write_isr``: the inter-broker protocol is older than 2.7, so not only controllers write states.
+    """
 
     topic: str
     sent: Mapping[str, Mapping[int, Sequence[bytes]]]
@@ -42,6 +45,7 @@ class Evidence(NamedTuple):
     read: Mapping[str, Mapping[int, Sequence[Read]]]
     logs: Mapping[int, Mapping[int, bytes]]
     writes: Sequence[Write]
+    leaders_write_isr: bool = False
 
 
 def faults(evidence: Evidence) -> list[str]:
@@ -54,7 +58,8 @@ def faults(evidence: Evidence) -> list[str]:
         for broker_id, log in replicas.items() if len(contents) > 1 else list(replicas.items())[:1]:
             name = f"partition {partition} on broker {broker_id}"
             found += [f"{name}: {fault}" for fault in _log_faults(evidence, partition, log)]
-    return [*found, *election_faults(evidence.topic, evidence.writes)]
+    elections = election_faults(evidence.topic, evidence.writes, leaders_write_isr=evidence.leaders_write_isr)
+    return [*found, *elections]
 
 
 def values(log: bytes) -> dict[int, bytes]:
@@ -130,9 +135,12 @@ class _State(NamedTuple):
     isr: Sequence[int]
 
 
-def election_faults(topic: str, writes: Iterable[Write]) -> list[str]:
+def election_faults(topic: str, writes: Iterable[Write], *, leaders_write_isr: bool = False) -> list[str]:
     """What the state znodes show: two leaders in an epoch, epochs that go back, a leader from outside of the ISR, two
-    controllers in an epoch."""
+    controllers in an epoch.
+
+    A leader that writes its ISR itself names the controller that made it the leader, who may be gone.
+    """
     wanted = re.compile(rf"/brokers/topics/{re.escape(topic)}/partitions/(\d+)/state$")
     before: dict[int, _State] = {}
     leaders: dict[tuple[int, int], int] = {}
@@ -149,6 +157,9 @@ def election_faults(topic: str, writes: Iterable[Write]) -> list[str]:
         name = f"partition {number} (zxid {write.zxid:x})"
         if leaders.setdefault((number, state.leader_epoch), state.leader) != state.leader:
             found.append(f"{name}: two leaders in leader epoch {state.leader_epoch}")
+        if leaders_write_isr and number in before and state[:2] == before[number][:2]:
+            before[number] = state
+            continue
         if controllers.setdefault(controller_epoch, write.session) != write.session:
             found.append(f"{name}: two sessions wrote as the controller of epoch {controller_epoch}")
         if controller_epoch < last_controller_epoch:

@@ -4,8 +4,11 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -28,7 +31,6 @@ ONE_WAY = "cut from another broker"
 ACTIONS = (KILL, KILL, STOP, PAUSE, LONG_PAUSE, CUT, LONG_CUT, ONE_WAY, ONE_WAY)
 ROLES = ("leader", "follower", "controller")
 
-_LED_S = SESSION_TIMEOUT_S + 1 + MACHINE_S
 _TWO_AT_ONCE = 0.25
 _END_S = 60
 _SESSIONS = {PAUSE: (0.2, 0.5), CUT: (0.2, 0.5), ONE_WAY: (0.1, 2)}
@@ -65,7 +67,8 @@ class Fault:
     def end(self, *, at_once: bool) -> None:
         """``at_once``: a killed broker starts again although its old session may last."""
         victim = self.victim
-        if self.ends_session and not (at_once and self.action == KILL):
+        at_once = at_once and self.action == KILL and victim.kind.restarts_at_once
+        if self.ends_session and not at_once:
             wait_until(
                 lambda: victim.broker_id not in self._cluster.registered(), START_S,
                 f"the end of the session of broker {victim.broker_id}",
@@ -79,19 +82,26 @@ class Fault:
 
 
 class ReplicationRounds:
-    """The campaign. ``late`` has what took longer than it may, ``led_s`` and ``full_s`` how long it took."""
+    """The campaign. ``librdkafka`` is more of its producer's configuration.
+
+    ``late`` has what took longer than it may, ``led_s`` and ``full_s`` how long it took.
+    """
+
+    librdkafka: Mapping[str, Any] = MappingProxyType({})
+    machine_s = MACHINE_S
+    isr_full_s = ISR_FULL_S
 
     def __init__(self, cluster: ReplicatedCluster, seed: int) -> None:
         self.late: list[str] = []
         self.led_s: list[float] = []
         self.full_s: list[float] = []
-        self._story = [f"seed {seed}, {len(cluster.brokers)} brokers"]
+        self._story = [f"seed {seed}, brokers: {', '.join(each.kind.name for each in cluster.brokers)}"]
         self._cluster = cluster
         self._random = random.Random(seed)
         self._begin_s = time.monotonic()
         self._create_topic()
         self.wait_full(_END_S)
-        self.senders = replication_clients.senders(cluster.bootstrap, TOPIC, PARTITIONS)
+        self.senders = replication_clients.senders(cluster.bootstrap, TOPIC, PARTITIONS, self.librdkafka)
         self.readers = replication_clients.readers(cluster.bootstrap, TOPIC, PARTITIONS)
         self.clients: list[replication_clients.ClientThread] = [*self.senders, *self.readers]
         for client in self.clients:
@@ -100,13 +110,28 @@ class ReplicationRounds:
 
     def _create_topic(self) -> None:
         def is_known() -> bool:  # a client that asks too early asks again only after minutes
-            metadata = admin.list_topics(timeout=_END_S)
+            try:
+                metadata = admin.list_topics(timeout=_END_S)
+            except KafkaException:  # a broker of Kafka that starts knows not even itself
+                return False
             return metadata.controller_id >= 0 and len(metadata.brokers) == len(self._cluster.brokers)
 
         admin = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
+        def is_created() -> bool:
+            asker = AdminClient({"bootstrap.servers": self._cluster.bootstrap, "log_level": 0})
+            (created,) = asker.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values()
+            try:
+                created.result(_END_S)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.NOT_CONTROLLER:  # it has moved, and not every broker knows it yet
+                    return False
+                if code != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+            return True
+
         wait_until(is_known, _END_S, "all brokers to be known")
-        for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, REPLICAS)]).values():
-            created.result(_END_S)
+        wait_until(is_created, _END_S, "a topic", interval_s=0.2)
 
     @property
     def acknowledged_count(self) -> int:
@@ -151,7 +176,13 @@ class ReplicationRounds:
 
     def _round(self, number: int) -> None:
         chosen = self._choose()
-        self._say(f"round {number}: {'; '.join(map(str, chosen))}")
+        at_once = self._random.random() < 0.5
+        self._say(f"round {number}, controller {self._cluster.controller()}:")
+        self.play(chosen, at_once=at_once)
+
+    def play(self, chosen: Sequence[Fault], *, at_once: bool = False) -> None:
+        """Let this happen, at the same time, and wait until the cluster has recovered; what is late is remembered."""
+        self._say("; ".join(map(str, chosen)))
         begun_s = time.monotonic()
         for fault in chosen:
             fault.begin()
@@ -159,7 +190,6 @@ class ReplicationRounds:
             self._measure_led(chosen[0], begun_s)
         for fault in chosen:
             fault.hold()
-        at_once = self._cluster.restarts_at_once and self._random.random() < 0.5
         for fault in chosen:
             fault.end(at_once=at_once)
         self.wait_registered()
@@ -195,18 +225,18 @@ class ReplicationRounds:
         took_s = time.monotonic() - begun_s
         self.led_s.append(took_s)
         self._say(f"    led after {took_s:.1f} s")
-        if took_s > _LED_S:
+        if took_s > SESSION_TIMEOUT_S + 1 + self.machine_s:
             self.late.append(f"after {fault} everything was led only after {took_s:.1f} s")
 
     def _measure_full(self) -> None:
         begun_s = time.monotonic()
         with contextlib.suppress(TimeoutError):
-            self.wait_full(ISR_FULL_S)
+            self.wait_full(self.isr_full_s)
         took_s = time.monotonic() - begun_s
         self.full_s.append(took_s)
         self._say(f"    ISR full after {took_s:.1f} s")
-        if took_s > ISR_FULL_S:
-            self.late.append(f"not all replicas in sync within {ISR_FULL_S} s: {self._cluster.states(TOPIC)}")
+        if took_s > self.isr_full_s:
+            self.late.append(f"not all replicas in sync within {self.isr_full_s} s: {self._cluster.states(TOPIC)}")
             self.wait_full(START_S)
 
     def judge(self, timeout_s: float = _END_S) -> list[str]:
@@ -249,6 +279,7 @@ class ReplicationRounds:
             {reader.name: reader.read for reader in self.readers},
             self._logs(),
             zookeeper_log.writes(self._cluster.zookeeper.data_dir / "data"),
+            self._cluster.leaders_write_isr,
         )
 
     def _say(self, line: str) -> None:

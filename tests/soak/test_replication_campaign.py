@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.targets import kafka_zk_command
-from tests.soak.replicated_cluster import ReplicatedCluster
+from tests.soak.replicated_cluster import OURS, ReplicatedCluster
 from tests.soak.replication_rounds import ReplicationRounds
 
 pytestmark = [pytest.mark.integration, pytest.mark.embedded]
@@ -21,7 +20,7 @@ def test_nothing_acknowledged_is_lost_whatever_happens(
 ) -> None:
     seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
     brokers = 5 if seed % FIVE_EVERY == FIVE_EVERY - 1 else 3
-    with ReplicatedCluster(tmp_path, kafka_zk_command, brokers, restarts_at_once=True) as cluster:
+    with ReplicatedCluster(tmp_path, [OURS] * brokers) as cluster:
         rounds = ReplicationRounds(cluster, seed)
         try:
             rounds.run(count)

@@ -95,3 +95,12 @@ def test_elections_as_they_must_not_be(second: tuple[Any, ...], said: str) -> No
     leader, leader_epoch, isr, *controller = second
     states.write(leader, leader_epoch, isr, *(controller or (2, 7)))
     assert any(said in fault for fault in election_faults("t", states))
+
+
+def test_leaders_that_write_their_isr_themselves_may_be_late_with_the_controller_epoch() -> None:
+    states = States().write(0, 5, [0, 1], 2, 7).write(0, 5, [0], 1, 9)
+    assert election_faults("t", states, leaders_write_isr=True) == []
+    assert election_faults("t", states.write(1, 6, [0], 2, 9), leaders_write_isr=True) == [
+        "partition 0 (zxid 2): two sessions wrote as the controller of epoch 2",
+        "partition 0 (zxid 2): leader 1 was not in the ISR [0]",
+    ]

@@ -13,7 +13,7 @@ import pytest
 from tests.peers.processes import wait_until
 from tests.soak import faulty_replica
 from tests.soak.faulty_replica import STALE_ISR, TO_WATERMARK, TOO_FEW, UNFENCED
-from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, Broker, ReplicatedCluster
+from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, Broker, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import TOPIC, ReplicationRounds
 
 _WAIT_S = 30
@@ -25,6 +25,9 @@ Outage = Callable[[ReplicatedCluster, ReplicationRounds], list[Broker]]
 
 def _command(properties: Path) -> list[str]:
     return [sys.executable, "-m", faulty_replica.__name__, str(properties)]
+
+
+_KIND = Kind("faulty", _command, restarts_at_once=True)
 
 
 def _in_order(cluster: ReplicatedCluster, last: Callable[[Broker, Broker, Broker], bool]) -> tuple[int, list[Broker]]:
@@ -104,7 +107,7 @@ def test_a_broker_that_lacks_a_safeguard_is_found(
     fault: str, outage: Outage, said: str, is_faulty: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(faulty_replica.VARIABLE, fault if is_faulty else "")
-    with ReplicatedCluster(tmp_path, _command, 3, restarts_at_once=True) as cluster:
+    with ReplicatedCluster(tmp_path, [_KIND] * 3) as cluster:
         rounds = ReplicationRounds(cluster, 0)
         try:
             for broker in outage(cluster, rounds):

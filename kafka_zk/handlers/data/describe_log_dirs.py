@@ -41,6 +41,9 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         if (asked is None or log.tp in asked) and services.replicas.logs.get(log.tp) is log:
             directory = os.path.abspath(services.replicas.logs.log_dir_of(log.tp))
             by_directory.setdefault(directory, []).append(log)
+            future, future_dir = services.replicas.logs.future(log.tp), services.replicas.logs.future_dir_of(log.tp)
+            if future is not None and future_dir is not None:
+                by_directory.setdefault(os.path.abspath(future_dir), []).append(future)
     live = {os.path.abspath(directory) for directory in services.replicas.logs.live_directories}
     results = [
         await _result(services, directory, by_directory.get(directory, ()), directory in live)
@@ -86,13 +89,16 @@ async def _result(services: Services, directory: str, logs: Iterable[Log], is_li
 
 
 def _partition(services: Services, log: Log) -> Any:
+    """How far a log lags: behind the high watermark, and a copy behind what it copies."""
     partition = services.replicas.partitions.get(log.tp)
-    hosted = partition is not None and partition.log is log
+    current = services.replicas.logs.get(log.tp)
+    is_future = current is not log
+    if partition is None or partition.log is None or partition.log is not current:
+        lag = INVALID_OFFSET_LAG
+    elif is_future:
+        lag = max(0, current.log_end_offset - log.log_end_offset)
+    else:
+        lag = max(0, log.high_watermark - log.log_end_offset)
     return Partition(
-        partition_index=log.tp.partition,
-        partition_size=log.size_bytes,
-        offset_lag=max(0, log.high_watermark - log.log_end_offset)
-        if partition is not None and hosted
-        else INVALID_OFFSET_LAG,
-        is_future_key=False,
+        partition_index=log.tp.partition, partition_size=log.size_bytes, offset_lag=lag, is_future_key=is_future
     )

@@ -97,8 +97,14 @@ async def _wanted_topic(
 
 
 async def _create_unknown(services: Services, name: str, may_create: bool) -> None:
-    """Create the topic with the broker's defaults; the answer tells the client to ask again."""
+    """Create the topic with the broker's defaults; the answer tells the client to ask again.
+
+    So it does before a controller has spoken to this broker, which cannot know what exists. (Kafka's says then that
+    there is no such topic, unless it may be created, and clients drop what they were to send.)
+    """
     topic_names.check_name(name)
+    if not services.metadata.brokers:
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
     if not (may_create and services.config.auto_create_topics_enable):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     for internal in (services.offsets_topic, services.transaction_state_topic):
@@ -106,8 +112,6 @@ async def _create_unknown(services: Services, name: str, may_create: bool) -> No
             internal.create()
             creatable = internal.is_creatable
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if creatable else ErrorCode.INVALID_REPLICATION_FACTOR)
-    if not services.metadata.brokers:  # no controller has spoken to this broker yet
-        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
     try:
         planned = topic_creation.plan(name, -1, -1, {}, {}, services.config, services.metadata, services.random)
         await topic_creation.create(planned, services.topics)

@@ -238,6 +238,7 @@ class Cluster:
             authorizer=AllowAll(),
             metadata=broker.metadata,
             clock=self.scheduler.clock,
+            config=SimpleNamespace(inter_broker_protocol_version="3.9"),
             metadata_purgatory=broker.metadata_purgatory,
         )
         header = RequestHeader(api_key, version, 7, "client")

@@ -15,6 +15,7 @@ from twisted.internet.task import Clock
 from kafka_zk.broker.live_config import LiveConfig
 from kafka_zk.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.controller.feature_updates import apply_updates
 from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.coordinator import GroupCoordinator
 from kafka_zk.group.offsets_topic import OffsetsTopic
@@ -34,6 +35,7 @@ from kafka_zk.replica.fetch_session import FetchSessions
 from kafka_zk.replica.log_cleaner import LogCleaner, LogCleanerSettings
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.purgatory import Purgatory
+from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsManager
 from kafka_zk.security.authorizer import AllowAll
 from kafka_zk.storage.log_manager import LogManager
 from kafka_zk.storage.record_batch import RecordBatchBuilder
@@ -59,6 +61,9 @@ class FakeController:
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         return range(1000, 2000)
+
+    async def update_features(self, updates: Any, *, validate_only: bool) -> Any:
+        return apply_updates(updates, {"left": 1})[1]
 
     async def elect_leaders(self, tps: Any, *, unclean: bool) -> Any:
         raise ApiError(ErrorCode.NOT_CONTROLLER)
@@ -285,6 +290,8 @@ def build_harness(folder: Path, **properties: str) -> Harness:
         TransactionConfig.of(config), clock, replicas, metadata, ProducerIdManager(block), markers.write
     )
     replicas.role_listeners.append(transactions.role_changed)
+    alter_log_dirs = ReplicaAlterLogDirsManager(clock, replicas, run_now, lambda: 2**63 - 1)
+    replicas.role_listeners.append(alter_log_dirs.role_changed)
     services = Services(
         0, "cluster", config, clock, AllowAll(), metadata, replicas,
         purgatory, FetchSessions(10, count(1).__next__), Purgatory(clock),
@@ -292,6 +299,7 @@ def build_harness(folder: Path, **properties: str) -> Harness:
         DynamicBrokerConfig(config.properties), FakeOffsets,  # type: ignore[arg-type]
         batch_helpers, coordinator, OffsetsTopic(config, metadata, topics),  # type: ignore[arg-type]
         transactions, TransactionStateTopic(config, metadata, topics),  # type: ignore[arg-type]
+        alter_log_dirs,
     )  # fmt: skip
     FakeOffsets.stored.clear()
     return Harness(services, clock, configs, topics, markers)

@@ -133,6 +133,17 @@ def test_a_broker_that_knows_nobody_yet_lets_the_client_ask_again(harness: Make)
     assert broker.topics.created == {}
 
 
+def test_a_broker_that_knows_nobody_yet_says_of_no_topic_that_it_does_not_exist(harness: Make) -> None:
+    """librdkafka fails all that waits for a topic that does not exist; a broker that has just started cannot know."""
+    broker = harness(auto_create_topics_enable="false")
+    asked = broker.ask(ApiKey.METADATA, 9, metadata("t", "bad name", create_missing=False))
+    codes = [topic.error_code for topic in asked.topics]
+    assert codes == [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.INVALID_TOPIC_EXCEPTION]
+    broker.lead("other")
+    asked = broker.ask(ApiKey.METADATA, 9, metadata("t", create_missing=False))
+    assert asked.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_validate_only_writes_nothing(harness: Make) -> None:
     """A dry run answers as the real one."""
     broker = harness()

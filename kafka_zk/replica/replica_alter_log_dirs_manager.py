@@ -1,0 +1,269 @@
+"""Moves replicas to other log directories of this broker (KIP-113): copies their logs, which then take over.
+
+Appends, reads and truncations go on meanwhile; retention and compaction wait. A log that is truncated on its way is
+copied anew. What a stop or a crash interrupts begins anew when the partition is led or followed again.
+
+Source: ReplicaAlterLogDirsThread.scala, ReplicaManager.alterReplicaLogDirs@3.9. Tests:
+tests/kafka_zk/handlers/test_alter_replica_log_dirs.py.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger, LogLevel
+
+from kafka_zk.network.slices import after
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.replica.partition import Partition, Role
+from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.log_manager import LogManager
+from kafka_zk.storage.record_batch import iter_batches
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import Clock
+from kafka_zk.system.threads import RunInThread
+
+_log = Logger()
+
+COPY_BYTES = 256 * 1024
+"""In one turn of the reactor: a millisecond or so."""
+LAST_BYTES = 4 * COPY_BYTES
+"""What may be copied and made durable at once, when the copy takes over."""
+WAIT_S = 0.1
+"""While the cleaner still works on a log."""
+
+_SERVED = (Role.LEADER, Role.FOLLOWER)
+
+
+class _Move:
+    """One log on its way. ``is_held``: retention and compaction leave it alone."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.truncation_count = log.truncation_count
+        self.is_held = False
+
+
+class ReplicaAlterLogDirsManager:
+    """See the module's text.
+
+    Args:
+        bytes_per_second: ``replica.alter.log.dirs.io.max.bytes.per.second``, of all moves together.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        replicas: ReplicaManager,
+        run_in_thread: RunInThread,
+        bytes_per_second: Callable[[], int],
+    ) -> None:
+        self._clock = clock
+        self._replicas = replicas
+        self._run_in_thread = run_in_thread
+        self._bytes_per_second = bytes_per_second
+        self._moves: dict[TopicPartition, _Move] = {}
+        self._is_running = self._is_stopped = False
+
+    @property
+    def _logs(self) -> LogManager:
+        return self._replicas.logs
+
+    @property
+    def moving(self) -> int:
+        """How many logs are on their way."""
+        return len(self._moves)
+
+    def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
+        """Have a replica lie in this log directory, a configured one; a move elsewhere ends.
+
+        REPLICA_NOT_AVAILABLE says that there is none, and that it will be made there if it comes.
+        """
+        logs = self._logs
+        if directory not in logs.live_directories:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        partition = self._replicas.partitions.get(tp)
+        if partition is not None and partition.role is Role.OFFLINE:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        log = logs.get(tp)
+        if partition is None or partition.log is None or log is None:
+            logs.prefer(tp, directory)
+            return ErrorCode.REPLICA_NOT_AVAILABLE
+        try:
+            if logs.future_dir_of(tp) not in (None, directory):
+                self._give_up(tp)
+            if directory != logs.log_dir_of(tp) and logs.future(tp) is None:
+                return self._begin(log, directory)
+        except OSError as error:
+            _log.error("{tp} is not moved to {directory}: {error}", tp=tp, directory=directory, error=error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        return ErrorCode.NONE
+
+    def _begin(self, log: Log, directory: Path) -> ErrorCode:
+        if self._logs.has_failed_directory:
+            return ErrorCode.KAFKA_STORAGE_ERROR  # where a copy without its log lies is not complete for certain
+        try:
+            self._logs.begin_future(log.tp, directory)
+        except ValueError as error:
+            _log.warn("{tp} cannot be moved: {error}", tp=log.tp, error=error)
+            return ErrorCode.INVALID_TOPIC_EXCEPTION
+        _log.info("{tp} moves to {directory}", tp=log.tp, directory=directory)
+        self._start(_Move(log))
+        return ErrorCode.NONE
+
+    def _start(self, move: _Move) -> None:
+        self._moves[move.log.tp] = move
+        if not self._is_running:
+            self._is_running = True
+            ensureDeferred(self._run())
+
+    def role_changed(self, partition: Partition) -> None:
+        """A replica that is not served stays where it is; when it is served again, its move begins anew."""
+        tp, log = partition.tp, partition.log
+        if partition.role not in _SERVED or log is None:
+            move = self._moves.pop(tp, None)
+            if move is not None:
+                _release(move)
+        elif tp in self._logs.interrupted_moves:
+            self.alter(tp, self._logs.interrupted_moves.pop(tp))
+        elif self._logs.future(tp) is not None and tp not in self._moves:
+            move = _Move(log)
+            move.truncation_count = -1  # what it had copied may be another leader's by now
+            self._start(move)
+
+    def stop(self) -> None:
+        """Copy nothing more; the next start begins the moves anew."""
+        self._is_stopped = True
+        for move in self._moves.values():
+            _release(move)
+        self._moves.clear()
+
+    def _give_up(self, tp: TopicPartition) -> None:
+        move = self._moves.pop(tp, None)
+        if move is not None:
+            _release(move)
+        self._logs.delete_future(tp)
+
+    # -- copying ------------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        """A portion of each log in turn, until all have arrived."""
+        while self._moves and not self._is_stopped:
+            copied_bytes = 0
+            waiting = 0
+            for tp, move in list(self._moves.items()):
+                if self._moves.get(tp) is not move:
+                    continue
+                portion = await self._guarded_step(tp, move)
+                waiting += portion is None
+                copied_bytes += portion or 0
+                await after(self._clock, 0)
+            if waiting and waiting == len(self._moves):
+                await after(self._clock, WAIT_S)
+            elif copied_bytes:
+                await after(self._clock, copied_bytes / max(1, self._bytes_per_second()))
+        self._is_running = False
+
+    async def _guarded_step(self, tp: TopicPartition, move: _Move) -> int | None:
+        try:
+            return await self._step(tp, move)
+        except (OSError, StorageError) as error:
+            _log.error("the move of {tp} ends: {error}", tp=tp, error=error)
+            future = self._logs.future(tp)
+            if isinstance(error, OSError) and future is not None:
+                self._logs.fail_directory(future, error)
+        except Exception:
+            _log.failure("the move of {tp} ends", tp=tp, level=LogLevel.error)
+        if self._moves.get(tp) is move:
+            self._give_up(tp)
+        return 0
+
+    async def _step(self, tp: TopicPartition, move: _Move) -> int | None:
+        """Returns how many bytes were copied, None if the log has to wait for its cleaner."""
+        log, future = move.log, self._logs.future(tp)
+        if future is None or self._logs.get(tp) is not log:
+            _release(move)
+            del self._moves[tp]
+            return 0
+        if not move.is_held:
+            if log.is_being_cleaned:
+                return None
+            move.is_held = log.is_being_cleaned = True
+        self._follow_truncation(move, future)
+        copied_bytes = self._copy(log, future)
+        if not copied_bytes:
+            await self._flush(future)
+            self._take_over(tp, move)
+        return copied_bytes
+
+    def _follow_truncation(self, move: _Move, future: Log) -> None:
+        log = move.log
+        if move.truncation_count != log.truncation_count:
+            move.truncation_count = log.truncation_count
+            future.truncate_fully_and_start_at(log.log_start_offset, self._clock.wall_ms())
+
+    def _copy(self, log: Log, future: Log) -> int:
+        """The next portion; returns its size."""
+        offset = future.log_end_offset
+        if offset < log.log_start_offset:
+            offset = log.log_start_offset
+            future.truncate_fully_and_start_at(offset, self._clock.wall_ms())
+        found = log.read(offset, COPY_BYTES).slice
+        if found is None:
+            return 0
+        records = found.read()
+        first = next(iter_batches(memoryview(records)))[1]
+        if first.base_offset < offset and not future.size_bytes:  # a deletion of records ended within a batch
+            future.truncate_fully_and_start_at(first.base_offset, self._clock.wall_ms())
+        future.append_as_follower(records, now_ms=self._clock.wall_ms())
+        return len(records)
+
+    async def _flush(self, future: Log) -> None:
+        work, done = future.prepare_flush()
+        try:
+            await self._run_in_thread(work)
+        finally:
+            done()
+
+    def _take_over(self, tp: TopicPartition, move: _Move) -> None:
+        """What was appended during the flush is copied here and now, if it is little; then the copy is the log."""
+        log, future = move.log, self._logs.future(tp)
+        if future is None or self._moves.get(tp) is not move or self._logs.get(tp) is not log:
+            return
+        self._follow_truncation(move, future)
+        copied_bytes = 0
+        while portion := self._copy(log, future):
+            copied_bytes += portion
+            if copied_bytes > LAST_BYTES:
+                return
+        if future.log_end_offset != log.log_end_offset or future.recovery_point < log.recovery_point:
+            future.flush()
+        _make_equal(log, future)
+        _release(move)
+        del self._moves[tp]
+        partition = self._replicas.partitions[tp]
+        partition.log = self._logs.replace_by_future(tp)
+        self._replicas.log_replaced(tp)
+        _log.info("{tp} lies in {directory} now", tp=tp, directory=self._logs.log_dir_of(tp))
+
+
+def _release(move: _Move) -> None:
+    if move.is_held:
+        move.log.is_being_cleaned = False
+        move.is_held = False
+
+
+def _make_equal(log: Log, future: Log) -> None:
+    """What a log knows beside its records. Raises: OSError."""
+    future.update_config(log.config)
+    future.update_high_watermark(log.high_watermark)
+    if log.log_start_offset > future.log_start_offset:
+        future.increment_log_start_offset(log.log_start_offset)
+    for epoch, start_offset in log.leader_epochs.entries:  # those that wrote nothing
+        future.leader_epochs.begin(epoch, start_offset)
+    future.producers.load(list(log.producers.producers.values()), future.producers.snapshot_offset)
+    future.cleaned_offset = log.cleaned_offset
+    if log.commits_appends:
+        future.follow_log_end()

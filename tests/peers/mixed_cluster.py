@@ -1,0 +1,161 @@
+"""Brokers of ours and Apache Kafka's 3.9.1 in one cluster, what the tools of both say of it, and members of a group."""
+
+import contextlib
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaException
+
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.consumer.blocking_consumer import BlockingConsumer
+from tests.peers import apache_kafka, java
+from tests.peers.jars import ORACLE_VERSION
+from tests.soak.replicated_cluster import OURS, Kind
+from tests.soak.replication_clients import ClientThread
+from tests.soak.replication_rounds import ReplicationRounds
+
+_HEAP = "384M"
+_TOPICS = "org.apache.kafka.tools.TopicCommand"
+_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+_TOOL_S = 60
+_PARTITION = re.compile(r"Partition: (\d+)\s+Leader: (\S+)\s+Replicas: (\S*)\s+Isr: (\S*)")
+
+
+def _command(properties: Path) -> list[str]:
+    """As its scripts start it, but with a heap of which a machine can hold five."""
+    return [
+        part.replace("1G", _HEAP) if part.startswith("-Xm") else part
+        for part in apache_kafka.broker_command(properties)
+    ]
+
+
+APACHE_KAFKA = Kind("Apache Kafka", _command, restarts_at_once=False)
+KINDS = (OURS, APACHE_KAFKA)
+
+
+def mixed_properties(protocol: str) -> dict[str, str]:
+    """For all brokers, beside the campaign's own; a JVM needs seconds to make fifty logs, or to answer on a busy
+    machine."""
+    return {
+        "inter.broker.protocol.version": protocol,
+        "offsets.topic.num.partitions": "8",
+        "controller.socket.timeout.ms": "15000",
+    }
+
+
+class Described(NamedTuple):
+    """A partition, as a tool shows it."""
+
+    leader: str
+    replicas: tuple[int, ...]
+    isr: frozenset[int]
+
+
+def described_by_kafka(bootstrap: str, topic: str) -> dict[int, Described]:
+    """What kafka-topics.sh --describe prints."""
+    arguments = ["--bootstrap-server", bootstrap, "--describe", "--topic", topic]
+    return _partitions(java.run_tool(ORACLE_VERSION, _TOPICS, arguments).text)
+
+
+def described_by_us(bootstrap: str, topic: str) -> dict[int, Described]:
+    """What ``kafka-zk topics describe`` prints."""
+    command = [sys.executable, "-m", "kafka_zk", "topics", "describe", "--bootstrap-server", bootstrap]
+    done = subprocess.run(
+        [*command, "--topic", topic], capture_output=True, text=True, timeout=_TOOL_S, check=True
+    )
+    return _partitions(done.stdout)
+
+
+def _partitions(text: str) -> dict[int, Described]:
+    return {
+        int(number): Described(leader, _ids(replicas), frozenset(_ids(isr)))
+        for number, leader, replicas, isr in _PARTITION.findall(text)
+    }
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in text.split(",") if each)
+
+
+def reassign(bootstrap: str, what: str, file: Path) -> bool:
+    """``kafka-zk reassign`` with a file of moves; whether it succeeded."""
+    command = [sys.executable, "-m", "kafka_zk", "reassign", what, str(file), "--bootstrap-server", bootstrap]
+    return subprocess.run(command, capture_output=True, timeout=_TOOL_S, check=False).returncode == 0
+
+
+def reassign_by_kafka(bootstrap: str, what: str, file: Path, *more: str) -> str:
+    """What kafka-reassign-partitions.sh prints. Raises: JavaFailed."""
+    arguments = ["--bootstrap-server", bootstrap, what, "--reassignment-json-file", str(file), *more]
+    return java.run_tool(ORACLE_VERSION, _REASSIGN, arguments).text
+
+
+class GroupMember(ClientThread):
+    """A member of a group that commits what it has read; ``values`` has all of it, by partition."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, set[bytes]] = defaultdict(set)
+        super().__init__()
+
+
+class LibrdkafkaMember(GroupMember):
+    name = "librdkafka's member"
+
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        super().__init__()
+        self._consumer = Consumer({
+            "bootstrap.servers": bootstrap, "log_level": 0, "group.id": group, "enable.auto.commit": False,
+            "auto.offset.reset": "earliest", "topic.metadata.refresh.interval.ms": 300, "socket.timeout.ms": 10000,
+        })  # fmt: skip
+        self._consumer.subscribe([topic])
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            messages = [each for each in self._consumer.consume(500, 0.2) if each.error() is None]
+            for message in messages:
+                partition = message.partition()
+                assert partition is not None
+                self.values[partition].add(message.value() or b"")
+            if messages:
+                self._commit()
+        self._consumer.close()
+
+    def _commit(self) -> None:
+        with contextlib.suppress(KafkaException):  # then they are read once more
+            self._consumer.commit(asynchronous=False)
+
+
+class OurMember(GroupMember):
+    name = "our member"
+
+    def __init__(self, bootstrap: str, topic: str, group: str) -> None:
+        super().__init__()
+        self._consumer = BlockingConsumer(
+            [topic], bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )  # fmt: skip
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            records = self._consumer.poll(200)
+            for record in records:
+                self.values[record.partition].add(record.value or b"")
+            if records:
+                with contextlib.suppress(KafkaError):  # then they are read once more
+                    self._consumer.commit()
+        self._consumer.close()
+
+
+def members(bootstrap: str, topic: str, group: str = "group") -> list[GroupMember]:
+    """One of librdkafka's and one of ours in the same group."""
+    return [LibrdkafkaMember(bootstrap, topic, group), OurMember(bootstrap, topic, group)]
+
+
+def not_read(rounds: ReplicationRounds, group: Sequence[GroupMember]) -> set[bytes]:
+    """What was acknowledged and no member was given."""
+    read = {value for member in group for values in member.values.values() for value in values}
+    return {each.value for sender in rounds.senders for each in sender.acknowledged} - read

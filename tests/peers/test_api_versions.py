@@ -1,0 +1,71 @@
+"""Every API that Apache Kafka 3.9.1 offers in ZooKeeper mode is offered by ours in the same versions, or there is a
+reason why not."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_zk.protocol.api_keys import ApiKey
+from tests.peers import targets, wire_probe
+
+pytestmark = pytest.mark.peers
+
+_TRANSACTIONS = "to come: ours has no transaction coordinator yet"
+_SECURITY = "security: ours has listeners without authentication, and no ACLs"
+_QUOTAS = "to come: ours has no client quotas yet"
+_FORWARDING = "forwarding to a KRaft controller (KIP-590), which a cluster with ZooKeeper has not"
+
+REASONS = {
+    ApiKey.ADD_PARTITIONS_TO_TXN: _TRANSACTIONS,
+    ApiKey.ADD_OFFSETS_TO_TXN: _TRANSACTIONS,
+    ApiKey.END_TXN: _TRANSACTIONS,
+    ApiKey.WRITE_TXN_MARKERS: _TRANSACTIONS,
+    ApiKey.TXN_OFFSET_COMMIT: _TRANSACTIONS,
+    ApiKey.DESCRIBE_TRANSACTIONS: _TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS: _TRANSACTIONS,
+    ApiKey.SASL_HANDSHAKE: _SECURITY,
+    ApiKey.SASL_AUTHENTICATE: _SECURITY,
+    ApiKey.DESCRIBE_ACLS: _SECURITY,
+    ApiKey.CREATE_ACLS: _SECURITY,
+    ApiKey.DELETE_ACLS: _SECURITY,
+    ApiKey.CREATE_DELEGATION_TOKEN: _SECURITY,
+    ApiKey.RENEW_DELEGATION_TOKEN: _SECURITY,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _SECURITY,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _SECURITY,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _SECURITY,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _SECURITY,
+    ApiKey.ENVELOPE: _FORWARDING,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _QUOTAS,
+    ApiKey.ALTER_CLIENT_QUOTAS: _QUOTAS,
+}
+"""What Kafka's broker offers and ours may lack; whoever builds one of them takes its line away."""
+
+
+@pytest.fixture(scope="module")
+def offered(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[int, object]]]:
+    """Versions by API key, of each target."""
+    found: dict[str, dict[int, object]] = {}
+    for name in targets.NAMES:
+        cluster = targets.start(name, peer_zookeeper, tmp_path_factory.mktemp(name), chroot=f"offered-{name}")
+        try:
+            found[name] = dict(wire_probe.offered_versions(cluster.ports[0]))
+        finally:
+            cluster.stop()
+    yield found
+
+
+def test_every_api_is_offered_or_has_a_reason(offered: dict[str, dict[int, object]]) -> None:
+    ours, kafkas = offered[targets.KAFKA_ZK], offered[targets.APACHE_KAFKA]
+    missing = {ApiKey(key).name for key in kafkas.keys() - ours.keys() - REASONS.keys()}
+    assert not missing, "neither offered nor explained"
+    assert not {ApiKey(key).name for key in REASONS.keys() - kafkas.keys()}, "Kafka does not offer them either"
+    assert not {ApiKey(key).name for key in ours.keys() - kafkas.keys()}, "Kafka does not offer them"
+
+
+def test_versions_are_the_same(offered: dict[str, dict[int, object]]) -> None:
+    ours, kafkas = offered[targets.KAFKA_ZK], offered[targets.APACHE_KAFKA]
+    assert {ApiKey(key).name: ours[key] for key in ours} == {ApiKey(key).name: kafkas[key] for key in ours}
+
+
+def test_a_reason_ends_when_the_api_is_there(offered: dict[str, dict[int, object]]) -> None:
+    assert not {ApiKey(key).name for key in REASONS.keys() & offered[targets.KAFKA_ZK].keys()}

@@ -1,0 +1,39 @@
+"""The campaign of failures in a cluster of both kinds of brokers, each kind as the controller.
+
+``python -m pytest -m peers tests/peers/test_mixed_campaign.py --rounds 50 --seed 0``
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.peers.mixed_cluster import APACHE_KAFKA, KINDS, mixed_properties
+from tests.peers.mixed_rounds import MixedRounds
+from tests.soak.replicated_cluster import OURS, Kind, ReplicatedCluster
+
+pytestmark = pytest.mark.peers
+
+ROUNDS = 10
+"""Of one seed at most: then the next one begins with new brokers."""
+
+
+@pytest.mark.parametrize("controller", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("protocol", ["3.9", "2.6", "3.5"])
+def test_nothing_acknowledged_is_lost_whatever_happens(
+    peer_tools: None,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    process_campaign_seed: int,
+    protocol: str,
+    controller: Kind,
+) -> None:
+    kinds = [OURS, APACHE_KAFKA, OURS, APACHE_KAFKA]
+    with ReplicatedCluster(tmp_path, kinds, mixed_properties(protocol)) as cluster:
+        rounds = MixedRounds(cluster, process_campaign_seed, controller)
+        try:
+            rounds.run(min(ROUNDS, pytestconfig.getoption("rounds")))
+            found = rounds.judge()
+        finally:
+            rounds.close()
+    print(rounds.story())
+    assert not found, "\n".join(found)
