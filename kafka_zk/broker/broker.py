@@ -17,6 +17,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.logger import Logger
 
+from kafka_zk.broker.broker_id import find_broker_id
 from kafka_zk.broker.controlled_shutdown import ClusterView, ControlledShutdown
 from kafka_zk.broker.controller_channel import ControllerChannel
 from kafka_zk.broker.live_config import LiveConfig, read_broker_config
@@ -47,7 +48,7 @@ from kafka_zk.network.slices import after, in_slices
 from kafka_zk.network.transport import FramePort
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry import broker_ids, cluster_id, isr, paths, producer_ids
+from kafka_zk.registry import cluster_id, isr, paths, producer_ids
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client import RegistryClient, SessionState
 from kafka_zk.registry.config import ConfigChangeWatcher, ConfigRegistry
@@ -69,10 +70,8 @@ from kafka_zk.replica.replica_alter_log_dirs_manager import ReplicaAlterLogDirsM
 from kafka_zk.replica.replica_fetcher_manager import ReplicaFetcherManager, ReplicaFetcherSettings
 from kafka_zk.replica.zk_alter_partition_manager import CHECK_INTERVAL_MS, ZkAlterPartitionManager
 from kafka_zk.security.authorizer import AllowAll
-from kafka_zk.storage.errors import InconsistentLogDir
 from kafka_zk.storage.helper_process import Helper
 from kafka_zk.storage.log_manager import LogManager
-from kafka_zk.storage.meta_properties import read_meta_properties
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import Clock, SystemClock, end_of_turn
 from kafka_zk.system.randomness import SYSTEM_RANDOM
@@ -186,26 +185,7 @@ class Broker:
         """The ids of the cluster and of this broker; both are made if they have to be."""
         await paths.ensure_persistent_paths(self._client)
         proposed = cluster_id.random_id(self._random)
-        return await cluster_id.get_or_create(self._client, proposed), await self._find_broker_id()
-
-    async def _find_broker_id(self) -> int:
-        """The configured id, else the one the log directories belong to, else a new one from ZooKeeper."""
-        config = self._config
-        stored = set()
-        for directory in config.log_directories:
-            try:
-                meta = read_meta_properties(str(directory))
-            except OSError:
-                continue  # opening the logs tells what is wrong with it
-            if meta is not None and meta.broker_id is not None:
-                stored.add(meta.broker_id)
-        if len(stored) > 1:
-            raise InconsistentLogDir(f"the log directories belong to different brokers: {sorted(stored)}")
-        if config.broker_id >= 0:
-            return config.broker_id
-        if stored:
-            return int(stored.pop())
-        return await broker_ids.generate_broker_id(self._client, config.reserved_broker_max_id)
+        return await cluster_id.get_or_create(self._client, proposed), await find_broker_id(self._config, self._client)
 
     async def _open_logs(self) -> None:
         configs = await usable_configs(self._configs, self._config.topic_defaults)
@@ -217,15 +197,9 @@ class Broker:
         fetch_purgatory = Purgatory(self._clock, end_of_turn(self._reactor))
         metadata = MetadataCache()
         batch_helpers = BatchHelpers(self._clock, self._run_in_thread)
+        clock, in_thread = self._clock, self._run_in_thread
         replicas = ReplicaManager(
-            self.broker_id,
-            self._logs,
-            self._clock,
-            fetch_purgatory,
-            self._run_in_thread,
-            batch_helpers,
-            metadata,
-            events,
+            self.broker_id, self._logs, clock, fetch_purgatory, in_thread, batch_helpers, metadata, events
         )
         self._controller = self._new_controller(replicas)
         self._lead_followers(replicas, metadata)
@@ -234,12 +208,7 @@ class Broker:
             CoordinatorConfig.of(config), self._clock, replicas, metadata, self._random, GroupReporter(events).tell
         )
         self.replica_fetchers = self._new_fetchers(replicas, fetch_purgatory)
-        self._alter_log_dirs = ReplicaAlterLogDirsManager(
-            self._clock,
-            replicas,
-            self._run_in_thread,
-            lambda: self.services.config.replica_alter_log_dirs_io_max_bytes_per_second,
-        )
+        self._alter_log_dirs = self._new_alter_log_dirs(replicas)
         replicas.role_listeners += [
             self.replica_fetchers.role_changed, coordinator.role_changed, self._alter_log_dirs.role_changed
         ]  # fmt: skip
@@ -344,6 +313,14 @@ class Broker:
             replicas.role_changes,
             self._run_in_thread,
             replicas.quotas.follower,
+        )
+
+    def _new_alter_log_dirs(self, replicas: ReplicaManager) -> ReplicaAlterLogDirsManager:
+        return ReplicaAlterLogDirsManager(
+            self._clock,
+            replicas,
+            self._run_in_thread,
+            lambda: self.services.config.replica_alter_log_dirs_io_max_bytes_per_second,
         )
 
     async def _allocate_producer_ids(self) -> range:

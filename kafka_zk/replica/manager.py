@@ -27,6 +27,7 @@ from kafka_zk.replica.partition import LeaderAndIsrPartitionState, Partition, Ro
 from kafka_zk.replica.purgatory import Purgatory
 from kafka_zk.replica.remote_replicas import InSyncRule
 from kafka_zk.replica.replication_quota import ReplicationQuotas
+from kafka_zk.replica.topic_ids import TopicIds
 from kafka_zk.replica.transaction_verification import TransactionVerification
 from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import InvalidConfig
@@ -45,7 +46,6 @@ from kafka_zk.system.threads import RunInThread
 
 _log = Logger()
 
-HIGH_WATERMARK_OFFSET = -1
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
 MarkersWritten: TypeAlias = Callable[[int, Sequence[TopicPartition], bool], None]
@@ -104,9 +104,9 @@ class ReplicaManager:
         self.logs = logs
         self.controller_epoch = -1
         self.partitions: dict[TopicPartition, Partition] = {}
-        self._topics: dict[uuid.UUID, tuple[str, set[int]]] = {}  # name and hosted partitions
+        self.topic_ids = TopicIds()
         self._clock = clock
-        self._purgatory = purgatory
+        self.purgatory = purgatory
         self._batch_helpers = batch_helpers
         self._metadata = metadata
         self._events = events
@@ -135,14 +135,9 @@ class ReplicaManager:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
 
-    def topic_name(self, topic_id: uuid.UUID) -> str | None:
-        """The topic with that id, if this broker has a replica of it."""
-        known = self._topics.get(topic_id)
-        return None if known is None else known[0]
-
     def hosts(self, topic: str | bytes, partition: int) -> bool:
         """Whether there is such a replica here; ``topic`` is a name, or an id of 16 bytes."""
-        name = self.topic_name(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
+        name = self.topic_ids.name(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
         return name is not None and TopicPartition(name, partition) in self.partitions
 
     async def append_records(
@@ -194,7 +189,7 @@ class ReplicaManager:
 
     async def replicated(self, delayed: DelayedProduce, timeout_ms: int) -> list[AppendResult]:
         """What became of each append when the high watermark has passed all, or after ``timeout_ms``."""
-        await self._purgatory.wait(delayed.tps, lambda: delayed.is_decided, timeout_ms, delayed.decide, delayed.wait)
+        await self.purgatory.wait(delayed.tps, lambda: delayed.is_decided, timeout_ms, delayed.decide, delayed.wait)
         delayed.time_out()
         return self._unless_lost(delayed)
 
@@ -264,11 +259,11 @@ class ReplicaManager:
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush(partition, log, info, required_acks))
         if log.commits_appends:
-            self._purgatory.check_later(tp)
+            self.purgatory.check_later(tp)
             return info
         if partition.advance_high_watermark(self.isr_updates.now_ms()):
-            self._purgatory.check(tp)
-        self._purgatory.check_later(LogEnd(tp))
+            self.purgatory.check(tp)
+        self.purgatory.check_later(LogEnd(tp))
         return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> _Appended:
@@ -360,49 +355,6 @@ class ReplicaManager:
         if log is not None and str(log.directory) == found.segment.directory:
             self.logs.fail_directory(log, error)
 
-    def delete_records(self, tp: TopicPartition, offset: int) -> int:
-        """Move the log start offset to ``offset`` (-1: the high watermark); returns the low watermark after that.
-
-        Await ``write_log_starts`` before answering.
-        Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after the directory was taken offline.
-        """
-        log = self.partition(tp).leader_log()
-        if not log.config.is_deleted:
-            raise ApiError(ErrorCode.POLICY_VIOLATION)
-        try:
-            log.increment_log_start_offset(log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset)
-        except OSError as error:
-            self.logs.fail_directory(log, error)
-            raise
-        return log.log_start_offset
-
-    async def wait_for_low_watermark(self, tp: TopicPartition, offset: int, timeout_ms: int) -> int:
-        """The low watermark, as soon as every replica that lives has deleted what is before ``offset``.
-
-        Raises: ApiError: REQUEST_TIMED_OUT; as ``leader_log``. Source: DelayedDeleteRecords.scala@3.9.
-        """
-
-        def is_decided() -> bool:
-            try:
-                return self.partition(tp).low_watermark >= offset
-            except ApiError:
-                return True
-
-        if not is_decided() and not await self._purgatory.wait([LogStart(tp)], is_decided, timeout_ms):
-            raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
-        return self.partition(tp).low_watermark
-
-    async def write_log_starts(self, tps: Iterable[TopicPartition]) -> None:
-        """Make durable what ``delete_records`` moved: what a client was told is gone does not come back with a crash.
-
-        Where that fails the log directory is offline afterwards.
-        """
-        for work, failed in self.logs.prepare_start_offsets(tps):
-            try:
-                await self.run_in_thread(work)
-            except OSError as error:
-                failed(error)
-
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
         """The log manager took a directory offline: answer for its partitions with KAFKA_STORAGE_ERROR from now on."""
         hosted = tuple(tp for tp in lost if tp in self.partitions)
@@ -459,7 +411,7 @@ class ReplicaManager:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         before = _standing(partition)
         partition.take_state(wanted.state)
-        self._give_topic_id(partition, wanted.topic_id)
+        self.topic_ids.give(partition, wanted.topic_id)
         self.partitions[tp] = partition
         refusal = self._open_log(partition, wanted.topic_properties, is_new=wanted.state.is_new)
         partition.become(refusal, self.isr_updates.now_ms())
@@ -472,25 +424,12 @@ class ReplicaManager:
         topic's configuration, and the id of a topic that had none."""
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
         if not has_id:
-            self._give_topic_id(partition, wanted.topic_id)
+            self.topic_ids.give(partition, wanted.topic_id)
         before = _standing(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
         if not has_id and _standing(partition) == before:
             self._tell_listeners(partition)  # a follower fetches by the id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
-
-    def _give_topic_id(self, partition: Partition, topic_id: uuid.UUID) -> None:
-        if partition.topic_id != topic_id:
-            self._forget_topic_id(partition)
-        partition.topic_id = topic_id
-        if topic_id != uuids.ZERO:
-            self._topics.setdefault(topic_id, (partition.tp.topic, set()))[1].add(partition.tp.partition)
-
-    def _forget_topic_id(self, partition: Partition) -> None:
-        _, numbers = self._topics.get(partition.topic_id, ("", set()))
-        numbers.discard(partition.tp.partition)
-        if not numbers:
-            self._topics.pop(partition.topic_id, None)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str], cause: str) -> None:
         """Apply the topic's configuration; the decisions of the controller stay as they are."""
@@ -507,7 +446,7 @@ class ReplicaManager:
     def _wake(self, tp: TopicPartition) -> None:
         """Whoever waits for anything of a partition looks again."""
         for key in (tp, LogEnd(tp), LogStart(tp)):
-            self._purgatory.check(key)
+            self.purgatory.check(key)
 
     def _tell_listeners(self, partition: Partition) -> None:
         """Whatever a listener does with it, the others are told, and the roles of other partitions change."""
@@ -593,7 +532,7 @@ class ReplicaManager:
         if partition is not None:
             partition.change_role(Role.STOPPED)
             del self.partitions[tp]
-            self._forget_topic_id(partition)
+            self.topic_ids.forget(partition)
             self.quotas.forget(tp)
             self._events.emit(ReplicaStopped, tp, delete, cause="StopReplica")
             self._tell_listeners(partition)

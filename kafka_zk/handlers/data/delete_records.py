@@ -13,6 +13,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
+from kafka_zk.replica import delayed_delete_records
 from kafka_zk.security.authorizer import Operation, topic
 from kafka_zk.storage.types import TopicPartition
 
@@ -43,14 +44,15 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
                 moved.append((tp, low_watermark if wanted.offset < 0 else wanted.offset, result))
                 results.append(result)
         topics.append(Topic(name=named.name, partitions=results))
-    await services.replicas.write_log_starts(tp for tp, _, _ in moved)
+    await delayed_delete_records.write_log_starts(services.replicas, (tp for tp, _, _ in moved))
     deadline_s = services.clock.seconds() + request.timeout_ms / 1000
     for tp, offset, result in moved:
         if turns.is_over:
             await turns.next()
         left_ms = max(0, int((deadline_s - services.clock.seconds()) * 1000))
         try:
-            result.low_watermark = await services.replicas.wait_for_low_watermark(tp, offset, left_ms)
+            low_watermark = delayed_delete_records.wait_for_low_watermark(services.replicas, tp, offset, left_ms)
+            result.low_watermark = await low_watermark
         except ApiError as error:  # its directory failed, or its leader is another meanwhile
             result.low_watermark, result.error_code = INVALID_LOW_WATERMARK, error_code(error)
     return Response(throttle_time_ms=0, topics=topics)
@@ -69,4 +71,4 @@ def _delete(services: Services, context: RequestContext, tp: TopicPartition, off
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     if tp not in services.replicas.partitions:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    return services.replicas.delete_records(tp, offset)
+    return delayed_delete_records.delete_records(services.replicas, tp, offset)

@@ -163,7 +163,7 @@ def _resolve_topic(
     is_follower = request.replica_id >= 0
     name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
     if name is None and is_follower and isinstance(key, bytes):
-        name = services.replicas.topic_name(_topic_id(key))  # LeaderAndIsr comes before UpdateMetadata
+        name = services.replicas.topic_ids.name(_topic_id(key))  # LeaderAndIsr comes before UpdateMetadata
     if is_follower and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # reads to the log end are for followers only
     if name is None:

@@ -16,7 +16,7 @@ class Replicas:
     error: ErrorCode | None = None
     asked = 0
 
-    def has_committed(self, last_offset: int) -> bool:
+    def has_committed(self, last_offset: int, terms_ended: int) -> bool:
         self.asked += 1
         if self.error is not None:
             raise ApiError(self.error)
@@ -24,7 +24,7 @@ class Replicas:
 
 
 def unreplicated(partition: Any, offset: int) -> Unreplicated:
-    return Unreplicated(partition, LogAppendInfo(offset, offset, -1, 0, 70))
+    return Unreplicated(partition, LogAppendInfo(offset, offset, -1, 0, 70), 0)
 
 
 def codes(delayed: DelayedProduce) -> list[Any]:

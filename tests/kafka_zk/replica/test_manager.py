@@ -315,11 +315,11 @@ def test_a_topic_keeps_its_name_until_its_last_replica_goes(world: World) -> Non
     world.tell(T)
     world.tell(other)
     world.replicas.stop_replica(T, -2, delete=True)
-    assert world.replicas.topic_name(TOPIC_ID) == "t"
+    assert world.replicas.topic_ids.name(TOPIC_ID) == "t"
     assert world.replicas.hosts(TOPIC_ID.bytes, 1)
     world.replicas.stop_replica(other, -2, delete=False)
     world.replicas.stop_replica(other, -2, delete=True)
-    assert world.replicas.topic_name(TOPIC_ID) is None
+    assert world.replicas.topic_ids.name(TOPIC_ID) is None
 
 
 def test_a_topic_id_that_comes_later_reaches_whoever_goes_by_it(world: World) -> None:
@@ -331,5 +331,5 @@ def test_a_topic_id_that_comes_later_reaches_whoever_goes_by_it(world: World) ->
         [(_, found)] = world.replicas.become_leader_or_follower([LeaderState(T, topic_id, state, {})])
         assert found == code
     assert heard == [uuids.ZERO, TOPIC_ID]
-    assert world.replicas.topic_name(TOPIC_ID) == "t"
-    assert world.replicas.topic_name(uuids.ZERO) is None
+    assert world.replicas.topic_ids.name(TOPIC_ID) == "t"
+    assert world.replicas.topic_ids.name(uuids.ZERO) is None

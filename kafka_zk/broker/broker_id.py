@@ -1,0 +1,29 @@
+"""Which id a starting broker has. Source: KafkaServer.getOrGenerateBrokerId@3.9."""
+
+from kafka_zk.config.kafka_config import KafkaConfig
+from kafka_zk.registry import broker_ids
+from kafka_zk.registry.client import RegistryClient
+from kafka_zk.storage.errors import InconsistentLogDir
+from kafka_zk.storage.meta_properties import read_meta_properties
+
+
+async def find_broker_id(config: KafkaConfig, client: RegistryClient) -> int:
+    """The configured id, else the one that the log directories belong to, else a new one from ZooKeeper.
+
+    Raises: InconsistentLogDir; RegistryError.
+    """
+    stored = set()
+    for directory in config.log_directories:
+        try:
+            meta = read_meta_properties(str(directory))
+        except OSError:
+            continue  # opening the logs tells what is wrong with it
+        if meta is not None and meta.broker_id is not None:
+            stored.add(meta.broker_id)
+    if len(stored) > 1:
+        raise InconsistentLogDir(f"the log directories belong to different brokers: {sorted(stored)}")
+    if config.broker_id >= 0:
+        return config.broker_id
+    if stored:
+        return int(stored.pop())
+    return await broker_ids.generate_broker_id(client, config.reserved_broker_max_id)

@@ -1,0 +1,59 @@
+"""Deletions of records on request: the leader's log start moves, becomes durable, and the followers' follow.
+
+Source: Partition.deleteRecordsOnLeader, DelayedDeleteRecords.scala@3.9.
+"""
+
+from collections.abc import Iterable
+
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.replica.isr_updates import LogStart
+from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.storage.types import TopicPartition
+
+HIGH_WATERMARK_OFFSET = -1
+
+
+def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) -> int:
+    """Move the log start offset to ``offset`` (-1: the high watermark); returns the low watermark after that.
+
+    Await ``write_log_starts`` before answering.
+    Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after the directory was taken offline.
+    """
+    log = replicas.partition(tp).leader_log()
+    if not log.config.is_deleted:
+        raise ApiError(ErrorCode.POLICY_VIOLATION)
+    try:
+        log.increment_log_start_offset(log.high_watermark if offset == HIGH_WATERMARK_OFFSET else offset)
+    except OSError as error:
+        replicas.logs.fail_directory(log, error)
+        raise
+    return log.log_start_offset
+
+
+async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartition]) -> None:
+    """Make durable what ``delete_records`` moved: what a client was told is gone does not come back with a crash.
+
+    Where that fails the log directory is offline afterwards.
+    """
+    for work, failed in replicas.logs.prepare_start_offsets(tps):
+        try:
+            await replicas.run_in_thread(work)
+        except OSError as error:
+            failed(error)
+
+
+async def wait_for_low_watermark(replicas: ReplicaManager, tp: TopicPartition, offset: int, timeout_ms: int) -> int:
+    """The low watermark, as soon as every replica that lives has deleted what is before ``offset``.
+
+    Raises: ApiError: REQUEST_TIMED_OUT; as ``leader_log``.
+    """
+
+    def is_decided() -> bool:
+        try:
+            return replicas.partition(tp).low_watermark >= offset
+        except ApiError:
+            return True
+
+    if not is_decided() and not await replicas.purgatory.wait([LogStart(tp)], is_decided, timeout_ms):
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
+    return replicas.partition(tp).low_watermark

@@ -1,0 +1,33 @@
+"""The ids of the topics of which this broker has replicas (KIP-516). Tests: tests/kafka_zk/replica/test_manager.py."""
+
+import uuid
+
+from kafka_zk.protocol import uuids
+from kafka_zk.replica.partition import Partition
+
+
+class TopicIds:
+    """An id lasts until the last replica of its topic is gone."""
+
+    def __init__(self) -> None:
+        self._topics: dict[uuid.UUID, tuple[str, set[int]]] = {}  # name and hosted partitions
+
+    def name(self, topic_id: uuid.UUID) -> str | None:
+        """The topic with that id, if this broker has a replica of it."""
+        known = self._topics.get(topic_id)
+        return None if known is None else known[0]
+
+    def give(self, partition: Partition, topic_id: uuid.UUID) -> None:
+        """The partition's topic has this id from now on; zero: none."""
+        if partition.topic_id != topic_id:
+            self.forget(partition)
+        partition.topic_id = topic_id
+        if topic_id != uuids.ZERO:
+            self._topics.setdefault(topic_id, (partition.tp.topic, set()))[1].add(partition.tp.partition)
+
+    def forget(self, partition: Partition) -> None:
+        """This replica is gone."""
+        _, numbers = self._topics.get(partition.topic_id, ("", set()))
+        numbers.discard(partition.tp.partition)
+        if not numbers:
+            self._topics.pop(partition.topic_id, None)
