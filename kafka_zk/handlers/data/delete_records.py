@@ -51,8 +51,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             await turns.next()
         left_ms = max(0, int((deadline_s - services.clock.seconds()) * 1000))
         try:
-            low_watermark = delayed_delete_records.wait_for_low_watermark(services.replicas, tp, offset, left_ms)
-            result.low_watermark = await low_watermark
+            waiting = delayed_delete_records.wait_for_low_watermark(services.replicas, tp, offset, left_ms)
+            result.low_watermark = await waiting
         except ApiError as error:  # its directory failed, or its leader is another meanwhile
             result.low_watermark, result.error_code = INVALID_LOW_WATERMARK, error_code(error)
     return Response(throttle_time_ms=0, topics=topics)
