@@ -26,7 +26,7 @@ from kafka_zk.storage.errors import StorageError
 from kafka_zk.storage.record_batch import BatchHeader, Record, decode_keys_and_values, decode_records
 from kafka_zk.storage.types import TopicPartition
 
-_RECORDS_A_STEP = 200
+_RECORDS_A_STEP = 100
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 _COMMIT = 1
 _INT32 = struct.Struct(">i")
