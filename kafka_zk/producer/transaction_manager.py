@@ -122,10 +122,11 @@ class TransactionManager:
         def is_wanted() -> bool:
             return self.state.state is State.IN_TRANSACTION and self._reactor.seconds() < deadline_s
 
-        self.state.offsets_added()
+        self.state.offsets_asked()
         identity = self._identity
         done = await self._ask(self._coordinator, requests.add_offsets(*identity, group.group_id), is_wanted)
         if done is not None:
+            self.state.offsets_added()
             coordinator = self._group_coordinators.get(group.group_id)
             if coordinator is None:
                 coordinator = KeyCoordinator(self._reactor, self._config, self._cluster, group.group_id, GROUP)
@@ -174,7 +175,7 @@ class TransactionManager:
         if self.state.state is not ending:
             return  # a batch failed
         if self.state.has_something:
-            request = requests.end(*self._identity, is_committed=is_committed)
+            request = requests.end(*self._identity, is_committed=is_committed, is_known=self.state.is_known)
             if await self._ask(self._coordinator, request, self._goes_on) is None and not self._is_forgotten:
                 return
         if self.state.needs_epoch_bump and not await self._new_epoch(self._goes_on):

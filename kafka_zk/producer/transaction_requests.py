@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from kafka_zk.client.group_coordinator import ConsumerGroupMetadata
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
 
 _MEMBERS_SINCE = 3  # of TxnOffsetCommit
@@ -100,17 +101,23 @@ def commit_offsets(
     return Request(ApiKey.TXN_OFFSET_COMMIT, message, lowest, 4, _offset_codes, doing)
 
 
-def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool) -> Request:
-    """Commit or abort."""
+def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool, is_known: bool) -> Request:
+    """Commit or abort. Unless the coordinator is known to have heard of the transaction (``is_known``), it may answer
+    that there is nothing to abort."""
     message = _EndTxn(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_committed
     )
     doing = f"{'committing' if is_committed else 'aborting'} the transaction of {transactional_id}"
-    return Request(ApiKey.END_TXN, message, 0, 4, _own_code, doing)
+    may_be_none = not is_committed and not is_known
+    return Request(ApiKey.END_TXN, message, 0, 4, _code_if_any if may_be_none else _own_code, doing)
 
 
 def _own_code(answer: Any) -> Sequence[int]:
     return [answer.error_code]
+
+
+def _code_if_any(answer: Any) -> Sequence[int]:
+    return [] if answer.error_code == ErrorCode.INVALID_TXN_STATE else [answer.error_code]
 
 
 def _partition_codes(answer: Any) -> Sequence[int]:

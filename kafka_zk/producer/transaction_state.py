@@ -108,6 +108,7 @@ class TransactionState:
         self._asked: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
         self._has_offsets = False
+        self._has_added = False
 
     # -- the program's calls ------------------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class TransactionState:
         self._go(State.READY)
         for each in (self._new, self._asked, self._added):
             each.clear()
-        self._has_offsets = False
+        self._has_offsets = self._has_added = False
 
     def check_in_transaction(self) -> None:
         """Raises: IllegalTransactionState, or the error that is the cause."""
@@ -193,15 +194,25 @@ class TransactionState:
         """They belong to the transaction now."""
         self._added.update(tps)
         self._asked.difference_update(tps)
+        self._has_added = True
+
+    def offsets_asked(self) -> None:
+        """A group's offsets are to belong to the transaction, too."""
+        self._has_offsets = True
 
     def offsets_added(self) -> None:
-        """A group's offsets belong to the transaction, too (or may: the answer was lost)."""
-        self._has_offsets = True
+        """They do now."""
+        self._has_added = True
 
     @property
     def has_something(self) -> bool:
         """Whether the coordinator may know of the transaction, so that EndTxn is needed."""
         return bool(self._added or self._asked or self._has_offsets)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the coordinator certainly knows of the transaction. Else it may have refused to begin it."""
+        return self._has_added
 
     # -- errors -------------------------------------------------------------------------------------------------------
 

@@ -181,6 +181,40 @@ def test_a_producer_that_the_coordinator_has_forgotten_goes_on(world: World) -> 
     assert world.state.state is State.READY and world.idempotence.epoch == 1
 
 
+def test_an_abort_before_the_coordinator_has_heard_of_anything_is_harmless(world: World) -> None:
+    """The markers of the last transaction are still being written: that one is not to be taken for this one."""
+    world.manager.begin()
+    world.send(A)
+    world.done(world.manager.commit())
+    world.manager.begin()
+    world.coordinator.next_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3
+    world.state.may_send(A, is_retry=False)
+    world.manager.add_new_partitions()
+    world.done(world.manager.abort())
+    assert world.state.state is State.READY and world.coordinator.ends == [True]
+
+
+@pytest.mark.parametrize(
+    ("code", "offsets"),
+    [(ErrorCode.TOPIC_AUTHORIZATION_FAILED, False), (ErrorCode.GROUP_AUTHORIZATION_FAILED, True)],
+)
+def test_a_producer_that_may_not_write_somewhere_goes_on_elsewhere(
+    world: World, code: ErrorCode, offsets: bool
+) -> None:
+    """The coordinator knows of no transaction that it could abort."""
+    world.manager.begin()
+    world.coordinator.next_codes = [code]
+    if offsets:
+        assert world.raised(world.manager.send_offsets({B: 7}, GROUP)).code is code
+    else:
+        world.send(A)
+    world.done(world.manager.abort())
+    world.manager.begin()
+    world.send(B)
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [True]
+
+
 def test_a_time_out_leaves_the_commit_under_way(world: World) -> None:
     """Nobody knows its outcome; who calls again waits for it."""
     world.manager.begin()
