@@ -11,13 +11,14 @@ from kafka_zk.storage.record_batch import CONTROL_FLAG, NO_SEQUENCE, TRANSACTION
 
 ABORT_MARKER = 0
 COMMIT_MARKER = 1
+NO_TYPE = -1
 _VERSION = 0
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 
 
 class EndTransactionMarker(NamedTuple):
-    """``type`` is -1 for a record without a key, ``coordinator_epoch`` for one without a value."""
+    """``type`` is NO_TYPE for a record without a key, ``coordinator_epoch`` -1 for one without a value."""
 
     type: int
     coordinator_epoch: int
@@ -29,7 +30,7 @@ class EndTransactionMarker(NamedTuple):
 
 def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
     """What a control record says; its type may be none of a transaction's."""
-    marker_type = _KEY.unpack_from(key)[1] if key is not None and len(key) >= _KEY.size else -1
+    marker_type = _KEY.unpack_from(key)[1] if key is not None and len(key) >= _KEY.size else NO_TYPE
     if value is None or len(value) < _VALUE.size:
         return EndTransactionMarker(marker_type, -1)
     return EndTransactionMarker(marker_type, _VALUE.unpack_from(value)[1])

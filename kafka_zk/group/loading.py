@@ -22,13 +22,13 @@ from kafka_zk.group.records import (
 from kafka_zk.group.transactional_offsets import Written
 from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.replica.manager import ReplicaManager
+from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, NO_TYPE, EndTransactionMarker
 from kafka_zk.storage.errors import StorageError
-from kafka_zk.storage.record_batch import BatchHeader, Record, decode_keys_and_values, decode_records
+from kafka_zk.storage.producer_state import marker_of
+from kafka_zk.storage.record_batch import BatchHeader, decode_keys_and_values
 from kafka_zk.storage.types import TopicPartition
 
 _RECORDS_A_STEP = 100
-_CONTROL_KEY = struct.Struct(">hh")  # version, type
-_COMMIT = 1
 _INT32 = struct.Struct(">i")
 
 _Last = dict[bytes, tuple[int, bytes]]  # key -> where its batch begins, value
@@ -81,7 +81,8 @@ class LoadedPartition:
         """A batch that cannot be taken apart is skipped from there on."""
         try:
             if header.is_control:
-                self._end_transaction(header.producer_id, next(decode_records(data, position)))
+                batch = memoryview(data)[position : position + header.size_bytes]
+                self._end_transaction(header, marker_of(batch, header))
                 return
             records = decode_keys_and_values(data, position)
             last = self._pending.setdefault(header.producer_id, {}) if header.is_transactional else self._last
@@ -99,11 +100,13 @@ class LoadedPartition:
         except StorageError as error:
             self._skip(header.base_offset, str(error))
 
-    def _end_transaction(self, producer_id: int, marker: Record) -> None:
-        pending = self._pending.pop(producer_id, {})
-        if marker.key is None or len(marker.key) < _CONTROL_KEY.size:
-            self._skip(marker.offset, "a control record without a type")
-        elif _CONTROL_KEY.unpack_from(marker.key)[1] == _COMMIT:
+    def _end_transaction(self, header: BatchHeader, marker: EndTransactionMarker | None) -> None:
+        if marker is None:
+            return  # compacted away, and what it ended, too
+        pending = self._pending.pop(header.producer_id, {})
+        if marker.type == NO_TYPE:
+            self._skip(header.base_offset, "a control record without a type")
+        elif marker.type == COMMIT_MARKER:
             for key, (base_offset, value) in pending.items():
                 if key not in self._last or self._last[key][0] < base_offset:
                     self._last[key] = base_offset, value

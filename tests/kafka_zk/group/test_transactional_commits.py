@@ -15,7 +15,15 @@ from kafka_zk.group.records import OffsetAndMetadata
 from kafka_zk.group.transactional_offsets import Producer
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.transaction_verification import TransactionToVerify
-from kafka_zk.storage.record_batch import NO_SEQUENCE, RecordBatchBuilder, iter_batches, read_header
+from kafka_zk.storage.record_batch import (
+    CONTROL_FLAG,
+    NO_SEQUENCE,
+    TRANSACTIONAL_FLAG,
+    RecordBatchBuilder,
+    assemble_batch,
+    iter_batches,
+    read_header,
+)
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.group.coordinated import EPOCH_MS, NO_DELAY, P0, T0, T1, World, committed, done
 
@@ -196,6 +204,21 @@ def test_open_transactions_are_loaded(world: World) -> None:
     assert fetch(world, T0, T1, stable=True) == {T0: UNSTABLE, T1: UNSTABLE}
     end(world)
     assert fetch(world, T0, T1, stable=True) == {T0: 7, T1: 9}
+
+
+def test_a_marker_that_compaction_has_emptied_says_nothing(world: World) -> None:
+    """Of the last batch of a producer the cleaner keeps the header."""
+    commit(world, {T0: committed(7)})
+    end(world)
+    commit(world, {T1: committed(8)})
+    emptied = assemble_batch(
+        b"", attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG, record_count=0, base_timestamp=-1, max_timestamp=EPOCH_MS,
+        producer=(8, 0, NO_SEQUENCE), base_offset=world.log.log_end_offset, partition_leader_epoch=0,
+        last_offset_delta=0,
+    )  # fmt: skip
+    world.log.append_as_follower(memoryview(emptied), now_ms=EPOCH_MS)
+    restart(world)
+    assert fetch(world, T0, T1, stable=True) == {T0: 7, T1: UNSTABLE}
 
 
 def test_a_marker_of_another_partition_changes_nothing(world: World) -> None:
