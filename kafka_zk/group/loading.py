@@ -38,9 +38,11 @@ class LoadedPartition:
     """The groups and committed offsets of one partition, after ``load_steps`` has been gone through.
 
     ``skipped_count`` records could not be understood; ``first_skipped`` says what was wrong with the first one.
+    ``ended``: by producer id whether the transaction was committed whose marker came after the log was read.
     """
 
     def __init__(self) -> None:
+        self.ended: dict[int, bool] = {}
         self.groups: dict[str, GroupMetadataValue] = {}
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.open_transactions: dict[str, OpenTransactions] = {}

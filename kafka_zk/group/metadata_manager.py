@@ -173,8 +173,25 @@ class GroupMetadataManager:
         group.offsets.load(loaded.offsets.pop(group_id, {}))
         if (open_transactions := loaded.open_transactions.pop(group_id, None)) is not None:
             group.offsets.load_open(open_transactions)
+            for producer_id, is_committed in loaded.ended.items():
+                group.offsets.end_transaction(producer_id, is_committed=is_committed)
             self.open_transactions.add(partition, group_id, group.offsets.producer_ids)
         return self._live(group, partition), effects
+
+    def transaction_ended(self, partition: int, producer_id: int, *, is_committed: bool) -> None:
+        """The marker is in the log of the partition: what the transaction has committed counts from now on, or never.
+
+        Groups that are not loaded yet hear of it when they are. Of several markers the first one is meant for them:
+        nobody commits to them meanwhile.
+        """
+        loaded = self._loading.get(partition)
+        if loaded is not None:
+            loaded.ended.setdefault(producer_id, is_committed)
+        for group_id in self.open_transactions.end(partition, producer_id):
+            live = self.groups.get(group_id)
+            if live is not None:  # else it was deleted
+                live.group.offsets.end_transaction(producer_id, is_committed=is_committed)
+                live.carry_out([])
 
     def _unload(self, partition: int) -> None:
         self._loading.pop(partition, None)

@@ -106,10 +106,5 @@ class TransactionalCommits:
         """The marker of the producer's transaction is in the logs of these partitions, in all of their in-sync
         replicas: its offsets count from now on, or never. A second call changes nothing."""
         for tp in tps:
-            if tp.topic != OFFSETS_TOPIC:
-                continue
-            for group_id in self._manager.open_transactions.end(tp.partition, producer_id):
-                live = self._manager.groups.get(group_id)
-                if live is not None:  # else it was deleted
-                    live.group.offsets.end_transaction(producer_id, is_committed=is_committed)
-                    live.carry_out([])
+            if tp.topic == OFFSETS_TOPIC:
+                self._manager.transaction_ended(tp.partition, producer_id, is_committed=is_committed)

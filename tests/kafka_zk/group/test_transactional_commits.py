@@ -2,6 +2,7 @@
 
 import random
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from kafka_zk.group.loading import LoadedPartition
 from kafka_zk.group.offset_manager import Codes, Committer
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import OffsetAndMetadata
@@ -219,6 +221,25 @@ def test_a_marker_that_compaction_has_emptied_says_nothing(world: World) -> None
     world.log.append_as_follower(memoryview(emptied), now_ms=EPOCH_MS)
     restart(world)
     assert fetch(world, T0, T1, stable=True) == {T0: 7, T1: UNSTABLE}
+
+
+def test_a_marker_that_comes_while_groups_are_loaded_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a change of leaders both coordinators load at the same time: the log has been read when it comes."""
+    commit(world, {T0: committed(7)}, group="g")
+    commit(world, {T0: committed(8)}, group="h", producer=Producer(8, 0))
+    read = LoadedPartition.load_steps
+
+    def read_and_end(loaded: LoadedPartition, *where: Any) -> Iterator[None]:
+        yield from read(loaded, *where)
+        end(world)
+        end(world, Producer(8, 0), is_committed=False)
+
+    monkeypatch.setattr(LoadedPartition, "load_steps", read_and_end)
+    restart(world)
+    assert fetch(world, T0, group="g", stable=True) == {T0: 7}
+    assert fetch(world, T0, group="h", stable=True) == {T0: None}
+    assert commit(world, {T0: committed(9)}) == {T0: NONE}
+    assert fetch(world, T0, stable=True) == {T0: UNSTABLE}
 
 
 def test_a_marker_of_another_partition_changes_nothing(world: World) -> None:
