@@ -20,6 +20,7 @@ Tests: tests/storage/test_producer_state.py.
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
@@ -103,12 +104,13 @@ class ProducerState:
     ``observe`` is told of snapshots that cannot be read.
     """
 
-    __slots__ = ("_observe", "_unstable", "_verifications", "producers", "snapshot_offset")
+    __slots__ = ("_ended", "_observe", "_unstable", "_verifications", "producers", "snapshot_offset")
 
     def __init__(self, observe: Observe = ignore) -> None:
         self._observe = observe
         self.producers: dict[int, ProducerEntry] = {}
         self._unstable: dict[int, int] = {}  # first offset of a transaction -> its marker's, NO_OFFSET while it is open
+        self._ended: dict[int, int] = {}  # the same of those that are not, the other way round, in the markers' order
         self._verifications: dict[int, VerificationStateEntry] | None = None  # by producer id
         self.snapshot_offset = -1
 
@@ -123,16 +125,10 @@ class ProducerState:
         Transactions that ended before ``high_watermark`` are forgotten, since it does not go back.
         Source: ProducerStateManager.firstUnstableOffset@3.9.
         """
-        ended = []
-        unstable = None
-        for first_offset, marker_offset in self._unstable.items():  # they begin in this order
-            if marker_offset == NO_OFFSET or marker_offset >= high_watermark:
-                unstable = first_offset
-                break
-            ended.append(first_offset)
-        for first_offset in ended:
-            del self._unstable[first_offset]
-        return unstable
+        committed = list(takewhile(lambda marker_offset: marker_offset < high_watermark, self._ended))
+        for marker_offset in committed:
+            del self._unstable[self._ended.pop(marker_offset)]
+        return next(iter(self._unstable), None)
 
     # -- what may be appended -----------------------------------------------------------------------------------
 
@@ -287,6 +283,7 @@ class ProducerState:
         if first_offset == NO_OFFSET:
             return None
         self._unstable[first_offset] = marker_offset
+        self._ended[marker_offset] = first_offset
         if not marker.is_abort:
             return None
         open_offsets = (offset for offset, end in self._unstable.items() if end == NO_OFFSET)
@@ -298,16 +295,20 @@ class ProducerState:
         self.producers = {entry.producer_id: entry for entry in entries}
         opened = sorted(entry.current_txn_first_offset for entry in entries)
         self._unstable = {first_offset: NO_OFFSET for first_offset in opened if first_offset != NO_OFFSET}
+        self._ended = {}
         self.snapshot_offset = snapshot_offset
 
     def take(self, replayed: "Replayed") -> None:
         """Go on with what a replay of the same log came to elsewhere."""
         self.producers = {entry.producer_id: entry for entry in replayed.producers}
         self._unstable = dict(replayed.unstable)
+        ended = sorted((end, first_offset) for first_offset, end in replayed.unstable.items() if end != NO_OFFSET)
+        self._ended = dict(ended)
 
     def clear(self) -> None:
         self.producers = {}
         self._unstable = {}
+        self._ended = {}
         self._verifications = None
         self.snapshot_offset = -1
 
