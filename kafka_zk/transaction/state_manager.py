@@ -169,8 +169,8 @@ class TransactionStateManager:
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
+            self._note_state(owned, transaction)
             if transaction.pending is None:
-                self._note_state(owned, transaction)
                 self.carry_out(owned, transaction, transaction.loaded(self._clock.wall_ms()))
             yield
 

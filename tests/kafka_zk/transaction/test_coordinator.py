@@ -1,14 +1,16 @@
 """The coordinator over a real log: what it remembers, loads, gives up and forgets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from twisted.internet.defer import ensureDeferred
 
+from kafka_zk.network.slices import after
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction import state_manager
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.memory import ID_BYTES
 from kafka_zk.transaction.records import encode_key
@@ -148,6 +150,31 @@ def test_a_transaction_that_lasts_too_long_is_aborted(broker: Harness) -> None:
     assert (state_of(broker), state_of(broker, "y")) == ("CompleteAbort", "Ongoing")
     assert transactions.counts[:4] == (2, 1, 0, 0)
     assert asked(transactions.end("x", producer, commit=True)) == [ErrorCode.PRODUCER_FENCED]
+
+
+def test_a_transaction_that_is_asked_for_as_soon_as_it_is_loaded_is_aborted_in_time(
+    broker: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if what its client wanted then could not be stored."""
+    producers = {who: begin(broker, who, timeout_ms=1_000) for who in "xy"}
+
+    async def a_step_in_each_turn(clock: Any, steps: Iterable[Any]) -> None:
+        for _ in steps:
+            await after(clock, 0.001)
+
+    monkeypatch.setattr(state_manager, "in_slices", a_step_in_each_turn)
+    topic_id = broker.services.metadata.topic_ids[TRANSACTION_STATE_TOPIC]
+    broker.lead_again(TRANSACTION_STATE_TOPIC, topic_id, leader_epoch=1, isr=[0, 1], replicas=[0, 1])
+    while state_of(broker) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        broker.clock.advance(0.001)
+    added = [
+        asked(broker.services.transactions.add_partitions(who, producer, [TopicPartition("t", 1)]))
+        for who, producer in producers.items()
+    ]
+    turn(broker)
+    broker.clock.advance(2)
+    assert added == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]] * 2
+    assert broker.services.transactions.counts.ongoing == 2
 
 
 def test_an_id_that_nobody_uses_is_forgotten_for_good(broker: Harness) -> None:
