@@ -4,12 +4,13 @@ Appends begin in the order of the calls. Each waits, as acks=all does, at most `
 Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupGroupMetadata@3.9.
 """
 
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable
 from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.coordinator.append_errors import COORDINATOR_ERRORS, code_of
+from kafka_zk.coordinator.tombstones import batches_of_tombstones
 from kafka_zk.group.offsets_batch import OffsetsBatch
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.records import (
@@ -27,8 +28,6 @@ from kafka_zk.storage.record_batch import RecordBatchBuilder
 from kafka_zk.storage.types import LogAppendInfo, TopicPartition
 from kafka_zk.storage.verification_state import VerificationStateEntry
 from kafka_zk.system.clock import Clock
-
-_TOMBSTONES_BYTES = 256 * 1024  # in one batch
 
 _GROUP_ERRORS = {
     **COORDINATOR_ERRORS,
@@ -88,7 +87,8 @@ class Appends:
             keys.append(encode_group_key(group_id))
         # All begin now: a tombstone after the next commit would remove that.
         begun = [
-            ensureDeferred(self._append(partition, [(key, None) for key in part])) for part in _parts(keys)
+            ensureDeferred(self._append(partition, [(key, None) for key in part]))
+            for part in batches_of_tombstones(keys, bytes)
         ]
         codes = [code_of(await each) for each in begun]
         return next((code for code in codes if code is not ErrorCode.NONE), ErrorCode.NONE)
@@ -121,16 +121,3 @@ def _offsets_written(result: AppendResult) -> OffsetsWritten:
         return OffsetsWritten(ErrorCode.INVALID_TXN_STATE)
     code = code_of(result)
     return OffsetsWritten(_OFFSET_ERRORS.get(code, code))
-
-
-def _parts(keys: list[bytes]) -> Iterator[list[bytes]]:
-    part: list[bytes] = []
-    size_bytes = 0
-    for key in keys:
-        part.append(key)
-        size_bytes += len(key)
-        if size_bytes >= _TOMBSTONES_BYTES:
-            yield part
-            part, size_bytes = [], 0
-    if part:
-        yield part

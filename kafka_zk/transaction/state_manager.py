@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from kafka_zk.coordinator.keys import is_storable, partition_for
 from kafka_zk.coordinator.replies import Replies
+from kafka_zk.coordinator.tombstones import batches_of_tombstones
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.slices import after, in_slices
 from kafka_zk.protocol.errors import ErrorCode
@@ -28,6 +29,7 @@ from kafka_zk.transaction.loading import LoadedPartition
 from kafka_zk.transaction.marker_channels import MarkersToSend
 from kafka_zk.transaction.memory import TransactionsMemory, held_bytes
 from kafka_zk.transaction.partitions import CoordinatedPartition
+from kafka_zk.transaction.records import encode_key
 from kafka_zk.transaction.requests import Answer, Append, Effect, Result, SendMarkers
 from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.transaction.states import TransactionState
@@ -36,7 +38,6 @@ from kafka_zk.transaction.transaction import Transaction
 _log = Logger()
 
 RETRY_S = 0.1
-_TOMBSTONES = 500  # in one batch
 
 Tell = Callable[[Transaction], None]
 """Told of a transaction whose state in the log is another one now."""
@@ -283,8 +284,8 @@ class TransactionStateManager:
         for owned in list(self.partitions.values()):
             expired: list[Transaction] = []
             await in_slices(self._clock, self._expire_steps(owned, expired))
-            for start in range(0, len(expired), _TOMBSTONES):
-                await self._remove(owned, expired[start : start + _TOMBSTONES])
+            for part in batches_of_tombstones(expired, lambda each: encode_key(each.transactional_id)):
+                await self._remove(owned, part)
 
     def _expire_steps(self, owned: CoordinatedPartition, expired: list[Transaction]) -> Iterator[None]:
         for transaction in list(owned.transactions.values()):

@@ -177,6 +177,16 @@ def test_a_transaction_that_is_asked_for_as_soon_as_it_is_loaded_is_aborted_in_t
     assert broker.services.transactions.counts.ongoing == 2
 
 
+def test_ids_that_are_long_expire_likewise(broker: Harness) -> None:
+    """More than a batch may hold."""
+    for number in range(50):
+        init(broker, f"{number}{'x' * 30_000}")
+    at(broker, NOW_MS + TransactionConfig().id_expiration_ms)
+    asked(broker.services.transactions.remove_expired())
+    turn(broker)
+    assert broker.services.transactions.counts.transactional_ids == 0
+
+
 def test_an_id_that_nobody_uses_is_forgotten_for_good(broker: Harness) -> None:
     init(broker)
     begin(broker, "open")
