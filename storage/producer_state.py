@@ -305,6 +305,12 @@ class ProducerState:
         self.producers = {entry.producer_id: entry for entry in replayed.producers}
         self._unstable = dict(replayed.unstable)
 
+    def take_over(self, other: "ProducerState") -> None:
+        """This log takes the place of one with the same records: go on with all that is known there."""
+        self.producers = other.producers
+        self._unstable = other._unstable
+        self._verifications = other._verifications
+
     def clear(self) -> None:
         self.producers = {}
         self._unstable = {}
