@@ -259,7 +259,7 @@ def test_a_flush_that_a_produce_waits_for_holds_in_the_copy_that_takes_over(
     broker = harness(log_dirs=",".join(map(str, dirs)), log_flush_interval_messages="1")
     _lead(broker)
     _append(broker)
-    copying = broker.services.alter_log_dirs._run_in_thread = _HeldWork()  # type: ignore[assignment]
+    copying = broker.services.alter_log_dirs._run_in_thread = _HeldWork()
     _alter(broker, dirs[1])
     _pump(broker, 3)
     appending = broker.services.replicas.run_in_thread = _HeldWork()
@@ -275,11 +275,11 @@ def test_a_copy_keeps_back_what_is_not_stable(broker: Harness, dirs: tuple[Path,
     """A transaction has ended, but its marker is not committed; another one is being verified."""
     log = _log(broker)
     begun = batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    log.append_as_follower(_moved(begun, 30), now_ms=0)
+    log.append_as_follower(bytes(_moved(begun, 30)), now_ms=0)
     log.update_high_watermark(31)
     assert log.last_stable_offset == 30
     log.producers.end_transaction(read_header(begun), EndTransactionMarker(COMMIT_MARKER, 0), 31, 0)
-    log.append_as_follower(_moved(batch(b"stands for the marker"), 31), now_ms=0)
+    log.append_as_follower(bytes(_moved(batch(b"stands for the marker"), 31)), now_ms=0)
     guard = log.producers.begin_verification(8, 0, 0, 0)
     _alter(broker, dirs[1])
     _pump(broker)
