@@ -302,3 +302,11 @@ def test_a_request_of_which_something_was_not_verified_holds_no_records_either(h
     )
     found = [each.error_code for each in answer.responses[0].partition_responses]
     assert found == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_TXN_STATE]
+
+
+def test_a_timeout_below_zero_is_over_at_once(make: Make) -> None:
+    client = make()
+    client.send_batch(timeout_ms=-1)
+    client.broker.clock.advance(0)
+    assert client.codes == [-ErrorCode.REQUEST_TIMED_OUT]
+    assert client.broker.services.fetch_purgatory.count == 0
