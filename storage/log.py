@@ -333,6 +333,11 @@ class Log:
             self.producers.write_snapshot(self.segments.directory, offset)
             self.segments.roll(offset, self.config, now_ms)
 
+    def extend_to(self, offset: int, now_ms: int) -> None:
+        """Have the log end there, as one does whose last records were compacted away."""
+        self.roll(now_ms, offset)
+        self.log_end_offset = offset
+
     def _is_roll_due(self, segment: Segment, timestamp_ms: int, now_ms: int) -> bool:
         """Whether the segment is older than it may get, by the records' clock or, without one, by ours."""
         if not segment.size_bytes:

@@ -492,9 +492,14 @@ class LogManager:
         self._run_blocking(work, done)
 
     def fail_directory(self, log: Log, error: OSError) -> None:
-        """Take the directory of ``log`` offline, unless that was deleted: its logs are gone until a restart."""
-        if self._has(log) and not isinstance(error, TooManyOpenFiles):
+        """Take the directory of ``log``, or of a ``future``, offline, unless that was deleted: its logs are gone until
+        a restart."""
+        if isinstance(error, TooManyOpenFiles):
+            return
+        if self._has(log):
             self._take_offline(self._dir_of[log.tp], error)
+        elif self.future(log.tp) is log:
+            self._take_offline(self._futures[log.tp], error)
 
     def _has(self, log: Log) -> bool:
         return self._logs.get(log.tp) is log

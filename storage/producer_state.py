@@ -305,6 +305,12 @@ class ProducerState:
         ended = sorted((end, first_offset) for first_offset, end in replayed.unstable.items() if end != NO_OFFSET)
         self._ended = dict(ended)
 
+    def take_over(self, other: "ProducerState") -> None:
+        """This log takes the place of one with the same records: go on with all that is known there."""
+        self.producers = other.producers
+        self._unstable = other._unstable
+        self._verifications = other._verifications
+
     def clear(self) -> None:
         self.producers = {}
         self._unstable = {}

@@ -113,7 +113,7 @@ class BrokerConnection(TwistedProtocol):
         self._busy = False  # a request is being answered
         self._awaited: Any = None  # what its handler waits for
         self._in_flight = InFlight()  # requests before that one, and their answers
-        self._muted = False  # throttled
+        self._muted = 0  # throttled, by so many answers
         self._full = False  # the peer does not take its answers
         self._reading = True
         self._asked_bytes = 0  # memory that the frame which is being collected waits for
@@ -516,11 +516,11 @@ class BrokerConnection(TwistedProtocol):
         waiting.addBoth(send).addErrback(self._failed)
 
     def _mute(self, mute_ms: int) -> None:
-        self._muted = True
+        self._muted += 1
         self._settings.clock.callLater(mute_ms / 1000, self._unmute)
 
     def _unmute(self) -> None:
-        self._muted = False
+        self._muted -= 1
         self._handle_waiting()
 
     def _drained(self) -> None:

@@ -63,12 +63,12 @@ class Purgatory:
         """Fires with True when ``condition`` holds after a check of one of the keys, with False after the timeout.
 
         The caller has found the condition false just before. ``changed``: told which key is checked, before the
-        condition is asked. ``kind``: what the wait is to the connection of the request.
+        condition is asked. ``kind``: what the wait is to the connection of the request. A timeout below 0 counts as 0.
         """
         entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
             self._waiting.setdefault(key, {})[id(entry)] = entry
-        entry.timer = self._clock.callLater(timeout_ms / 1000, self._expire, entry)
+        entry.timer = self._clock.callLater(max(0, timeout_ms) / 1000, self._expire, entry)
         return entry
 
     def check(self, key: Hashable) -> None:

@@ -8,6 +8,7 @@ tests/kafka_zk/handlers/test_alter_replica_log_dirs.py.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from twisted.internet.defer import ensureDeferred
@@ -17,6 +18,7 @@ from kafka_zk.network.slices import after
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.partition import Partition, Role
+from kafka_zk.storage.config_table import LONG_MAX
 from kafka_zk.storage.errors import StorageError
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.log_manager import LogManager
@@ -177,7 +179,8 @@ class ReplicaAlterLogDirsManager:
         except Exception:
             _log.failure("the move of {tp} ends", tp=tp, level=LogLevel.error)
         if self._moves.get(tp) is move:
-            self._give_up(tp)
+            with suppress(OSError):  # then that directory is offline, and the copy is gone
+                self._give_up(tp)
         return 0
 
     async def _step(self, tp: TopicPartition, move: _Move) -> int | None:
@@ -210,15 +213,22 @@ class ReplicaAlterLogDirsManager:
         if offset < log.log_start_offset:
             offset = log.log_start_offset
             future.truncate_fully_and_start_at(offset, self._clock.wall_ms())
-        found = log.read(offset, COPY_BYTES).slice
-        if found is None:
+        records = self._read(log, offset)
+        if not records:
             return 0
-        records = found.read()
         first = next(iter_batches(memoryview(records)))[1]
         if first.base_offset < offset and not future.size_bytes:  # a deletion of records ended within a batch
             future.truncate_fully_and_start_at(first.base_offset, self._clock.wall_ms())
         future.append_as_follower(records, now_ms=self._clock.wall_ms())
         return len(records)
+
+    def _read(self, log: Log, offset: int) -> bytes:
+        try:
+            found = log.read(offset, COPY_BYTES).slice
+            return b"" if found is None else found.read()
+        except OSError as error:
+            self._logs.fail_directory(log, error)
+            raise
 
     async def _flush(self, future: Log) -> None:
         work, done = future.prepare_flush()
@@ -238,9 +248,10 @@ class ReplicaAlterLogDirsManager:
             copied_bytes += portion
             if copied_bytes > LAST_BYTES:
                 return
-        if future.log_end_offset != log.log_end_offset or future.recovery_point < log.recovery_point:
+        _make_equal(log, future, self._clock.wall_ms())
+        waits = log.config.flush_messages < LONG_MAX  # somebody, maybe, for a flush of the other one
+        if future.recovery_point < (log.log_end_offset if waits else log.recovery_point):
             future.flush()
-        _make_equal(log, future)
         _release(move)
         del self._moves[tp]
         partition = self._replicas.partitions[tp]
@@ -255,15 +266,17 @@ def _release(move: _Move) -> None:
         move.is_held = False
 
 
-def _make_equal(log: Log, future: Log) -> None:
+def _make_equal(log: Log, future: Log, now_ms: int) -> None:
     """What a log knows beside its records. Raises: OSError."""
     future.update_config(log.config)
+    future.producers.take_over(log.producers)
+    if future.log_end_offset < log.log_end_offset:
+        future.extend_to(log.log_end_offset, now_ms)
     future.update_high_watermark(log.high_watermark)
     if log.log_start_offset > future.log_start_offset:
         future.increment_log_start_offset(log.log_start_offset)
     for epoch, start_offset in log.leader_epochs.entries:  # those that wrote nothing
         future.leader_epochs.begin(epoch, start_offset)
-    future.producers.load(list(log.producers.producers.values()), future.producers.snapshot_offset)
     future.cleaned_offset = log.cleaned_offset
     if log.commits_appends:
         future.follow_log_end()

@@ -273,7 +273,7 @@ def _read_again(
     places = [
         place
         for place, (_, before) in enumerate(fetched)
-        if _has_something(services, version, request, wanted[place], isolation, before.high_watermark)
+        if _has_something(services, version, request, wanted[place], isolation, before)
     ]
     news, _, _ = _read_all(services, version, request, [wanted[place] for place in places], isolation)
     again = list(fetched)
@@ -480,9 +480,9 @@ def _has_something(
     request: FetchRequest,
     entry: _Wanted,
     isolation: FetchIsolation,
-    high_watermark: int | None = None,
+    before: FetchedPartition | None = None,
 ) -> bool:
-    """Whether a read would find records or an error, or another high watermark than the one given."""
+    """Whether a read would find records or an error, or another high watermark or log start offset than ``before``."""
     partition = services.replicas.partitions.get(entry.tp)
     if partition is None:
         return True
@@ -493,5 +493,6 @@ def _has_something(
     except ApiError:
         return True
     return log.readable_end(isolation) > fetch.fetch_offset or (
-        high_watermark is not None and log.high_watermark != high_watermark
+        before is not None
+        and (log.high_watermark != before.high_watermark or log.log_start_offset != before.log_start_offset)
     )

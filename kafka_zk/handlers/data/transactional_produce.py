@@ -4,7 +4,8 @@ Source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend@3.9.
 Tests: tests/kafka_zk/handlers/test_transactions_in_logs.py.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from kafka_zk.handlers.services import Services
 from kafka_zk.protocol.errors import ApiError, ErrorCode
@@ -16,6 +17,8 @@ from kafka_zk.security.authorizer import Operation, transactional_id
 from kafka_zk.storage.record_batch import HEADER_SIZE, BatchHeader, Buffer, read_header
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.storage.verification_state import Guards
+
+T = TypeVar("T")
 
 _ABORTABLE_SINCE = 11
 
@@ -48,10 +51,17 @@ async def append(
     result = await services.replicas.append_records(allowed, request.acks, verified.guards)
     if not verified.refused:
         return result
+    tps = [tp for tp, _ in batches]
     if isinstance(result, DelayedProduce):
-        result = await services.replicas.replicated(result, request.timeout_ms)
-    appended = iter(result)
-    return [refusal(verified.refused[tp]) if tp in verified.refused else next(appended) for tp, _ in batches]
+        return DelayedProduce(tps, _with_refused(tps, result.results, verified.refused))
+    return _with_refused(tps, result, verified.refused)
+
+
+def _with_refused(
+    tps: Sequence[TopicPartition], appended: Iterable[T], refused: Mapping[TopicPartition, ErrorCode]
+) -> list[T | ApiError]:
+    remaining = iter(appended)
+    return [refusal(refused[tp]) if tp in refused else next(remaining) for tp in tps]
 
 
 def _refusal(

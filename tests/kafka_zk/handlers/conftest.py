@@ -254,6 +254,10 @@ class HandClock(Clock):
     wall_ms = staticmethod(wall_ms)
     wall_ns = staticmethod(time.time_ns)
 
+    def callLater(self, delay: float, *arguments: Any, **keywords: Any) -> Any:
+        assert delay >= 0, "a reactor refuses it"
+        return super().callLater(delay, *arguments, **keywords)
+
 
 def build_harness(folder: Path, **properties: str) -> Harness:
     """Services whose logs lie in ``folder``; ``properties`` are configuration keys of the broker, ``_`` for ``.``."""

@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker
 from kafka_zk.storage.log import Log
+from kafka_zk.storage.record_batch import read_header
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness, batch, leader_and_isr, update_metadata
 from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
@@ -232,3 +235,102 @@ def test_a_crash_between_the_two_renames_loses_nothing(
     again = _started(harness, dirs)
     assert _log(again).directory == dirs[1] / "t-0"
     assert _content(_log(again)) == before
+
+
+class _HeldWork:
+    """Threads whose work is done when the test says so."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Deferred[Any], Callable[[], Any]]] = []
+
+    def __call__(self, work: Callable[[], Any]) -> "Deferred[Any]":
+        self._held.append((Deferred(), work))
+        return self._held[-1][0]
+
+    def do(self) -> None:
+        held, self._held = self._held, []
+        for done, work in held:
+            done.callback(work())
+
+
+def test_a_flush_that_a_produce_waits_for_holds_in_the_copy_that_takes_over(
+    harness: Make, dirs: tuple[Path, Path]
+) -> None:
+    broker = harness(log_dirs=",".join(map(str, dirs)), log_flush_interval_messages="1")
+    _lead(broker)
+    _append(broker)
+    copying = broker.services.alter_log_dirs._run_in_thread = _HeldWork()
+    _alter(broker, dirs[1])
+    _pump(broker, 3)
+    appending = broker.services.replicas.run_in_thread = _HeldWork()
+    answers: list[Any] = []
+    broker.start(ApiKey.PRODUCE, 9, produce(batch(b"durable"))).addCallback(answers.append)
+    copying.do()
+    assert _log(broker).directory == dirs[1] / "t-0" and not answers
+    appending.do()
+    assert answers and _log(broker).recovery_point == _log(broker).log_end_offset == 4
+
+
+def test_a_copy_keeps_back_what_is_not_stable(broker: Harness, dirs: tuple[Path, Path]) -> None:
+    """A transaction has ended, but its marker is not committed; another one is being verified."""
+    log = _log(broker)
+    begun = batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    log.append_as_follower(bytes(_moved(begun, 30)), now_ms=0)
+    log.update_high_watermark(31)
+    assert log.last_stable_offset == 30
+    log.producers.end_transaction(read_header(begun), EndTransactionMarker(COMMIT_MARKER, 0), 31, 0)
+    log.append_as_follower(bytes(_moved(batch(b"stands for the marker"), 31)), now_ms=0)
+    guard = log.producers.begin_verification(8, 0, 0, 0)
+    _alter(broker, dirs[1])
+    _pump(broker)
+    assert _log(broker) is not log
+    assert _log(broker).last_stable_offset == 30
+    assert _log(broker).producers.begin_verification(8, 0, 0, 0) is guard
+
+
+def test_a_log_whose_last_records_were_compacted_away_ends_where_it_did(
+    broker: Harness, dirs: tuple[Path, Path]
+) -> None:
+    log = _log(broker)
+    log.roll(0, 40)
+    log.log_end_offset = 40
+    _alter(broker, dirs[1])
+    _pump(broker)
+    assert _log(broker) is not log
+    assert _log(broker).log_end_offset == _log(broker).high_watermark == 40
+    _append(broker)
+    assert _log(broker).log_end_offset == 43
+
+
+def _failing(*_: Any, **__: Any) -> Any:
+    raise OSError("the disk is gone")
+
+
+def test_a_directory_that_takes_no_copy_ends_no_other_move(
+    harness: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = [tmp_path / name for name in "abc"]
+    broker = harness(log_dirs=",".join(map(str, directories)))
+    logs = broker.services.replicas.logs
+    for topic in "tu":
+        logs.prefer(TopicPartition(topic, 0), directories[0])
+        broker.lead(topic)
+        assert produced(broker, produce(batch(b"x"), topic=topic)).error_code == 0
+    assert _alter(broker, directories[1]) is _alter(broker, directories[2], "u") is ErrorCode.NONE
+    copy, flush = logs.future(TP), Log.prepare_flush
+    monkeypatch.setattr(Log, "prepare_flush", lambda log: _failing() if log is copy else flush(log))
+    monkeypatch.setattr("kafka_zk.storage.log_dir.LogDir.delete_future", _failing)
+    _pump(broker)
+    assert logs.live_directories == [directories[0], directories[2]]
+    assert _log(broker).directory == directories[0] / "t-0" and not _log(broker).is_being_cleaned
+    assert logs.log_dir_of(TopicPartition("u", 0)) == directories[2]
+
+
+def test_a_log_that_cannot_be_read_takes_its_own_directory_offline(
+    broker: Harness, dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _alter(broker, dirs[1])
+    monkeypatch.setattr("kafka_zk.storage.segment.FileSlice.read", _failing)
+    _pump(broker)
+    assert broker.services.replicas.logs.live_directories == [dirs[1]]
+    assert broker.services.replicas.partitions[TP].refusal is ErrorCode.KAFKA_STORAGE_ERROR

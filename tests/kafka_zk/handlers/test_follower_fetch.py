@@ -16,6 +16,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchResponse, read_fetch_response
 from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest, FetchTopic, write_fetch_request
 from kafka_zk.protocol.request import RequestHeader, response_body_position
+from kafka_zk.replica import delayed_delete_records
 from kafka_zk.replica.alter_partition_manager import Answer, Answered, IsrChange
 from kafka_zk.replica.isr_state import Committed, WrittenIsr
 from kafka_zk.storage.types import TopicPartition
@@ -163,6 +164,19 @@ def test_a_follower_gets_at_once_what_a_producer_writes_when_that_fetch_lets_the
     leader.send(1, max_wait_ms=500).addCallback(follower.append)
     [answer] = follower
     assert answer.topics[0].partitions[0].records
+
+
+def test_a_follower_that_waited_is_told_of_a_deletion_of_records(make: Make) -> None:
+    """Or whoever asked for the deletion would wait for one more fetch."""
+    leader = make()
+    leader.append(b"a")
+    for follower in (1, 2):
+        leader.fetch(1, follower)
+    answers: list[FetchResponse] = []
+    leader.send(1, max_wait_ms=500).addCallback(answers.append)
+    delayed_delete_records.delete_records(leader.broker.services.replicas, T, 1)
+    leader.pass_time(500)
+    assert answers[0].topics[0].partitions[0].log_start_offset == 1
 
 
 def test_every_request_of_a_session_is_a_fetch_of_all_its_partitions(make: Make) -> None:

@@ -1,10 +1,12 @@
 """Several Produce requests of one connection wait for the followers at the same time: real handlers, a real log."""
 
 import struct
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.metrics.request_stats import RequestStats
@@ -14,12 +16,15 @@ from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.protocol.request import request_header, response_body_position
+from kafka_zk.protocol.request import RequestHeader, request_header, response_body_position
 from kafka_zk.replica import delayed_produce
+from kafka_zk.replica.transaction_verification import TransactionVerification
 from kafka_zk.storage.types import TopicPartition
-from tests.kafka_zk.handlers.conftest import Harness, batch
+from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
 from tests.kafka_zk.handlers.test_follower_fetch import Leader
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, produce
+from tests.kafka_zk.handlers.test_transactions_in_logs import produce as transactional_produce
+from tests.kafka_zk.handlers.test_transactions_in_logs import transactional
 from tests.kafka_zk.network.test_in_flight import Wire
 
 VERSIONS = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 11}
@@ -263,3 +268,45 @@ def test_a_request_that_waits_for_nobody_is_answered_in_its_turn(make: Make, ack
     assert (client.log_end_offset, client.wire.sent) == (2, [])
     client.replicate(2)
     assert client.wire.sent == [0, 1][: 1 + acks]
+
+
+class _Frame(bytearray):
+    """Shows with a weak reference how long somebody needs it."""
+
+
+def test_a_request_of_which_something_was_not_verified_holds_no_records_either(harness: Callable[..., Harness]) -> None:
+    broker = harness()
+    broker.lead("t", 2, replicas=[0, 1], isr=[0, 1])
+    replicas = broker.services.replicas
+    refused = TopicPartition("t", 1)
+
+    async def ask(*_: Any) -> dict[TopicPartition, ErrorCode]:
+        return {refused: ErrorCode.INVALID_TXN_STATE}
+
+    replicas.verification = TransactionVerification(
+        lambda tp: replicas.partition(tp).leader_log(), lambda: True, ask, lambda: 0
+    )
+    message = transactional_produce((0, transactional()), (1, transactional()))
+    frame = _Frame(codec.encode_body(message, ApiKey.PRODUCE, 9))
+    held = weakref.ref(frame)
+    header = RequestHeader(ApiKey.PRODUCE, 9, 0, "client")
+    answers: list[Any] = []
+    handling = ensureDeferred(Dispatcher(broker.services).dispatch(CONTEXT, header, memoryview(frame)))
+    handling.addCallback(answers.append)
+    del frame
+    assert held() is None and not answers
+    broker.clock.advance(1)
+    body = answers[0][0]
+    answer = codec.decode_response(
+        ApiKey.PRODUCE, 9, memoryview(body)[response_body_position(memoryview(body), ApiKey.PRODUCE, 9) :]
+    )
+    found = [each.error_code for each in answer.responses[0].partition_responses]
+    assert found == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_TXN_STATE]
+
+
+def test_a_timeout_below_zero_is_over_at_once(make: Make) -> None:
+    client = make()
+    client.send_batch(timeout_ms=-1)
+    client.broker.clock.advance(0)
+    assert client.codes == [-ErrorCode.REQUEST_TIMED_OUT]
+    assert client.broker.services.fetch_purgatory.count == 0

@@ -95,9 +95,16 @@ class World:
         self.waiting: dict[int, Deferred[Response]] = {}
         self.others_wait = False
         self.refused: set[int] = set()
-        settings = ConnectionSettings(Clock(), "PLAINTEXT", self._dispatch, memory=self.pool)
+        self.clock = Clock()
+        self.mute_ms: dict[int, int] = {}
+        settings = ConnectionSettings(
+            self.clock, "PLAINTEXT", self._dispatch, memory=self.pool, on_response=self._answered
+        )
         self.connection = BrokerConnection(settings, 1, lambda connection: None)
         self.connection.makeConnection(self.wire)  # type: ignore[arg-type]
+
+    def _answered(self, context: RequestContext, header: RequestHeader, response: Response) -> int:
+        return self.mute_ms.get(header.correlation_id, 0)
 
     async def _dispatch(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
         number = header.correlation_id
@@ -293,3 +300,15 @@ def test_whatever_ends_first_requests_begin_and_are_answered_in_order(seed: int,
         assert len(open_apis) <= MAX_REQUESTS
         assert all(api == ApiKey.PRODUCE for api in open_apis) or len(open_apis) == 1
     assert world.pool.used_bytes == 0
+
+
+def test_a_peer_stays_muted_for_the_longest_time_that_an_answer_says() -> None:
+    world = World()
+    world.mute_ms = {0: 1000, 1: 200}
+    world.send(0, 1)
+    world.finish(0, 1)
+    world.clock.advance(0.5)
+    world.send(2)
+    assert world.begun == [0, 1]
+    world.clock.advance(0.5)
+    assert world.begun == [0, 1, 2]
