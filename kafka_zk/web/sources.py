@@ -19,13 +19,16 @@ from kafka_zk.timeline.trace_file import TraceFollower
 
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
+MOST_AT_ONCE = 10_000
 
 
 class Source(Protocol):
     """``described``: for people, what it is; ``misses``: what it may have missed, "" for nothing."""
 
     described: str
-    misses: str
+
+    @property
+    def misses(self) -> str: ...
 
     def read(self) -> list[Transaction]:
         """What is new. Raises: OSError."""
@@ -47,10 +50,17 @@ class LogSource:
         self._follower = TransactionLogFollower(data_dir)
         self._chroot = chroot
         self.described = f"the transaction log in {data_dir}"
-        self.misses = ""
+
+    @property
+    def misses(self) -> str:
+        until = self._follower.missing_until
+        if until <= self._after_zxid:
+            return ""
+        return f"what was written until zxid {until:#x}: ZooKeeper has purged that part of its log, only a snapshot has it"
 
     def read(self) -> list[Transaction]:
-        found = [each for each in self._follower.read() if each.zxid > self._after_zxid]
+        """At most ``MOST_AT_ONCE``, so that a long log does not keep the page waiting."""
+        found = [each for each in self._follower.read(MOST_AT_ONCE) if each.zxid > self._after_zxid]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def close(self) -> None:
@@ -65,7 +75,7 @@ class WatchSource:
         self._client.start()
         self._watcher = TreeWatcher(self._client)
         self.described = f"watches on ZooKeeper {zookeeper}"
-        self.misses = "changes between a watch and the read that follows it; who made a change"
+        self.misses: str = "changes between a watch and the read that follows it; who made a change"
 
     def read(self) -> list[Transaction]:
         self._client.process(PROCESS_MS)
