@@ -1,5 +1,6 @@
 """What the page asks of a recording, as JSON documents. No I/O but the recording's."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ MOST_LINKS = 60
 MOST_DATA = 20_000
 """So many characters of a znode's data are sent; the recording has all."""
 BUCKETS = 400
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class BadRequest(Exception):
@@ -146,6 +148,6 @@ def _below(tree: ZnodeTree, parent: str) -> dict[str, Any]:
 
 def _number(query: Query, name: str) -> int:
     text = query.get(name, "")
-    if not text.lstrip("-").isdecimal() or len(text) > 19:
+    if not _WHOLE.fullmatch(text):
         raise BadRequest(f"{name} must be a whole number, not {text[:40]!r}")
     return int(text)

@@ -121,7 +121,7 @@ class _Question(_Resource):
         self._answer = answer
 
     def render_GET(self, request: Any) -> bytes:
-        query = {key.decode(): values[-1].decode(errors="replace") for key, values in request.args.items()}
+        query = {key.decode(errors="replace"): values[-1].decode(errors="replace") for key, values in request.args.items()}
         try:
             return _answer(request, self._answer(query))
         except BadRequest as error:
@@ -164,23 +164,55 @@ class _News(_Resource):
     def __init__(self, describe: Callable[[], Document]) -> None:
         super().__init__()
         self._describe = describe
-        self._listeners: list[Any] = []
+        self._listeners: list[_Listener] = []
 
     def render_GET(self, request: Any) -> Any:
         if len(self._listeners) >= MOST_LISTENERS:
             return _answer(request, {"error": f"{MOST_LISTENERS} pages are open already"}, 503)
         request.setHeader("Content-Type", "text/event-stream")
-        self._listeners.append(request)
-        request.notifyFinish().addBoth(lambda _: self._listeners.remove(request))
-        self._tell(request)
+        listener = _Listener(request)
+        self._listeners.append(listener)
+        request.notifyFinish().addBoth(lambda _: self._listeners.remove(listener))
+        request.registerProducer(listener, True)
+        listener.tell(self._line())
         return NOT_DONE_YET
 
     def tell(self) -> None:
-        for request in list(self._listeners):
-            self._tell(request)
+        if self._listeners:
+            line = self._line()
+            for listener in list(self._listeners):
+                listener.tell(line)
 
-    def _tell(self, request: Any) -> None:
-        request.write(f"data: {json.dumps(self._describe())}\n\n".encode())
+    def _line(self) -> bytes:
+        return f"data: {json.dumps(self._describe())}\n\n".encode()
+
+
+class _Listener:
+    """A browser; one that reads too slowly gets only the latest news, once it reads again (a push producer)."""
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self._paused = False
+        self._waiting: bytes | None = None
+
+    def tell(self, line: bytes) -> None:
+        if self._paused:
+            self._waiting = line
+        else:
+            self._request.write(line)
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        self._paused = False
+        if self._waiting is not None:
+            line, self._waiting = self._waiting, None
+            self._request.write(line)
+
+    def stopProducing(self) -> None:
+        """The browser is gone, as notifyFinish tells, too."""
+        self._paused = True
 
 
 def _answer(request: Any, document: Document, code: int = 200) -> bytes:

@@ -93,3 +93,9 @@ def test_why_is_a_chain_that_ends() -> None:
 def test_what_there_is_not_is_said(query: dict[str, str]) -> None:
     with pytest.raises(BadRequest):
         recorded(("/a", None, False)).entry(query)
+
+
+@pytest.mark.parametrize("number", ["", "-", "--5", "٣", "1e3", "9" * 19, "9" * 5_000, "0x1", " 1"])
+def test_what_is_no_number_is_said(number: str) -> None:
+    with pytest.raises(BadRequest, match="whole number"):
+        recorded(("/a", None, False)).entry({"seq": number})
