@@ -17,6 +17,7 @@ from kafka_zk.registry.transaction_log import SessionClosed, SessionCreated, Tra
 from kafka_zk.timeline.event_codec import encode
 from kafka_zk.web.causality import Causality, Cause
 from kafka_zk.web.documents import Document, change_document, change_of, znode_document, znode_of
+from kafka_zk.web.episodes import Move
 from kafka_zk.web.errors import NoRecording
 from kafka_zk.web.session_names import session_name, unnamed
 from kafka_zk.web.spans import hold
@@ -27,6 +28,7 @@ CREATED, CHANGED, DELETED = "created", "changed", "deleted"
 SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
 CHANGES = (CREATED, CHANGED, DELETED)
 _CHANGES = "'created', 'changed', 'deleted'"  # as in the index, else SQLite does not use it
+_GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
 _FROM_ZOOKEEPER = f"{_CHANGES}, '{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _MOST_OUT_OF_ORDER = 500
 """So many entries may have been told later than others that happened after them."""
@@ -38,6 +40,8 @@ create table if not exists entries (
     cause integer, certain integer, doc text
 );
 create index if not exists by_time on entries (time_ms, actor);
+create index if not exists by_group_step on entries (time_ms)
+    where kind in ('RebalancePrepared', 'AssignmentCompleted');
 create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
 create index if not exists by_cause on entries (cause);
 create index if not exists by_session on entries (session) where session != 0;
@@ -46,6 +50,7 @@ create table if not exists spans (
     id integer primary key, kind text, lane text, holder text, note text, from_ms integer, to_ms integer
 );
 create index if not exists by_lane on spans (kind, lane);
+create index if not exists by_begin on spans (from_ms);
 """
 _COLUMNS = "seq, time_ms, actor, kind, path, zxid, session, cause, certain, doc"
 
@@ -298,7 +303,8 @@ class Recording:
     def seq_at(self, time_ms: int) -> int:
         """The last entry of ZooKeeper or a process that is not later than this."""
         (seq,) = self._row(
-            "select coalesce(max(seq), 0) from (select seq from entries where time_ms <= ? order by time_ms desc limit ?)",
+            "select coalesce(max(seq), 0) from "
+            "(select seq from entries where time_ms <= ? order by time_ms desc limit ?)",
             time_ms, _MOST_OUT_OF_ORDER,
         )  # fmt: skip
         return int(seq)
@@ -324,6 +330,36 @@ class Recording:
             (to_ms, from_ms, limit),
         )
         return [Span(*row) for row in rows]
+
+    def moves(self, from_ms: int, to_ms: int, limit: int) -> list[Move]:
+        """The latest of the spans that begin in this time, in order, each with who held its lane before."""
+        rows = self._database.execute(
+            "select kind, lane, holder, (select holder from spans as p where p.kind = s.kind and p.lane = s.lane "
+            "and p.id < s.id order by p.id desc limit 1), from_ms, to_ms from spans as s "
+            "where from_ms between ? and ? order by from_ms desc, id desc limit ?",
+            (from_ms, to_ms, limit),
+        ).fetchall()
+        return [Move(*row) for row in reversed(rows)]
+
+    def group_steps(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        """The latest of what coordinators told of rebalances in this time, in order."""
+        return self._entries(
+            f"where kind in ({_GROUP_STEPS}) and time_ms between ? and ? order by time_ms desc, seq desc limit ?",
+            from_ms, to_ms, limit,
+        )[::-1]  # fmt: skip
+
+    def kinds_between(self, from_ms: int, to_ms: int) -> dict[str, int]:
+        """How many entries of each kind."""
+        return dict(
+            self._database.execute(
+                "select kind, count(*) from entries where time_ms between ? and ? group by kind", (from_ms, to_ms)
+            )
+        )
+
+    def first_from(self, time_ms: int) -> int:
+        """The first entry that is not earlier; 0: there is none."""
+        found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
+        return 0 if found is None else int(found[0])
 
     def export(self, path: Path, first: int, last: int) -> None:
         """A recording of a stretch, which begins with the znodes as they were. Raises: OSError, sqlite3.Error."""

@@ -56,7 +56,7 @@ class LogSource:
         until = self._follower.missing_until
         if until <= self._after_zxid:
             return ""
-        return f"what was written until zxid {until:#x}: ZooKeeper has purged that part of its log, only a snapshot has it"
+        return f"what was written until zxid {until:#x}: only a snapshot has it, ZooKeeper purged that part of its log"
 
     def read(self) -> list[Transaction]:
         """At most ``MOST_AT_ONCE``, so that a long log does not keep the page waiting."""

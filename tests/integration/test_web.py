@@ -201,6 +201,22 @@ def test_a_recording_is_served_to_nobody_but_this_machines_page(recorded: Path) 
         assert ask(port, "/api-break")[0] == 405
 
 
+def test_a_stretch_is_a_file_to_keep(recorded: Path, tmp_path: Path) -> None:
+    """It is a recording as any other, with the znodes as they were; what nobody recorded is said."""
+    with page(recorded) as (_, port):
+        _, told, _ = ask(port, "/api-recording")
+        middle_ms = (told["first_ms"] + told["last_ms"]) // 2
+        status, content, headers = ask(port, f"/api-export?from_ms={middle_ms}&to_ms={told['last_ms']}")
+        assert (status, "attachment" in headers["Content-Disposition"]) == (200, True)
+        assert ask(port, "/api-export?from_ms=1&to_ms=2")[0] == ask(port, "/api-export")[0] == 400
+    (tmp_path / "part").write_bytes(content)
+    whole, part = Recording(recorded, read_only=True), Recording(tmp_path / "part", read_only=True)
+    assert part.times() == (whole.entries(whole.first_from(middle_ms), whole.count, 1)[0].time_ms, told["last_ms"])
+    assert part.tree(part.count).znodes == whole.tree(whole.count).znodes
+    whole.close()
+    part.close()
+
+
 def test_a_bad_recording_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is no recording\n" * 100)
     command = [sys.executable, "-m", "kafka_zk", "web", str(tmp_path / "text")]
