@@ -106,10 +106,10 @@ function partitions(cluster) {
   const rows = topics.flatMap((topic) => topic.partitions.map((each) => html("tr", {},
     html("td", {}, `${topic.name}-${each.partition}`),
     ids.map((id) => html("td", { class: "cell" }, replica(each, id))),
-    html("td", { class: "soft" }, each.epoch === null ? "not yet led" : `epoch ${each.epoch}`,
+    html("td", { class: "soft" }, each.epoch === null ? "not yet led" : each.epoch,
       each.adding ? ` adding ${each.adding.join(", ")}; removing ${each.removing.join(", ")}` : ""))));
   return [html("h2", {}, "Partitions"), html("table", {},
-    html("tr", {}, html("th", {}, "partition"), ids.map((id) => html("th", {}, `broker ${id}`)), html("th")), rows)];
+    html("tr", {}, html("th", {}, "partition"), ids.map((id) => html("th", {}, `broker ${id}`)), html("th", { title: "leader epoch: one more for each new leader" }, "epoch")), rows)];
 }
 
 const internal = (name) => Number(name.startsWith("__"));

@@ -98,7 +98,7 @@ function holderColour(holder, lane) {
   return lane.kind === "owner" ? holder.replace(/-\d+$/, "") : holder;
 }
 
-const shortened = (text, width) => (text.length * 7 > width ? `${text.slice(0, Math.max(1, Math.floor(width / 7) - 1))}…` : text);
+const shortened = (text, width) => (text.length * 7.5 > width ? `${text.slice(0, Math.max(1, Math.floor(width / 7.5) - 1))}…` : text);
 
 function dots(picture, entries, y, scale, chosen, choose) {
   for (const each of entries) {
