@@ -44,6 +44,7 @@ class Recorder:
         self._on_news = on_news
         self._loop = LoopingCall(self.poll)
         self._loop.clock = reactor
+        self._waiting: list[Event] = []
         self._events: list[Event] = []
         self._transactions: list[Transaction] = []
         self._passed_over = 0
@@ -65,13 +66,15 @@ class Recorder:
         """Take what is new.
 
         Traces first: what a process tells of a change is written after the change, so that the change, which is read
-        second, is always there.
+        second, is always there. While the log is long, traces wait for its part of the same time.
         """
         if self._passed_over:
             self._passed_over -= 1
             return
         try:
-            self._keep(self._traces.read() if self._traces is not None else [], self._source.read())
+            self._waiting += self._traces.read() if self._traces is not None else []
+            transactions = self._source.read()
+            self._keep(self._due(transactions), transactions)
             if not (self._events or self._transactions):
                 return
             self._recording.add(self._events, self._transactions)
@@ -87,6 +90,16 @@ class Recorder:
         self._events, self._transactions = [], []
         self.problem = ""
         self._on_news()
+
+    def _due(self, transactions: list[Transaction]) -> list[Event]:
+        """The traces whose changes were read."""
+        found = self._waiting
+        self._waiting = []
+        if self._source.behind:
+            until_ms = transactions[-1].time_ms if transactions else 0
+            self._waiting = [each for each in found if each.time_ms > until_ms]
+            found = [each for each in found if each.time_ms <= until_ms]
+        return found
 
     def _keep(self, events: list[Event], transactions: list[Transaction]) -> None:
         room = MOST_KEPT - len(self._events) - len(self._transactions)

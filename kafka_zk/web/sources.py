@@ -23,9 +23,11 @@ MOST_AT_ONCE = 10_000
 
 
 class Source(Protocol):
-    """``described``: for people, what it is; ``misses``: what it may have missed, "" for nothing."""
+    """``described``: for people, what it is; ``misses``: what it may have missed, "" for nothing; ``behind``: there was
+    more than the last read returned."""
 
     described: str
+    behind: bool
 
     @property
     def misses(self) -> str: ...
@@ -50,6 +52,7 @@ class LogSource:
         self._follower = TransactionLogFollower(data_dir)
         self._chroot = chroot
         self.described = f"the transaction log in {data_dir}"
+        self.behind = False
 
     @property
     def misses(self) -> str:
@@ -60,7 +63,9 @@ class LogSource:
 
     def read(self) -> list[Transaction]:
         """At most ``MOST_AT_ONCE``, so that a long log does not keep the page waiting."""
-        found = [each for each in self._follower.read(MOST_AT_ONCE) if each.zxid > self._after_zxid]
+        read = self._follower.read(MOST_AT_ONCE)
+        self.behind = len(read) == MOST_AT_ONCE
+        found = [each for each in read if each.zxid > self._after_zxid]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def close(self) -> None:
@@ -75,6 +80,7 @@ class WatchSource:
         self._client.start()
         self._watcher = TreeWatcher(self._client)
         self.described = f"watches on ZooKeeper {zookeeper}"
+        self.behind = False
         self.misses: str = "changes between a watch and the read that follows it; who made a change"
 
     def read(self) -> list[Transaction]:
