@@ -9,6 +9,9 @@ import pytest
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Reread, WatchFired
 from kafka_zk.registry.transaction_log import Created, SessionClosed, Transaction
+from kafka_zk.replica.events import RoleChanged
+from kafka_zk.replica.partition import Role
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.web import recording as module
 from kafka_zk.web.errors import NoRecording
 from kafka_zk.web.recording import CREATED, DELETED, SESSION_ENDED, Recording
@@ -158,3 +161,15 @@ def test_names_that_are_no_text_are_recorded(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "r")
     recording.add([WatchFired(1, "broker-\ud800", "", 0, "/\udc80", EventType.CHILD)], [])
     assert recording.entries(1, 1, 1)[0].actor == "broker-?"
+
+
+def test_a_new_role_follows_from_the_partitions_state() -> None:
+    """Not from the role in another partition that the same broker told before."""
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created(STATE_PATH, STATE % 0, ephemeral=False),))])
+    roles = [
+        RoleChanged(1_001, "broker-0", "LeaderAndIsr", 0, TopicPartition(topic, 0), Role.LEADER, 0, None)
+        for topic in ("other", "t")
+    ]
+    recording.add(roles, [])
+    assert (recording.entries(3, 3, 1)[0].cause, recording.entries(3, 3, 1)[0].certain) == (1, False)
