@@ -6,18 +6,27 @@ that asked for it has its answer. Paths are absolute: they begin with the chroot
 Source: FileTxnLog.java, SerializeUtils.java and zookeeper.jute@3.9.
 """
 
+import os
 import struct
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.system.clock import wall_ms
+
 _FILE_HEADER_BYTES = 16
+_CHUNK_BYTES = 1 << 20
+_SETTLED_MS = 1_000
+_DIGEST_BYTES = 12
+_FIRST_ZXIDS = (1, (1 << 32) + 1)  # of a server by itself, and of a group's first leader
 _RECORD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiqqi")
 _INT = struct.Struct(">i")
 _CREATE, _DELETE, _SET_DATA, _MULTI, _CREATE2, _CREATE_CONTAINER, _DELETE_CONTAINER, _CREATE_TTL = (
     1, 2, 5, 14, 15, 19, 20, 21
 )  # fmt: skip
+_RECONFIG = 16
 _CREATE_SESSION, _CLOSE_SESSION, _ERROR = -10, -11, -1
 
 
@@ -69,7 +78,7 @@ class Transaction:
 
 
 class TransactionLogFollower:
-    """Reads what a server wrote to its log since the last call.
+    """Reads what a server wrote to its log since the last call; a call that finds nothing costs little.
 
     Args:
         data_dir: the server's ``dataDir`` (``dataLogDir`` where that is set).
@@ -79,25 +88,59 @@ class TransactionLogFollower:
         self._folder = data_dir / "version-2"
         self._file: Path | None = None
         self._position = _FILE_HEADER_BYTES
+        self._files: list[Path] = []
+        self._listed_ns = -1
+        self.missing_until = 0
+        """Transactions up to this zxid are in no file any more: the server purged its log and kept a snapshot; 0: all
+        are there."""
 
-    def read(self) -> list[Transaction]:
-        """The new transactions, oldest first. Raises: OSError."""
+    def read(self, limit: int | None = None) -> list[Transaction]:
+        """The new transactions, oldest first, at most so many; None: all. Raises: OSError."""
         found: list[Transaction] = []
-        files = sorted(self._folder.glob("log.*"), key=_first_zxid)
-        for file in files[files.index(self._file) if self._file in files else 0 :]:
+        for file in self._unread_files():
             if file != self._file:
-                self._file, self._position = file, _FILE_HEADER_BYTES
-            found += self._rest(file)
+                self._open(file)
+            for transaction in self._rest(file):
+                found.append(transaction)
+                if limit is not None and len(found) >= limit:
+                    return found
         return found
 
+    def _unread_files(self) -> list[Path]:
+        self._list_files()
+        if self._file is None:
+            return self._files
+        return [file for file in self._files if _first_zxid(file) >= _first_zxid(self._file)]
+
+    def _list_files(self) -> None:
+        """Only if the folder changed: it is listed again while its last change is so young that another one could
+        have the same time."""
+        changed_ns = self._folder.stat().st_mtime_ns if self._folder.is_dir() else 0
+        if changed_ns == self._listed_ns:
+            return
+        self._files = sorted(self._folder.glob("log.*"), key=_first_zxid)
+        self._listed_ns = changed_ns if wall_ms() - changed_ns // 1_000_000 > _SETTLED_MS else -1
+
+    def _open(self, file: Path) -> None:
+        if self._file is None and _first_zxid(file) not in _FIRST_ZXIDS and any(self._folder.glob("snapshot.?*")):
+            self.missing_until = _first_zxid(file) - 1
+        self._file, self._position = file, _FILE_HEADER_BYTES
+
     def _rest(self, file: Path) -> Iterator[Transaction]:
-        begin = self._position
-        with file.open("rb") as opened:
-            opened.seek(begin)
-            data = opened.read()
-        for end, transaction in _transactions(data):
-            self._position = begin + end
-            yield transaction
+        """In pieces: the server reserves 64 MiB of zeros, which need not be read again and again."""
+        with file.open("rb", buffering=0) as opened:
+            size = _CHUNK_BYTES
+            head = os.pread(opened.fileno(), _RECORD.size, self._position)
+            while len(head) == _RECORD.size and _RECORD.unpack(head)[1] > 0:
+                size = max(size, _RECORD.size + _RECORD.unpack(head)[1] + 1)
+                begin = self._position
+                for end, transaction in _transactions(os.pread(opened.fileno(), size, begin)):
+                    self._position = begin + end
+                    yield transaction
+                if self._position == begin:
+                    return
+                size = _CHUNK_BYTES
+                head = os.pread(opened.fileno(), _RECORD.size, self._position)
 
 
 def transactions(data_dir: Path) -> list[Transaction]:
@@ -110,17 +153,20 @@ def _first_zxid(file: Path) -> int:
 
 
 def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
-    """Each with the position behind it, as far as they are complete: the server reserves room with zeros."""
+    """Each with the position behind it, as far as they are complete: the server reserves room with zeros, and a torn
+    record, which has the wrong checksum, ends a file."""
     position = 0
     while position + _RECORD.size <= len(data):
-        _, size = _RECORD.unpack_from(data, position)
+        checksum, size = _RECORD.unpack_from(data, position)
         start = position + _RECORD.size
         position = start + size + 1  # each ends with 'B'
-        if not size or position > len(data) or data[position - 1 : position] != b"B":
+        if size < _HEADER.size or position > len(data) or data[position - 1 : position] != b"B":
             return
-        session, _, zxid, time_ms, kind = _HEADER.unpack_from(data, start)
-        operations = tuple(_operations(kind, data[start + _HEADER.size : start + size]))
-        yield position, Transaction(zxid, time_ms, session, operations)
+        body = data[start : start + size]
+        if zlib.adler32(body) != checksum:
+            return
+        session, _, zxid, time_ms, kind = _HEADER.unpack_from(body)
+        yield position, Transaction(zxid, time_ms, session, tuple(_operations(kind, body[_HEADER.size :])))
 
 
 def _operations(kind: int, body: bytes) -> Iterator[Operation]:
@@ -128,7 +174,7 @@ def _operations(kind: int, body: bytes) -> Iterator[Operation]:
         path, position = _text(body, 0)
         data, position = _buffer(body, position)
         yield Created(path, data, kind in (_CREATE, _CREATE2) and body[_after_acls(body, position)] == 1)
-    elif kind == _SET_DATA:
+    elif kind in (_SET_DATA, _RECONFIG):
         path, position = _text(body, 0)
         data, position = _buffer(body, position)
         yield DataSet(path, data, _INT.unpack_from(body, position)[0])
@@ -156,8 +202,9 @@ def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _paths(body: bytes) -> tuple[str, ...] | None:
-    """Of CloseSessionTxn, which servers before 3.6 do not write."""
-    if len(body) < _INT.size:
+    """Of CloseSessionTxn, which servers before 3.6, and those with closeSessionTxn.enabled=false, do not write: then
+    there is nothing, or only the digest of the tree."""
+    if len(body) in (0, _DIGEST_BYTES):
         return None
     (count,) = _INT.unpack_from(body)
     paths, position = [], _INT.size

@@ -22,6 +22,7 @@ class TreeWatcher:
     def __init__(self, client: RegistryClient) -> None:
         self._client = client
         self._watchers: dict[str, tuple[Watcher, Watcher]] = {}
+        self._children: dict[str, set[str]] = {}  # the watched ones of each watched znode
         self._there: dict[str, int] = {}  # czxid of each znode that was seen
         self._seen: list[Transaction] = []
         self._last_ms = 0
@@ -39,13 +40,15 @@ class TreeWatcher:
                 watcher.close()
 
     def _watch(self, path: str) -> None:
+        self._children[path] = set()
         data = DataWatcher(self._client, path, partial(self._data_read, path))
         self._watchers[path] = (data, ChildrenWatcher(self._client, path, partial(self._children_read, path)))
 
     def _children_read(self, parent: str, names: list[str]) -> None:
         prefix = parent.rstrip("/")
         children = {f"{prefix}/{name}" for name in names} - {OF_ZOOKEEPER}
-        known = {path for path in self._watchers if path != "/" and (path.rpartition("/")[0] or "/") == parent}
+        known = self._children[parent]
+        self._children[parent] = children
         for path in sorted(known - children):
             self._forget(path)
         for path in sorted(children - known):
@@ -67,11 +70,11 @@ class TreeWatcher:
 
     def _forget(self, path: str) -> None:
         """It and all below it are gone."""
-        below = [each for each in self._watchers if each == path or each.startswith(f"{path}/")]
-        for each in sorted(below, reverse=True):
-            for watcher in self._watchers.pop(each):
-                watcher.close()
-            self._gone(each)
+        for below in sorted(self._children.pop(path), reverse=True):
+            self._forget(below)
+        for watcher in self._watchers.pop(path):
+            watcher.close()
+        self._gone(path)
 
     def _gone(self, path: str) -> None:
         if self._there.pop(path, None) is not None:

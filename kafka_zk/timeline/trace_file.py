@@ -62,6 +62,8 @@ class TraceFollower:
         """The new events, in the order of each file. Lines that are no events are counted and passed over."""
         found: list[Traced] = []
         for file in self._files():
+            if file.stat().st_size == self._positions.get(file, 0):
+                continue
             with file.open("rb") as lines:
                 lines.seek(self._positions.get(file, 0))
                 data = lines.read()

@@ -1,22 +1,30 @@
 """What the page asks of a recording, as JSON documents. No I/O but the recording's."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kafka_zk.web.cluster_view import cluster_document
 from kafka_zk.web.documents import Document, znode_document
+from kafka_zk.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.web.explanations import explanation
 from kafka_zk.web.narration import line
-from kafka_zk.web.recording import CHANGES, Entry, Recording
+from kafka_zk.web.recording import CHANGES, Bucket, Entry, Recording
 from kafka_zk.web.znode_tree import ZnodeTree
 
 MOST_ENTRIES = 5_000
 MOST_SPANS = 20_000
 MOST_ZNODES = 3_000
 MOST_LINKS = 60
+MOST_MOVES = 5_000
+MOST_EPISODES = 100
+LONGEST_COUNTED_MS = 600_000
 MOST_DATA = 20_000
 """So many characters of a znode's data are sent; the recording has all."""
 BUCKETS = 400
+ASSIGNED = "AssignmentCompleted"
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class BadRequest(Exception):
@@ -31,11 +39,13 @@ class RecordingApi:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
+        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # the last question and its answer
 
     def state(self, query: Query) -> Document:
         """The cluster after entry ``seq``."""
         seq = self._seq(query)
-        return {"seq": seq, "cluster": cluster_document(self._recording.tree(seq).znodes)}
+        document = cluster_document(self._recording.tree(seq).znodes)
+        return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq)}}
 
     def tree(self, query: Query) -> Document:
         """The znodes after entry ``seq``: all, or those directly below ``path`` where there are too many."""
@@ -56,7 +66,9 @@ class RecordingApi:
         count = self._recording.count_between(from_ms, to_ms)
         if count > MOST_ENTRIES:
             width_ms = max(1, (to_ms - from_ms) // BUCKETS)
-            return {"count": count, "width_ms": width_ms, "buckets": self._recording.density(from_ms, to_ms, width_ms)}
+            if self._counted[0] != (from_ms, to_ms, count):
+                self._counted = (from_ms, to_ms, count), self._recording.density(from_ms, to_ms, width_ms)
+            return {"count": count, "width_ms": width_ms, "buckets": self._counted[1]}
         found = self._recording.between(from_ms, to_ms, MOST_ENTRIES)
         return {"count": count, "entries": [_short(entry) for entry in found]}
 
@@ -64,6 +76,41 @@ class RecordingApi:
         """Who held what between two times."""
         found = self._recording.spans(_number(query, "from_ms"), _number(query, "to_ms"), MOST_SPANS)
         return {"spans": [list(span) for span in found]}
+
+    def episodes(self, query: Query) -> Document:
+        """What happened between two times, folded, with what it cost; ``seq``: its first entry."""
+        from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
+        steps = [_group_step(each) for each in self._recording.group_steps(from_ms, to_ms, MOST_MOVES)]
+        found = episodes(self._recording.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
+        return {"count": len(found), "episodes": [self._priced(each) for each in found[-MOST_EPISODES:]]}
+
+    def _priced(self, episode: Episode) -> Document:
+        document = {**episode._asdict(), "seq": self._recording.first_from(episode.from_ms)}
+        if episode.lasts or episode.to_ms - episode.from_ms > LONGEST_COUNTED_MS:
+            return {**document, "writes": None, "watches": None}
+        kinds = self._recording.kinds_between(episode.from_ms, episode.to_ms)
+        writes = sum(kinds.get(kind, 0) for kind in CHANGES)
+        return {**document, "writes": writes, "watches": kinds.get("WatchFired", 0)}
+
+    def export(self, query: Query, path: Path) -> None:
+        """What was recorded between two times as a recording of its own. Raises: OSError, sqlite3.Error."""
+        first = self._recording.first_from(_number(query, "from_ms"))
+        last = self._recording.seq_at(_number(query, "to_ms"))
+        if not 0 < first <= last:
+            raise BadRequest("nothing was recorded in that time")
+        self._recording.export(path, first, last)
+
+    def _coordinated(self, seq: int) -> list[Document]:
+        """The groups of the broker, as their coordinators told."""
+        groups: dict[str, Document] = {}
+        at = self._recording.entry(seq)
+        for entry in self._recording.group_steps(0, at.time_ms if at else 0, MOST_LINKS):
+            if entry.seq <= seq and entry.kind == ASSIGNED:
+                groups[str(entry.document.get("group_id"))] = entry.document
+        return [
+            {"name": name, "generation": groups[name].get("generation"), "members": groups[name].get("assignments")}
+            for name in sorted(groups)
+        ]
 
     def entry(self, query: Query) -> Document:
         """One entry whole: why it came, what came of it, and where the code is."""
@@ -109,6 +156,13 @@ class RecordingApi:
         return chain
 
 
+def _group_step(entry: Entry) -> GroupStep:
+    document = entry.document
+    members = document.get("assignments") or {}
+    began = entry.kind != ASSIGNED
+    return GroupStep(str(document.get("group_id")), began, document.get("generation", 0), len(members), entry.time_ms)
+
+
 def _short(entry: Entry) -> Document:
     return {
         "seq": entry.seq,
@@ -146,6 +200,6 @@ def _below(tree: ZnodeTree, parent: str) -> dict[str, Any]:
 
 def _number(query: Query, name: str) -> int:
     text = query.get(name, "")
-    if not text.lstrip("-").isdecimal() or len(text) > 19:
+    if not _WHOLE.fullmatch(text):
         raise BadRequest(f"{name} must be a whole number, not {text[:40]!r}")
     return int(text)

@@ -2,14 +2,16 @@
 
 An edge is *certain* where ZooKeeper or the process itself gives it: a watch fires for the change of its znode, a read
 follows the watch that fired, ephemeral znodes go with their session, an event names the zxid of the change that it
-shows. What else a process does is only known to come after the last thing that it told; such an edge is not certain,
-and the page draws it dotted.
+shows. A broker's new role most likely follows from the last write of its partition's state. What else a process does
+is only known to come after the last thing that it told. Such edges are not certain, and the page draws them dotted.
 """
 
 from typing import Any, NamedTuple
 
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Event, Reread, SessionChanged, WatchArmed, WatchFired
+from kafka_zk.registry.znodes import topics
+from kafka_zk.replica.events import RoleChanged
 
 CLOSELY_MS = 5_000
 """What a process told longer ago is no likely cause of what it does now."""
@@ -69,6 +71,10 @@ class Causality:
             found = self._by_zxid.get(event.zxid)
         if found is not None:
             return Cause(found, certain=True)
+        if isinstance(event, RoleChanged):
+            found = self._data_changed.get(topics.state_path(event.partition.topic, event.partition.partition))
+            if found is not None:
+                return Cause(found, certain=False)
         last = self._last.get(_process(event.actor))
         if last is None or isinstance(event, SessionChanged) or event.time_ms - last.time_ms > CLOSELY_MS:
             return None

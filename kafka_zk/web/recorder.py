@@ -8,12 +8,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from kafka_zk.registry.errors import RegistryError
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.transaction_log import Transaction
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.sources import Source, TraceSource
 
 INTERVAL_S = 0.1
+RETRY_POLLS = 10
+"""After a failure so many polls are passed over."""
 MOST_KEPT = 100_000
 """So many entries wait for room on the disk; later ones are counted, not kept."""
 
@@ -41,8 +44,10 @@ class Recorder:
         self._on_news = on_news
         self._loop = LoopingCall(self.poll)
         self._loop.clock = reactor
+        self._waiting: list[Event] = []
         self._events: list[Event] = []
         self._transactions: list[Transaction] = []
+        self._passed_over = 0
         self.lost_count = 0
         """How many entries are in no recording, because there was no room for too long."""
         self.problem = ""
@@ -61,19 +66,40 @@ class Recorder:
         """Take what is new.
 
         Traces first: what a process tells of a change is written after the change, so that the change, which is read
-        second, is always there.
+        second, is always there. While the log is long, traces wait for its part of the same time.
         """
+        if self._passed_over:
+            self._passed_over -= 1
+            return
         try:
-            self._keep(self._traces.read() if self._traces is not None else [], self._source.read())
+            self._waiting += self._traces.read() if self._traces is not None else []
+            transactions = self._source.read()
+            self._keep(self._due(transactions), transactions)
             if not (self._events or self._transactions):
                 return
             self._recording.add(self._events, self._transactions)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, RegistryError) as error:
             self._fails(str(error))
+            return
+        except Exception as error:  # what cannot be recorded now, cannot be later
+            _log.failure("entries are lost")
+            self.lost_count += len(self._events) + len(self._transactions)
+            self._events, self._transactions = [], []
+            self._fails(f"{type(error).__name__}: {error}")
             return
         self._events, self._transactions = [], []
         self.problem = ""
         self._on_news()
+
+    def _due(self, transactions: list[Transaction]) -> list[Event]:
+        """The traces whose changes were read."""
+        found = self._waiting
+        self._waiting = []
+        if self._source.behind:
+            until_ms = transactions[-1].time_ms if transactions else 0
+            self._waiting = [each for each in found if each.time_ms > until_ms]
+            found = [each for each in found if each.time_ms <= until_ms]
+        return found
 
     def _keep(self, events: list[Event], transactions: list[Transaction]) -> None:
         room = MOST_KEPT - len(self._events) - len(self._transactions)
@@ -84,6 +110,7 @@ class Recorder:
         self._transactions += transactions
 
     def _fails(self, problem: str) -> None:
+        self._passed_over = RETRY_POLLS
         if problem != self.problem:
             _log.warn("nothing is recorded now: {problem}", problem=problem)
             self.problem = problem

@@ -17,6 +17,7 @@ from kafka_zk.registry.transaction_log import SessionClosed, SessionCreated, Tra
 from kafka_zk.timeline.event_codec import encode
 from kafka_zk.web.causality import Causality, Cause
 from kafka_zk.web.documents import Document, change_document, change_of, znode_document, znode_of
+from kafka_zk.web.episodes import Move
 from kafka_zk.web.errors import NoRecording
 from kafka_zk.web.session_names import session_name, unnamed
 from kafka_zk.web.spans import hold
@@ -26,6 +27,11 @@ VERSION = 1
 CREATED, CHANGED, DELETED = "created", "changed", "deleted"
 SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
 CHANGES = (CREATED, CHANGED, DELETED)
+_CHANGES = "'created', 'changed', 'deleted'"  # as in the index, else SQLite does not use it
+_GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
+_FROM_ZOOKEEPER = f"{_CHANGES}, '{SESSION_BEGAN}', '{SESSION_ENDED}'"
+_MOST_OUT_OF_ORDER = 500
+"""So many entries may have been told later than others that happened after them."""
 _LEAST_BETWEEN_CHECKPOINTS = 4_000
 _SCHEMA = """
 create table if not exists meta (key text primary key, value text);
@@ -33,7 +39,10 @@ create table if not exists entries (
     seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
     cause integer, certain integer, doc text
 );
-create index if not exists by_time on entries (time_ms);
+create index if not exists by_time on entries (time_ms, actor);
+create index if not exists by_group_step on entries (time_ms)
+    where kind in ('RebalancePrepared', 'AssignmentCompleted');
+create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
 create index if not exists by_cause on entries (cause);
 create index if not exists by_session on entries (session) where session != 0;
 create table if not exists checkpoints (seq integer primary key, znodes blob);
@@ -41,6 +50,7 @@ create table if not exists spans (
     id integer primary key, kind text, lane text, holder text, note text, from_ms integer, to_ms integer
 );
 create index if not exists by_lane on spans (kind, lane);
+create index if not exists by_begin on spans (from_ms);
 """
 _COLUMNS = "seq, time_ms, actor, kind, path, zxid, session, cause, certain, doc"
 
@@ -90,13 +100,10 @@ class Recording:
 
     def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
         self._database = _open(path, read_only=read_only)
-        self._causality = Causality()
         self._sessions: dict[int, str] = {}
-        self._since_checkpoint = 0
-        self.count = int(self._row("select coalesce(max(seq), 0) from entries")[0])
-        self._tree = ZnodeTree()
+        self.count = 0
         self._at = 0  # the moment of ``_tree``
-        self._head = ZnodeTree(self.tree(self.count).znodes)
+        self._go_to_the_end()
 
     def close(self) -> None:
         self._database.close()
@@ -112,13 +119,28 @@ class Recording:
             *((each.time_ms, 1, each) for each in events),
             *((each.time_ms, 0, each) for each in transactions),
         ]
-        with self._database:
-            for _, _, each in sorted(merged, key=lambda item: item[:2]):
-                if isinstance(each, Transaction):
-                    self._add_transaction(each)
-                else:
-                    self._add_event(each)
+        known = dict(self._sessions)
+        try:
+            with self._database:
+                for _, _, each in sorted(merged, key=lambda item: item[:2]):
+                    if isinstance(each, Transaction):
+                        self._add_transaction(each)
+                    else:
+                        self._add_event(each)
+        except BaseException:
+            self._sessions = known
+            self._go_to_the_end()
+            raise
         self._checkpoint_if_due()
+
+    def _go_to_the_end(self) -> None:
+        """Of what is in the database."""
+        self._causality = Causality()
+        self._since_checkpoint = 0
+        self.count = int(self._row("select coalesce(max(seq), 0) from entries")[0])
+        self._tree = ZnodeTree()
+        self._at = 0
+        self._head = ZnodeTree(self.tree(self.count).znodes)
 
     def _add_event(self, event: Event) -> None:
         if isinstance(event, SessionChanged) and event.session_id:
@@ -182,16 +204,20 @@ class Recording:
     ) -> int:
         self.count += 1
         seq, certain = (cause.seq, int(cause.certain)) if cause is not None else (None, 0)
-        row = (self.count, time_ms, actor, kind, path, zxid, _signed(session), seq, certain, json.dumps(document))
+        names = (_storable(actor), kind, _storable(path))
+        row = (self.count, time_ms, *names, zxid, _signed(session), seq, certain, json.dumps(document))
         self._database.execute(f"insert into entries ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         return self.count
 
     def _actor(self, session: int) -> str:
-        return self._sessions.get(session) or unnamed(session)
+        if session not in self._sessions:
+            row = self._row("select actor from entries where session = ? and session != 0 limit 1", _signed(session))
+            self._sessions[session] = row[0] if row is not None else unnamed(session)
+        return self._sessions[session]
 
     def _name_session(self, session: int, actor: str) -> None:
         """What the session did before anybody knew whose it is, that actor did."""
-        if session and self._sessions.get(session) != actor:
+        if session and self._actor(session) != actor:
             self._sessions[session] = actor
             self._database.execute("update entries set actor = ? where session = ?", (actor, _signed(session)))
 
@@ -218,11 +244,15 @@ class Recording:
 
     def last_zxid(self) -> int:
         """Of the latest transaction; 0: there is none."""
-        return int(self._row("select coalesce(max(zxid), 0) from entries where kind in (?, ?, ?)", *CHANGES)[0])
+        found = self._row(
+            f"select zxid from entries where kind in ({_FROM_ZOOKEEPER}) and zxid > 0 order by seq desc limit 1"
+        )
+        return 0 if found is None else int(found[0])
 
     def times(self) -> tuple[int, int] | None:
         """The first and the last moment in ms; None: nothing happened yet."""
-        first, last = self._row("select min(time_ms), max(time_ms) from entries")
+        # each by itself: together SQLite would read the whole index
+        first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
         return None if first is None else (first, last)
 
     def tree(self, seq: int) -> ZnodeTree:
@@ -246,8 +276,8 @@ class Recording:
 
     def _changes(self, first: int, last: int, order: str) -> Iterator[Change]:
         rows = self._database.execute(
-            f"select doc from entries where seq between ? and ? and kind in (?, ?, ?) order by seq {order}",
-            (first, last, *CHANGES),
+            f"select doc from entries where seq between ? and ? and kind in ({_CHANGES}) order by seq {order}",
+            (first, last),
         )
         return (change_of(json.loads(document)) for (document,) in rows)
 
@@ -272,7 +302,11 @@ class Recording:
 
     def seq_at(self, time_ms: int) -> int:
         """The last entry of ZooKeeper or a process that is not later than this."""
-        (seq,) = self._row("select coalesce(max(seq), 0) from entries where time_ms <= ?", time_ms)
+        (seq,) = self._row(
+            "select coalesce(max(seq), 0) from "
+            "(select seq from entries where time_ms <= ? order by time_ms desc limit ?)",
+            time_ms, _MOST_OUT_OF_ORDER,
+        )  # fmt: skip
         return int(seq)
 
     def density(self, from_ms: int, to_ms: int, width_ms: int) -> list[Bucket]:
@@ -296,6 +330,36 @@ class Recording:
             (to_ms, from_ms, limit),
         )
         return [Span(*row) for row in rows]
+
+    def moves(self, from_ms: int, to_ms: int, limit: int) -> list[Move]:
+        """The latest of the spans that begin in this time, in order, each with who held its lane before."""
+        rows = self._database.execute(
+            "select kind, lane, holder, (select holder from spans as p where p.kind = s.kind and p.lane = s.lane "
+            "and p.id < s.id order by p.id desc limit 1), from_ms, to_ms from spans as s "
+            "where from_ms between ? and ? order by from_ms desc, id desc limit ?",
+            (from_ms, to_ms, limit),
+        ).fetchall()
+        return [Move(*row) for row in reversed(rows)]
+
+    def group_steps(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
+        """The latest of what coordinators told of rebalances in this time, in order."""
+        return self._entries(
+            f"where kind in ({_GROUP_STEPS}) and time_ms between ? and ? order by time_ms desc, seq desc limit ?",
+            from_ms, to_ms, limit,
+        )[::-1]  # fmt: skip
+
+    def kinds_between(self, from_ms: int, to_ms: int) -> dict[str, int]:
+        """How many entries of each kind."""
+        return dict(
+            self._database.execute(
+                "select kind, count(*) from entries where time_ms between ? and ? group by kind", (from_ms, to_ms)
+            )
+        )
+
+    def first_from(self, time_ms: int) -> int:
+        """The first entry that is not earlier; 0: there is none."""
+        found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
+        return 0 if found is None else int(found[0])
 
     def export(self, path: Path, first: int, last: int) -> None:
         """A recording of a stretch, which begins with the znodes as they were. Raises: OSError, sqlite3.Error."""
@@ -337,7 +401,7 @@ class Recording:
 def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
     if read_only and path is not None and not path.is_file():
         raise NoRecording(f"there is no recording {path}")
-    name = ":memory:" if path is None else f"file:{path}?mode=ro" if read_only else str(path)
+    name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
     database = sqlite3.connect(name, uri=read_only)
     try:
         if not read_only:
@@ -353,6 +417,11 @@ def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
         database.close()
         raise NoRecording(f"{path} is a recording of version {version}; this program reads version {VERSION}")
     return database
+
+
+def _storable(text: str) -> str:
+    """SQLite takes no lone surrogates, which may be in traces."""
+    return text.encode(errors="replace").decode()
 
 
 def _signed(session: int) -> int:

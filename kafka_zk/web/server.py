@@ -7,8 +7,11 @@ with the URL, which no other site knows.
 
 import hmac
 import json
+import sqlite3
 from collections.abc import Callable
 from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from twisted.internet.threads import deferToThread
@@ -59,9 +62,11 @@ class WebServer:
         for name, question in (
             ("recording", lambda query: describe()), ("state", api.state), ("tree", api.tree), ("at", api.at),
             ("entries", api.entries), ("entry", api.entry), ("spans", api.spans), ("step", api.step),
+            ("episodes", api.episodes),
         ):  # fmt: skip
             root.putChild(f"api-{name}".encode(), _Question(question))
         root.putChild(b"api-news", self._news)
+        root.putChild(b"api-export", _Export(api))
         root.putChild(b"api-break", _Break(break_broker, token))
         self._site = Site(root)
         self._site.noisy = False
@@ -121,11 +126,34 @@ class _Question(_Resource):
         self._answer = answer
 
     def render_GET(self, request: Any) -> bytes:
-        query = {key.decode(): values[-1].decode(errors="replace") for key, values in request.args.items()}
         try:
-            return _answer(request, self._answer(query))
+            return _answer(request, self._answer(_query(request)))
         except BadRequest as error:
             return _answer(request, {"error": str(error)}, 400)
+
+
+class _Export(_Resource):
+    """A stretch of time as a file to keep."""
+
+    isLeaf = True
+
+    def __init__(self, api: RecordingApi) -> None:
+        super().__init__()
+        self._api = api
+
+    def render_GET(self, request: Any) -> bytes:
+        with TemporaryDirectory(prefix="kafka-zk-export-") as folder:
+            path = Path(folder) / "part.sqlite"
+            try:
+                self._api.export(_query(request), path)
+                content = path.read_bytes()
+            except BadRequest as error:
+                return _answer(request, {"error": str(error)}, 400)
+            except (OSError, sqlite3.Error) as error:
+                return _answer(request, {"error": f"the stretch cannot be written: {error}"}, 507)
+        request.setHeader("Content-Type", "application/vnd.sqlite3")
+        request.setHeader("Content-Disposition", 'attachment; filename="kafka-zk-recording.sqlite"')
+        return content
 
 
 class _Break(_Resource):
@@ -164,23 +192,59 @@ class _News(_Resource):
     def __init__(self, describe: Callable[[], Document]) -> None:
         super().__init__()
         self._describe = describe
-        self._listeners: list[Any] = []
+        self._listeners: list[_Listener] = []
 
     def render_GET(self, request: Any) -> Any:
         if len(self._listeners) >= MOST_LISTENERS:
             return _answer(request, {"error": f"{MOST_LISTENERS} pages are open already"}, 503)
         request.setHeader("Content-Type", "text/event-stream")
-        self._listeners.append(request)
-        request.notifyFinish().addBoth(lambda _: self._listeners.remove(request))
-        self._tell(request)
+        listener = _Listener(request)
+        self._listeners.append(listener)
+        request.notifyFinish().addBoth(lambda _: self._listeners.remove(listener))
+        request.registerProducer(listener, True)
+        listener.tell(self._line())
         return NOT_DONE_YET
 
     def tell(self) -> None:
-        for request in list(self._listeners):
-            self._tell(request)
+        if self._listeners:
+            line = self._line()
+            for listener in list(self._listeners):
+                listener.tell(line)
 
-    def _tell(self, request: Any) -> None:
-        request.write(f"data: {json.dumps(self._describe())}\n\n".encode())
+    def _line(self) -> bytes:
+        return f"data: {json.dumps(self._describe())}\n\n".encode()
+
+
+class _Listener:
+    """A browser; one that reads too slowly gets only the latest news, once it reads again (a push producer)."""
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self._paused = False
+        self._waiting: bytes | None = None
+
+    def tell(self, line: bytes) -> None:
+        if self._paused:
+            self._waiting = line
+        else:
+            self._request.write(line)
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        self._paused = False
+        if self._waiting is not None:
+            line, self._waiting = self._waiting, None
+            self._request.write(line)
+
+    def stopProducing(self) -> None:
+        """The browser is gone, as notifyFinish tells, too."""
+        self._paused = True
+
+
+def _query(request: Any) -> Query:
+    return {key.decode(errors="replace"): each[-1].decode(errors="replace") for key, each in request.args.items()}
 
 
 def _answer(request: Any, document: Document, code: int = 200) -> bytes:

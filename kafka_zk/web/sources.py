@@ -19,13 +19,18 @@ from kafka_zk.timeline.trace_file import TraceFollower
 
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
+MOST_AT_ONCE = 10_000
 
 
 class Source(Protocol):
-    """``described``: for people, what it is; ``misses``: what it may have missed, "" for nothing."""
+    """``described``: for people, what it is; ``misses``: what it may have missed, "" for nothing; ``behind``: there was
+    more than the last read returned."""
 
     described: str
-    misses: str
+    behind: bool
+
+    @property
+    def misses(self) -> str: ...
 
     def read(self) -> list[Transaction]:
         """What is new. Raises: OSError."""
@@ -47,10 +52,20 @@ class LogSource:
         self._follower = TransactionLogFollower(data_dir)
         self._chroot = chroot
         self.described = f"the transaction log in {data_dir}"
-        self.misses = ""
+        self.behind = False
+
+    @property
+    def misses(self) -> str:
+        until = self._follower.missing_until
+        if until <= self._after_zxid:
+            return ""
+        return f"what was written until zxid {until:#x}: only a snapshot has it, ZooKeeper purged that part of its log"
 
     def read(self) -> list[Transaction]:
-        found = [each for each in self._follower.read() if each.zxid > self._after_zxid]
+        """At most ``MOST_AT_ONCE``, so that a long log does not keep the page waiting."""
+        read = self._follower.read(MOST_AT_ONCE)
+        self.behind = len(read) == MOST_AT_ONCE
+        found = [each for each in read if each.zxid > self._after_zxid]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def close(self) -> None:
@@ -65,7 +80,8 @@ class WatchSource:
         self._client.start()
         self._watcher = TreeWatcher(self._client)
         self.described = f"watches on ZooKeeper {zookeeper}"
-        self.misses = "changes between a watch and the read that follows it; who made a change"
+        self.behind = False
+        self.misses: str = "changes between a watch and the read that follows it; who made a change"
 
     def read(self) -> list[Transaction]:
         self._client.process(PROCESS_MS)

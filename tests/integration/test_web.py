@@ -201,6 +201,22 @@ def test_a_recording_is_served_to_nobody_but_this_machines_page(recorded: Path) 
         assert ask(port, "/api-break")[0] == 405
 
 
+def test_a_stretch_is_a_file_to_keep(recorded: Path, tmp_path: Path) -> None:
+    """It is a recording as any other, with the znodes as they were; what nobody recorded is said."""
+    with page(recorded) as (_, port):
+        _, told, _ = ask(port, "/api-recording")
+        middle_ms = (told["first_ms"] + told["last_ms"]) // 2
+        status, content, headers = ask(port, f"/api-export?from_ms={middle_ms}&to_ms={told['last_ms']}")
+        assert (status, "attachment" in headers["Content-Disposition"]) == (200, True)
+        assert ask(port, "/api-export?from_ms=1&to_ms=2")[0] == ask(port, "/api-export")[0] == 400
+    (tmp_path / "part").write_bytes(content)
+    whole, part = Recording(recorded, read_only=True), Recording(tmp_path / "part", read_only=True)
+    assert part.times() == (whole.entries(whole.first_from(middle_ms), whole.count, 1)[0].time_ms, told["last_ms"])
+    assert part.tree(part.count).znodes == whole.tree(whole.count).znodes
+    whole.close()
+    part.close()
+
+
 def test_a_bad_recording_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is no recording\n" * 100)
     command = [sys.executable, "-m", "kafka_zk", "web", str(tmp_path / "text")]
@@ -219,16 +235,23 @@ def test_up_shows_its_cluster_and_breaks_it_for_who_has_the_token(tmp_path: Path
         assert found is not None
         port = int(found[2])
         token = found[1].partition("token=")[2].strip()
-        document = json.dumps({"action": "kill", "broker": 2})
+        until(lambda: _brokers(port) == [0, 1, 2] and _controller(port) is not None, "the cluster")
+        victim = min({0, 1, 2} - {_controller(port)})
+        document = json.dumps({"action": "kill", "broker": victim})
         assert ask(port, "/api-break", "POST", document, X_Kafka_Zk_Token="wrong")[0] == 403
         status, state, _ = ask(port, "/api-break", "POST", document, X_Kafka_Zk_Token=token)
         assert (status, state.get("state")) == (200, "ended")
-        until(lambda: _brokers(port) == [0, 1], "broker 2 to be seen dead")
-        everything = f"/api-entries?from_ms=0&to_ms={ask(port, '/api-recording')[1]['now_ms']}"
+        until(lambda: _brokers(port) == sorted({0, 1, 2} - {victim}), "its death to be seen")
+        everything = f"/api-entries?from_ms=0&to_ms={9 * 10**12}"
         until(lambda: "BrokersChanged" in {each["kind"] for each in ask(port, everything)[1]["entries"]}, "its news")
         fired = [each for each in ask(port, everything)[1]["entries"] if each["kind"] == "WatchFired"]
         assert fired
         assert [each for each in fired if each["cause"] is None or not each["certain"]] == []
+
+
+def _controller(port: int) -> int | None:
+    broker: int | None = ask(port, "/api-state")[1]["cluster"]["controller"]["broker"]
+    return broker
 
 
 def _brokers(port: int) -> list[int]:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from os import environ
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from selenium import webdriver
@@ -85,6 +86,12 @@ class Page:
         self.driver.quit()
 
 
+def exported(page: Page) -> bytes:
+    """What the link for the shown time gives."""
+    with urlopen(str(page.driver.find_element(By.ID, "export").get_property("href")), timeout=TIMEOUT_S) as answer:
+        return bytes(answer.read())
+
+
 @pytest.fixture
 def pages(tmp_path: Path) -> Iterator[list[Page]]:
     """Two browsers at the page of a cluster of three brokers with one topic."""
@@ -111,6 +118,13 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(pages: li
     for page in pages:
         until(lambda page=page: {"broker 2 behind", "broker 0 leads"} <= set(page.roles()), "the new leader")
         assert "no session" in page.text("#view svg")
+    until(lambda: "moved to other leaders" in second.text("#happened"), "the failover as one line")
+    second.press("[data-episode]", 0)
+    until(lambda: "What came of it?" in second.text("#chosen:not([hidden]) #details"), "the failover's first event")
+    second.press("#back")
+    until(lambda: second.text("#happened:not([hidden])"), "the list again")
+    second.press("#live")
+    assert exported(first)[:15] == b"SQLite format 3"
     first.show_all_time()
     first.press("#previous")
     until(lambda: "Why?" in first.text("#details"), "the event")

@@ -15,9 +15,9 @@ const EXPECT = {
 
 export function clusterView(cluster, recording, flow, breakBroker) {
   return html("div", { class: "columns" },
-    html("div", {}, flowPicture(cluster, recording, flow), recording.can_break ? breaking(recording, breakBroker) : null),
+    html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), recording.can_break ? breaking(recording, breakBroker) : null),
     html("div", {}, ...partitions(cluster)),
-    html("div", {}, ...groups(cluster), ...others(cluster)));
+    html("div", {}, ...groups(cluster), ...coordinated(cluster), ...others(cluster)));
 }
 
 function flowPicture(cluster, recording, flow) {
@@ -28,7 +28,7 @@ function flowPicture(cluster, recording, flow) {
   const width = columns * (BOX.width + BOX.gap);
   const rows = members.length ? 3 : 2;
   const picture = svg("svg", {
-    viewBox: `0 0 ${width} ${rows * ROW - 30}`, width: Math.min(width, ids.length > 4 ? 900 : 460), role: "img",
+    viewBox: `0 0 ${width} ${rows * ROW - 8}`, width: Math.min(width, ids.length > 4 ? 900 : 440), role: "img",
     "aria-label": `ZooKeeper, ${ids.length} brokers, ${members.length} members of groups`,
   });
   const places = new Map([["zookeeper", { x: width / 2, y: 26 }]]);
@@ -102,14 +102,17 @@ function partitions(cluster) {
   ids.sort((a, b) => a - b);
   if (!cluster.partition_count) return [html("p", { class: "soft" }, "No topics.")];
   if (!ids.length) return aggregated(cluster);
-  const rows = cluster.topics.flatMap((topic) => topic.partitions.map((each) => html("tr", {},
+  const topics = cluster.topics.toSorted((a, b) => internal(a.name) - internal(b.name));
+  const rows = topics.flatMap((topic) => topic.partitions.map((each) => html("tr", {},
     html("td", {}, `${topic.name}-${each.partition}`),
     ids.map((id) => html("td", { class: "cell" }, replica(each, id))),
-    html("td", { class: "soft" }, each.epoch === null ? "not yet led" : `epoch ${each.epoch}`,
+    html("td", { class: "soft" }, each.epoch === null ? "not yet led" : each.epoch,
       each.adding ? ` adding ${each.adding.join(", ")}; removing ${each.removing.join(", ")}` : ""))));
   return [html("h2", {}, "Partitions"), html("table", {},
-    html("tr", {}, html("th", {}, "partition"), ids.map((id) => html("th", {}, `broker ${id}`)), html("th")), rows)];
+    html("tr", {}, html("th", {}, "partition"), ids.map((id) => html("th", {}, `broker ${id}`)), html("th", { title: "leader epoch: one more for each new leader" }, "epoch")), rows)];
 }
+
+const internal = (name) => Number(name.startsWith("__"));
 
 function replica(partition, id) {
   if (!partition.replicas.includes(id)) return "";
@@ -144,6 +147,14 @@ function groups(cluster) {
         html("tr", {}, html("td", {}, name),
           html("td", {}, group.owners[name] ?? html("span", { class: "bad" }, "nobody")),
           html("td", {}, group.offsets[name] ?? ""))))]);
+}
+
+function coordinated(cluster) {
+  return cluster.coordinated.flatMap((group) => [
+    html("h2", {}, `Group ${group.name} (in the broker), generation ${group.generation}`),
+    html("table", {}, html("tr", {}, html("th", {}, "member"), html("th", {}, "partitions")),
+      Object.entries(group.members ?? {}).slice(0, 300).map(([member, owned]) => html("tr", {},
+        html("td", { title: member }, short(member)), html("td", {}, owned.join(", ") || "none"))))]);
 }
 
 function others(cluster) {

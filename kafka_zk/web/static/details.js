@@ -20,12 +20,12 @@ export function detailsView(entry, choose) {
         html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, entry.explanation.kafkas)))) : null);
 }
 
-// A solid line: ZooKeeper or the process says so. A dotted one: it is the last thing that the process told before.
+// A solid line: ZooKeeper or the process says so. A dotted one is likely.
 function chain(effects, shown, choose) {
   return html("ol", { class: "chain" }, shown.map((entry, index) => {
     const certain = effects[index].certain;
     return html("li", { class: certain ? "" : "perhaps", tabindex: 0, "data-seq": entry.seq,
-      title: certain ? "certain" : "not certain: the last thing that this process told before",
+      title: certain ? "certain" : "likely, but nobody said so",
       onclick: () => choose(entry.seq), onkeydown: (event) => { if (event.key === "Enter") choose(entry.seq); } },
     html("span", { class: "soft" }, `${clock(entry.time_ms)} ${entry.actor} `), entry.line);
   }));

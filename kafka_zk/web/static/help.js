@@ -10,8 +10,14 @@ const SAID = [
   ["Timeline", "Bars: who was the controller, led a partition, owned it in a group, from when to when; red is nobody. "
     + "Marks: what each process did. A square is a write to ZooKeeper, a triangle a watch that fired, a dot something "
     + "that a process told (brokers tell with --trace). Choose one."],
+  ["What happened", "A failover or a rebalance is one line there, with what it cost: how long it took, how long a "
+    + "partition had no leader or owner, and how many writes and watches there were in that time."],
   ["Why?", "The chain back from an event to what set it off. A solid line is certain: ZooKeeper or the process says so. "
-    + "A dotted one is only the last thing that the same process told before."],
+    + "A dotted one is likely: the last thing that the same process told before, or for a broker's new role the last write "
+    + "of the partition's state."],
+  ["Keys", "Left and right: the event before, the next one. Space: play. L: live. C: cluster. Z: znodes. Escape: back to "
+    + "the list of what happened."],
+  ["Save", "The picture as an SVG file, or the shown time as a recording, which kafka-zk web FILE opens."],
   ["Rewind", "Drag the slider, or step with the arrow keys: cluster and znodes show that moment, always. The address of "
     + "the page carries the moment; a copy of it shows the same."],
 ];

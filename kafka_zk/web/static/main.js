@@ -3,11 +3,12 @@
 import { clusterView } from "./cluster.js";
 import { detailsView } from "./details.js";
 import { clock, html } from "./dom.js";
+import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
 import { timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 
-const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000;
+const FLOW_MS = 1500, FLOW_COUNT = 30, REFRESH_MS = 300, HELD_MS = 5000, HAPPENED_MS = 2000;
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
 const token = hash.get("token") ?? "";
@@ -19,6 +20,8 @@ const page = {
   view: hash.get("view") ?? "cluster",
   chosen: null,
   below: "",
+  told: null, // what happened, and when the page asked for that
+  toldAt: 0,
   playing: false,
   drawing: false,
   held: false, // while a button is down nothing is drawn: else it would be another one when it comes up
@@ -65,8 +68,8 @@ async function drawOnce() {
   page.moment = live ? page.recording.now_ms : here.time_ms;
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
-  const [spans, entries, recent, view] = await Promise.all([
-    ask("spans", range), ask("entries", range),
+  const [told, spans, entries, recent, view] = await Promise.all([
+    whatHappened(), ask("spans", range), ask("entries", range),
     ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
@@ -74,7 +77,35 @@ async function drawOnce() {
   const width = Math.max(600, id("timeline").clientWidth - 16);
   id("timeline").replaceChildren(timelinePicture(width, range, spans.spans, entries, page.moment, page.chosen,
     id("every").checked, choose));
+  showHappened(told);
+  id("export").href = `api-export?${new URLSearchParams(range)}`;
   controls();
+}
+
+// Of the whole recording, which may be long: not with each picture.
+async function whatHappened() {
+  if (page.told === null || performance.now() - page.toldAt > HAPPENED_MS) {
+    const { first_ms, last_ms, now_ms, live } = page.recording;
+    page.told = await ask("episodes", { from_ms: first_ms, to_ms: Math.max(last_ms, live ? now_ms : 0) });
+    page.toldAt = performance.now();
+    if (live) setTimeout(() => { if (page.seq === null) draw(); }, HAPPENED_MS + 1);
+  }
+  return page.told;
+}
+
+// Drawn only if it is another one, so that the keyboard's focus stays.
+function showHappened(told) {
+  id("happened").hidden = page.chosen !== null;
+  id("chosen").hidden = page.chosen === null;
+  const key = JSON.stringify(told.episodes);
+  if (id("happened").dataset.key === key) return;
+  id("happened").dataset.key = key;
+  id("happened").replaceChildren(happenedView(told, choose));
+}
+
+function back() {
+  page.chosen = null;
+  draw();
 }
 
 async function viewOf(seq) {
@@ -107,6 +138,7 @@ function controls() {
   slider.min = page.recording.first_ms;
   slider.max = Math.max(page.recording.last_ms, page.recording.live ? page.recording.now_ms : 0);
   if (document.activeElement !== slider || live) slider.value = page.moment;
+  slider.setAttribute("aria-valuetext", clock(page.moment));
   for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).setAttribute("aria-pressed", page.view === name);
   const kept = new URLSearchParams({ view: page.view });
   if (!live) kept.set("seq", page.seq);
@@ -185,7 +217,7 @@ function savePicture() {
 function keys(event) {
   if (event.target.matches("input, select, textarea")) return;
   const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), l: goLive, c: () => show("cluster"),
-    z: () => show("tree") };
+    z: () => show("tree"), Escape: back };
   if (event.key === " " && !event.target.matches("button")) { event.preventDefault(); play(); }
   else bound[event.key]?.();
 }
@@ -200,6 +232,7 @@ function begin() {
   id("previous").addEventListener("click", () => step(-1));
   id("next").addEventListener("click", () => step(1));
   id("play").addEventListener("click", play);
+  id("back").addEventListener("click", back);
   id("picture").addEventListener("click", savePicture);
   id("window").addEventListener("change", draw);
   id("every").addEventListener("change", draw);
@@ -208,8 +241,6 @@ function begin() {
   document.addEventListener("keydown", keys);
   document.addEventListener("pointerdown", () => { page.held = true; });
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(release, 0));
-  id("details").replaceChildren(html("p", { class: "soft" },
-    "Choose an event in the timeline: why it came, what came of it, what it changed, and where the code is."));
   const news = new EventSource("api-news");
   let due = null;
   news.onmessage = (message) => {

@@ -3,7 +3,7 @@
 import { clock, colour, svg } from "./dom.js";
 
 const ROW = 20, LABEL = 190, TOP = 18;
-const KINDS = ["controller", "broker", "member", "other", "leader", "owner"];
+const KINDS = ["controller", "broker", "member", "owner", "leader", "other"];
 const DETAILS = new Set(["WatchArmed", "PartitionsMoved", "ReplicasMoved"]);
 const MOST_LANES = 60;
 
@@ -14,6 +14,8 @@ export function timelinePicture(width, range, spans, entries, moment, chosen, ev
   const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height,
     role: "img", "aria-label": "who held what, and what happened, by time" });
   axis(picture, range, scale, height);
+  picture.append(svg("text", { class: "soft", x: 0, y: 10 }, "■ write  ▼ watch  ● event", svg("title", {},
+    "A square is a write to ZooKeeper, a triangle a watch that fired, a dot what a process told; red is nobody.")));
   lanes.forEach((lane, index) => {
     const y = TOP + index * ROW;
     laneRow(picture, lane, y, scale, range);
@@ -45,10 +47,13 @@ function lanesOf(spans, entries) {
     lane.actors.add(actor);
   }
   const found = [...lanes.values()].filter((lane) => lane.actors.size || lane.spans.some((span) => span.holder));
-  found.sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind)
+  found.sort((a, b) => internal(a) - internal(b) || KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind)
     || a.lane.localeCompare(b.lane, undefined, { numeric: true }));
   return found.slice(0, MOST_LANES);
 }
+
+// What somebody made comes before Kafka's own topics and clients that only asked something.
+const internal = (lane) => Number(lane.kind === "other" || (lane.kind === "leader" && lane.lane.startsWith("__")));
 
 function axis(picture, range, scale, height) {
   const span = range.to_ms - range.from_ms;
@@ -62,13 +67,13 @@ function axis(picture, range, scale, height) {
 }
 
 function label(picture, text, y) {
-  const shown = text.length > 27 ? `…${text.slice(-26)}` : text;
+  const shown = text.length > 26 ? `…${text.slice(-25)}` : text;
   picture.append(svg("text", { x: 0, y: y + 14 }, shown, svg("title", {}, text)));
 }
 
 function laneRow(picture, lane, y, scale, range) {
-  const prefix = { leader: "leader of ", owner: "owner in ", member: "member of " }[lane.kind] ?? "";
-  label(picture, prefix + lane.lane, y);
+  const suffix = { leader: " leader", owner: " owner" }[lane.kind] ?? "";
+  label(picture, lane.lane + suffix, y);
   const thin = lane.kind === "broker" || lane.kind === "member";
   for (const span of lane.spans) {
     const x = Math.max(LABEL, scale(span.from_ms));
@@ -93,7 +98,7 @@ function holderColour(holder, lane) {
   return lane.kind === "owner" ? holder.replace(/-\d+$/, "") : holder;
 }
 
-const shortened = (text, width) => (text.length * 7 > width ? `${text.slice(0, Math.max(1, Math.floor(width / 7) - 1))}…` : text);
+const shortened = (text, width) => (text.length * 7.5 > width ? `${text.slice(0, Math.max(1, Math.floor(width / 7.5) - 1))}…` : text);
 
 function dots(picture, entries, y, scale, chosen, choose) {
   for (const each of entries) {

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from kafka_zk.group.events import AssignmentCompleted
 from kafka_zk.registry.events import WatchArmed
 from kafka_zk.registry.transaction_log import Created, DataSet, Transaction
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.web import api as module
 from kafka_zk.web.api import BadRequest, RecordingApi
 from kafka_zk.web.recording import Recording
@@ -93,3 +95,29 @@ def test_why_is_a_chain_that_ends() -> None:
 def test_what_there_is_not_is_said(query: dict[str, str]) -> None:
     with pytest.raises(BadRequest):
         recorded(("/a", None, False)).entry(query)
+
+
+@pytest.mark.parametrize("number", ["", "-", "--5", "٣", "1e3", "9" * 19, "9" * 5_000, "0x1", " 1"])
+def test_what_is_no_number_is_said(number: str) -> None:
+    with pytest.raises(BadRequest, match="whole number"):
+        recorded(("/a", None, False)).entry({"seq": number})
+
+
+def test_what_happened_has_its_first_entry_and_its_price() -> None:
+    api = recorded(("/brokers/ids/1", BROKER, True), ("/brokers/topics/t/partitions/0/state", STATE, False))
+    [episode] = api.episodes({"from_ms": "0", "to_ms": "9000"})["episodes"]
+    assert episode["text"] == "broker 1 registered; 1 partition got a first leader"
+    assert (episode["seq"], episode["writes"], episode["watches"], episode["silent_ms"]) == (1, 2, 0, 0)
+
+
+def test_groups_of_the_broker_are_as_their_coordinators_told_them() -> None:
+    recording = Recording()
+    for generation, members in ((1, {"anna": (TopicPartition("t", 0),)}), (2, {"bert": ()})):
+        recording.add([AssignmentCompleted(generation, "broker-0", "", 0, "g", generation, members)], [])
+    api = RecordingApi(recording)
+    [now], [then] = (api.state({"seq": str(seq)})["cluster"]["coordinated"] for seq in (2, 1))
+    assert (now["name"], now["generation"], now["members"]) == ("g", 2, {"bert": []})
+    assert then["members"] == {"anna": ["t-0"]}
+    assert [each["text"] for each in api.episodes({"from_ms": "0", "to_ms": "9"})["episodes"]] == [
+        "rebalanced: generation 1, 1 member", "rebalanced: generation 2, 1 member"
+    ]  # fmt: skip

@@ -9,6 +9,9 @@ import pytest
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Reread, WatchFired
 from kafka_zk.registry.transaction_log import Created, SessionClosed, Transaction
+from kafka_zk.replica.events import RoleChanged
+from kafka_zk.replica.partition import Role
+from kafka_zk.storage.types import TopicPartition
 from kafka_zk.web import recording as module
 from kafka_zk.web.errors import NoRecording
 from kafka_zk.web.recording import CREATED, DELETED, SESSION_ENDED, Recording
@@ -124,3 +127,49 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(NoRecording, match="version 99"):
         Recording(tmp_path / "future", read_only=True)
+
+
+def test_a_full_disk_loses_nothing_once_there_is_room(tmp_path: Path) -> None:
+    """What could not be written is added by the next call, whole: neither twice nor in part."""
+    recording = Recording(tmp_path / "r")
+    happened = history(4, 120)
+    recording.add([], [transaction for transaction, _ in happened[:60]])
+    (pages,) = recording._database.execute("pragma page_count").fetchone()
+    recording._database.execute(f"pragma max_page_count = {pages}")
+    rest = [transaction for transaction, _ in happened[60:]]
+    count = recording.count
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        recording.add([], rest)
+    assert (recording.count, znodes(recording, count)) == (count, happened[59][1])
+    recording._database.execute("pragma max_page_count = 1000000")
+    recording.add([], rest)
+    assert znodes(recording, recording.count) == happened[-1][1]
+    assert [entry.seq for entry in recording.entries(0, 9_999, 9_999)] == list(range(1, recording.count + 1))
+
+
+def test_a_recording_knows_whose_sessions_were(tmp_path: Path) -> None:
+    first = Recording(tmp_path / "r#1?")
+    first.add([], [Transaction(1, 1_000, 7, (Created("/brokers/ids/3", b"{}", ephemeral=True),))])
+    first.add([], [Transaction(2, 1_001, 7, (SessionClosed(()),))])
+    first.close()
+    again = Recording(tmp_path / "r#1?", read_only=True)
+    assert (again.actor_of(7), again.actor_of(8), again.last_zxid()) == ("broker-3", "session 0x8", 2)
+    again.close()
+
+
+def test_names_that_are_no_text_are_recorded(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "r")
+    recording.add([WatchFired(1, "broker-\ud800", "", 0, "/\udc80", EventType.CHILD)], [])
+    assert recording.entries(1, 1, 1)[0].actor == "broker-?"
+
+
+def test_a_new_role_follows_from_the_partitions_state() -> None:
+    """Not from the role in another partition that the same broker told before."""
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created(STATE_PATH, STATE % 0, ephemeral=False),))])
+    roles = [
+        RoleChanged(1_001, "broker-0", "LeaderAndIsr", 0, TopicPartition(topic, 0), Role.LEADER, 0, None)
+        for topic in ("other", "t")
+    ]
+    recording.add(roles, [])
+    assert (recording.entries(3, 3, 1)[0].cause, recording.entries(3, 3, 1)[0].certain) == (1, False)

@@ -1,0 +1,34 @@
+// What happened, folded: failovers, rebalances, sessions that ended, each with what it cost and a way to its moment.
+
+import { clock, html } from "./dom.js";
+
+export function happenedView(told, choose) {
+  const list = [...told.episodes].reverse();
+  return html("div", {},
+    html("h2", {}, "What happened"),
+    html("p", { class: "soft" }, "The latest first. Choose one, or an event in the timeline, to see why it came and what "
+      + "came of it."),
+    told.count > list.length ? html("p", { class: "soft" }, `The latest ${list.length} of ${told.count}.`) : null,
+    list.length ? html("ol", { class: "happened" }, list.map((each) => line(each, choose)))
+      : html("p", { class: "soft" }, "No failover and no rebalance yet."));
+}
+
+function line(episode, choose) {
+  return html("li", {}, html("button", { "data-episode": episode.seq,
+    onclick: () => choose(episode.seq) },
+  html("span", { class: "soft" }, `${clock(episode.from_ms)} ${episode.subject}`),
+  html("span", {}, episode.text), html("span", { class: episode.lasts ? "bad" : "soft" }, price(episode))));
+}
+
+function price(episode) {
+  const parts = [`took ${duration(episode.to_ms - episode.from_ms)}`];
+  if (episode.lasts) parts[0] = "not over yet";
+  const who = episode.subject === "cluster" ? "a leader" : "an owner";
+  if (episode.silent_ms) parts.push(`up to ${duration(episode.silent_ms)} without ${who}`);
+  if (episode.writes !== null) parts.push(`${counted(episode.writes, "write", "writes")} and `
+    + `${counted(episode.watches, "watch", "watches")}`);
+  return parts.join(" · ");
+}
+
+const counted = (count, one, many) => `${count} ${count === 1 ? one : many}`;
+const duration = (ms) => (ms < 10000 ? `${ms} ms` : `${Math.round(ms / 1000)} s`);

@@ -1,0 +1,81 @@
+"""The recorder goes on whatever happens, and says what is wrong."""
+
+from typing import Any
+
+from twisted.internet.task import Clock
+
+from kafka_zk.registry.client import EventType
+from kafka_zk.registry.events import Event, WatchFired
+from kafka_zk.registry.transaction_log import Created, Transaction
+from kafka_zk.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.sources import TraceSource
+
+
+class Source:
+    described, misses = "", ""
+    behind = False
+
+    def __init__(self) -> None:
+        self.next: list[Any] = []
+
+    def read(self) -> list[Transaction]:
+        found, self.next = self.next, []
+        for each in found:
+            if isinstance(each, Exception):
+                raise each
+        return found
+
+    def close(self) -> None: ...
+
+
+
+
+class Traces(TraceSource):
+    def __init__(self, events: list[Event]) -> None:
+        self.next = events
+
+    def read(self) -> list[Event]:
+        found, self.next = self.next, []
+        return found
+
+
+def changed(zxid: int) -> Transaction:
+    return Transaction(zxid, zxid, 7, (Created(f"/z{zxid}", None, ephemeral=False),))
+
+
+def test_it_goes_on_after_what_nobody_foresaw() -> None:
+    """An unreadable folder is tried again; what cannot be stored at all is counted as lost, and does not stop it."""
+    clock, source, recording = Clock(), Source(), Recording()
+    recorder = Recorder(clock, recording, source, None)
+    recorder.start()
+    for trouble in (OSError("no such folder"), ValueError("nonsense")):
+        source.next = [trouble]
+        clock.advance(INTERVAL_S)
+        assert str(trouble) in recorder.problem
+        source.next = [changed(recording.count + 1)]
+        clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
+        assert recorder.problem == ""
+    source.next = [changed(1 << 70)]
+    clock.advance(INTERVAL_S)
+    assert (recorder.lost_count, bool(recorder.problem)) == (1, True)
+    source.next = [changed(9)]
+    clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
+    assert sorted(recording.tree(recording.count).znodes) == ["/z1", "/z2", "/z9"]
+    recorder.stop()
+
+
+def test_traces_wait_for_their_part_of_a_long_log() -> None:
+    """A log that is read in pieces: a watch never comes before the change that fired it."""
+    clock, source, recording = Clock(), Source(), Recording()
+    fired: list[Event] = [WatchFired(zxid, "broker-0", "", 0, f"/z{zxid}", EventType.CREATED) for zxid in (1, 2, 3)]
+    recorder = Recorder(clock, recording, source, Traces(fired))
+    source.next, source.behind = [changed(1), changed(2)], True
+    recorder.start()
+    source.next, source.behind = [changed(3)], False
+    clock.advance(INTERVAL_S)
+    told = recording.entries(1, 9, 9)
+    assert [(each.kind, each.cause) for each in told] == [
+        ("created", None), ("WatchFired", 1), ("created", None), ("WatchFired", 3), ("created", None), ("WatchFired", 5)
+    ]  # fmt: skip
+    recorder.stop()
