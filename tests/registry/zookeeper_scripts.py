@@ -122,8 +122,7 @@ class Played:
         for who, call in steps:
             client = self._clients[who]
             if call is None:
-                await self._stop_listening(who)
-                await client.close()
+                await self._close(who)
                 self._clients[who], self._ears[who] = await open_client(who), _Ears()
                 continue
             try:
@@ -135,9 +134,25 @@ class Played:
         for who in range(len(self._clients)):
             await self._stop_listening(who)
 
+    async def _close(self, who: int) -> None:
+        """What a session takes along goes at once: in which order others hear of it no rule says."""
+        await self._stop_listening(who)
+        others = [each for each in range(len(self._clients)) if each != who]
+        heard = [await self._heard(other) for other in others]
+        await self._clients[who].close()
+        for other, before in zip(others, heard, strict=True):
+            await self._heard(other)
+            events = self._ears[other].events
+            events[before:] = sorted(events[before:], key=str)
+
+    async def _heard(self, who: int) -> int:
+        """How many events a client has heard when all that fired before has come."""
+        await self._clients[who].exists("/")
+        return len(self._ears[who].events)
+
     async def _stop_listening(self, who: int) -> None:
         """What a client hears of its own end is not compared: it may be gone by then, or not."""
-        await self._clients[who].exists("/")  # whatever fired before has come now
+        await self._heard(who)
         self._ears[who].listening = False
         self._events.append(self._ears[who].events)
 
