@@ -10,19 +10,11 @@ from tests.peers import targets, wire_probe
 
 pytestmark = pytest.mark.peers
 
-_TRANSACTIONS = "to come: ours has no transaction coordinator yet"
 _SECURITY = "security: ours has listeners without authentication, and no ACLs"
 _QUOTAS = "to come: ours has no client quotas yet"
 _FORWARDING = "forwarding to a KRaft controller (KIP-590), which a cluster with ZooKeeper has not"
 
 REASONS = {
-    ApiKey.ADD_PARTITIONS_TO_TXN: _TRANSACTIONS,
-    ApiKey.ADD_OFFSETS_TO_TXN: _TRANSACTIONS,
-    ApiKey.END_TXN: _TRANSACTIONS,
-    ApiKey.WRITE_TXN_MARKERS: _TRANSACTIONS,
-    ApiKey.TXN_OFFSET_COMMIT: _TRANSACTIONS,
-    ApiKey.DESCRIBE_TRANSACTIONS: _TRANSACTIONS,
-    ApiKey.LIST_TRANSACTIONS: _TRANSACTIONS,
     ApiKey.SASL_HANDSHAKE: _SECURITY,
     ApiKey.SASL_AUTHENTICATE: _SECURITY,
     ApiKey.DESCRIBE_ACLS: _SECURITY,
