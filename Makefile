@@ -51,7 +51,7 @@ test-peers: peers-tools foreign-tools $(VENV)/.go
 test-containers: containers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run
 
-soak: $(VENV)/.dev
+soak: peers-tools $(VENV)/.dev
 	$(BIN)/python -m pytest -q -m "soak or campaign" --rounds $(ROUNDS) --seed $(SEED)
 
 sim: $(VENV)/.dev

@@ -28,7 +28,7 @@ from tests.peers.processes import wait_until
 from tests.soak.replicated_cluster import OURS, Broker, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import TOPIC, ReplicationRounds
 
-pytestmark = pytest.mark.peers
+pytestmark = pytest.mark.soak
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _PAGE = (Path(__file__).parents[2] / "docs" / "migrate.md").read_text()

@@ -11,7 +11,7 @@ from tests.peers.mixed_cluster import APACHE_KAFKA, KINDS, mixed_properties
 from tests.peers.mixed_rounds import MixedRounds
 from tests.soak.replicated_cluster import OURS, Kind, ReplicatedCluster
 
-pytestmark = pytest.mark.peers
+pytestmark = pytest.mark.soak
 
 ROUNDS = 10
 """Of one seed at most: then the next one begins with new brokers."""

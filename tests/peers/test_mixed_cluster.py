@@ -22,7 +22,10 @@ from tests.peers.processes import wait_until
 from tests.soak.replicated_cluster import OURS, SESSION_TIMEOUT_S, Broker, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import KILL, LONG_PAUSE, STOP, TOPIC, Fault
 
-pytestmark = pytest.mark.peers
+PROTOCOLS = [
+    pytest.param("3.9", marks=pytest.mark.peers),
+    *(pytest.param(protocol, marks=pytest.mark.soak) for protocol in ("3.5", "2.6")),
+]
 
 _PREFERRED_S = 60
 _READ_S = 60
@@ -51,7 +54,7 @@ def _tools_agree(cluster: ReplicatedCluster) -> bool:
 
 
 @pytest.mark.parametrize("controller", KINDS, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("protocol", ["3.9", "3.5", "2.6"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_both_kinds_lead_and_follow(peer_tools: None, tmp_path: Path, protocol: str, controller: Kind) -> None:
     kinds = [OURS, OURS, APACHE_KAFKA, APACHE_KAFKA]
     with ReplicatedCluster(tmp_path, kinds, mixed_properties(protocol)) as cluster:
