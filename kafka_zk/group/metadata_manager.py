@@ -10,6 +10,7 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from kafka_zk.coordinator.held_memory import HeldMemory
 from kafka_zk.coordinator.keys import is_storable, partition_for
 from kafka_zk.coordinator.replies import Replies
 from kafka_zk.group.appends import Appends
@@ -17,7 +18,7 @@ from kafka_zk.group.config import CoordinatorConfig
 from kafka_zk.group.group import Group
 from kafka_zk.group.live_group import LiveGroup, Tell, now_of
 from kafka_zk.group.loading import LoadedPartition
-from kafka_zk.group.memory import MembersMemory, held_bytes
+from kafka_zk.group.memory import held_bytes
 from kafka_zk.group.open_transaction_groups import OpenTransactionGroups
 from kafka_zk.group.partitions import OFFSETS_TOPIC
 from kafka_zk.group.requests import Effect, StoreGroup
@@ -42,7 +43,7 @@ class GroupMetadataManager:
     ) -> None:
         self.groups: dict[str, LiveGroup] = {}
         self.replies = Replies()
-        self.memory = MembersMemory(config.members_max_bytes)
+        self.memory = HeldMemory("the members of all groups", config.members_max_bytes)
         self.open_transactions = OpenTransactionGroups()
         self.appends = Appends(replicas, clock, config.commit_timeout_ms)
         self._config = config

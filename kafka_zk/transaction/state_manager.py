@@ -12,6 +12,7 @@ from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
+from kafka_zk.coordinator.held_memory import HeldMemory
 from kafka_zk.coordinator.keys import is_storable, partition_for
 from kafka_zk.coordinator.replies import Replies
 from kafka_zk.coordinator.tombstones import batches_of_tombstones
@@ -27,7 +28,7 @@ from kafka_zk.transaction.appends import TransactionLog
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.loading import LoadedPartition
 from kafka_zk.transaction.marker_channels import MarkersToSend
-from kafka_zk.transaction.memory import TransactionsMemory, held_bytes
+from kafka_zk.transaction.memory import held_bytes
 from kafka_zk.transaction.partitions import CoordinatedPartition
 from kafka_zk.transaction.records import encode_key
 from kafka_zk.transaction.requests import Answer, Append, Effect, Result, SendMarkers
@@ -61,7 +62,7 @@ class TransactionStateManager:
     ) -> None:
         self.partitions: dict[int, CoordinatedPartition] = {}
         self.replies = Replies()
-        self.memory = TransactionsMemory(config.memory_max_bytes)
+        self.memory = HeldMemory("transactional ids", config.memory_max_bytes)
         self.is_active = True
         self.append_retry_count = 0  # that wait now
         self._log = TransactionLog(replicas, clock)
