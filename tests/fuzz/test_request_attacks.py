@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LONGEST_TURN_MS = 500
 """Far above what is meant, because these tests share their machine; without bounds it was seconds to minutes."""
 

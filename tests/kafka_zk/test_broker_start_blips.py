@@ -19,6 +19,8 @@ from kafka_zk.registry.errors import RegistryError
 from kafka_zk.sim.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
 
+pytestmark = pytest.mark.slow
+
 FAULTS = ("lost before it is carried out", "lost after it was carried out", "session ended")
 
 

@@ -103,6 +103,7 @@ def test_the_snapshot_is_left_as_it_was(assignor: Assignor) -> None:
     assert snapshot == same
 
 
+@pytest.mark.slow
 @every_strategy
 @pytest.mark.parametrize("topic_count", [1, 100, 2000])
 def test_200_members_on_2000_partitions_take_less_than_a_second(assignor: Assignor, topic_count: int) -> None:

@@ -50,10 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.plan:
         lines = Path(options.plan).read_text().splitlines()
         plan = [Fault.parse(line) for line in lines if line.strip() and not line.startswith("#")]
-    outcome = play(options.seed, plan, kinds)
+    outcome = play_replicated(options.seed, plan) if options.replicated else play(options.seed, plan, kinds)
     if options.verbose:
         print("\n".join(outcome.history.lines()))
-    return _report(outcome, kinds, shrink=plan is None)
+    return _report(outcome, kinds, shrink=plan is None and not options.replicated)
 
 
 def _report(outcome: Outcome, kinds: Sequence[str], *, shrink: bool) -> int:
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="play this one")
     parser.add_argument("--seeds", metavar="A-B", help="play many, on all cores")
-    parser.add_argument("--replicated", action="store_true", help="with --seeds: the world of replicated partitions")
+    parser.add_argument("--replicated", action="store_true", help="the world of replicated partitions")
     parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: so many processes, not one per core")
     parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")

@@ -8,6 +8,8 @@ from kafka_zk.storage import cleaner
 from tests.storage.test_compaction_crash import crash_everywhere
 from tests.storage.test_compaction_model import run_history
 
+pytestmark = pytest.mark.slow
+
 HISTORIES = 4  # a seed: 2,000 in a campaign of 500
 
 

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 _PROGRAM = """
 import sys
 import kafka_zk.spark_jobs.datasource, kafka_zk.spark_jobs.range_fetcher, kafka_zk.spark_jobs.stream_reader

@@ -20,6 +20,8 @@ from tests.soak.power import JournaledDisk, Killed
 from .compacted import History, check
 from .helpers import TP
 
+pytestmark = pytest.mark.slow
+
 
 def make_history(path: Path, seed: int) -> History:
     """A log of some segments, flushed, whose first part may have been cleaned before."""

@@ -21,6 +21,8 @@ from . import test_log_to_clean, test_record_filter
 from .test_compaction_crash import crash_everywhere
 from .test_compaction_model import run_history
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 40
 
 

@@ -300,6 +300,7 @@ def test_an_index_of_a_kafka_follower_is_as_good(tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_flip_within_an_index_leads_nobody_astray(tmp_path: Path) -> None:
     """No start looks at every entry; what a lookup uses is compared with the log."""
     broker = Broker(tmp_path, segment_bytes=1 << 20)

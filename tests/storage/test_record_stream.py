@@ -58,6 +58,7 @@ def test_a_stream_gives_what_decode_records_gives(records: Records, codec: Compr
             found(iter([whole]), wrong)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=60), st.integers(-1, 5), st.integers(1, 20))
 @settings(max_examples=300)
 def test_garbage_gives_typed_errors_only(data: bytes, record_count: int, chunk_bytes: int) -> None:

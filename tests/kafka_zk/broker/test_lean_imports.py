@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import sys
 import kafka_zk.cli.main, kafka_zk.cli.broker

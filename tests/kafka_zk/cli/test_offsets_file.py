@@ -19,6 +19,7 @@ def test_one_znode_on_each_line() -> None:
     assert offsets_file.parse([*text, "", "\n"]) == {"g": offsets}
 
 
+@pytest.mark.slow
 @given(st.dictionaries(NAMES, OFFSETS, max_size=3))
 def test_what_is_written_is_read(groups: dict[str, dict[TopicPartition, int]]) -> None:
     text = [line for group, offsets in groups.items() for line in offsets_file.lines(group, offsets)]

@@ -12,6 +12,8 @@ from kafka_zk.consumer import group_member as member_module
 from tests.kafka_zk.consumer import group_world
 from tests.kafka_zk.consumer.test_group_schedules import storm
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 150
 
 SAFEGUARDS = {

@@ -92,6 +92,7 @@ def test_a_partition_without_live_replica_waits_for_its_broker() -> None:
     assert led_by(cluster, "t") == {0: 2}
 
 
+@pytest.mark.slow
 def test_creation_takes_few_round_trips_and_few_requests(cluster: Cluster) -> None:
     """5,000 partitions: some multis, three requests per broker, nothing per partition."""
     cluster.settle()

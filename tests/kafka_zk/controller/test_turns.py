@@ -19,6 +19,8 @@ from kafka_zk.sim.zookeeper import Link
 from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.controller.world import Cluster, Connection, led_by
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 2100
 MOST_CALLS = 40_000
 OTHERS = ("/tests/", "/twisted/", "/json/", "/random.py")

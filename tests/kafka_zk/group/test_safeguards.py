@@ -10,6 +10,8 @@ from kafka_zk.group import members as members_module
 from tests.kafka_zk.group import clients as clients_module
 from tests.kafka_zk.group.test_schedules import storm
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 300
 
 SAFEGUARDS = {

@@ -21,6 +21,8 @@ from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
 from tests.kafka_zk.handlers.test_other_apis import list_offsets, listed
 from tests.kafka_zk.handlers.test_produce_and_fetch import fetch, fetched, produce, produced
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., Harness]
 MANY = 50_000
 TOO_MANY = 1_000_001

@@ -21,6 +21,8 @@ from kafka_zk.sim.scheduler import VirtualClock as Clock
 from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, update_metadata
 from tests.kafka_zk.handlers.test_other_apis import list_offsets
 
+pytestmark = pytest.mark.slow
+
 CALL_S = 1e-6
 LONGEST_TURN_S = 3 * SLICE_S
 """A slice, and what cannot be cut: less than a call for each element takes."""

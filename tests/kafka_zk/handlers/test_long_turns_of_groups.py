@@ -15,6 +15,8 @@ from kafka_zk.storage.types import TopicPartition
 from tests.kafka_zk.handlers.conftest import Harness
 from tests.kafka_zk.handlers.test_long_turns import LONGEST_TURN_S, WorkClock, answer
 
+pytestmark = pytest.mark.slow
+
 OFFSETS = 20_000
 GROUPS = 5_000
 WEEK_S = 7 * 24 * 3600

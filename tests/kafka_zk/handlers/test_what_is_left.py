@@ -27,6 +27,8 @@ from tests.kafka_zk.handlers.big_batches import SMALLEST_RECORD, batch_of
 from tests.kafka_zk.handlers.conftest import CONTEXT, Harness, batch
 from tests.kafka_zk.handlers.test_produce_and_fetch import produce, produced
 
+pytestmark = pytest.mark.slow
+
 Make = Callable[..., Harness]
 
 

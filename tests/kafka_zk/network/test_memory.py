@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 BUDGET_MB = 96
 """Of the pool; see DEFAULT_LIMIT_BYTES."""
 

@@ -20,6 +20,8 @@ from kafka_zk.replica.purgatory import Purgatory
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, answer, request
 
+pytestmark = pytest.mark.slow
+
 MakeServer = Callable[..., "AskingServer"]
 
 LIMIT_BYTES = 1_000_000

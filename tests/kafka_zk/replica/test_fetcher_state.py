@@ -298,6 +298,7 @@ def test_a_topic_without_id_is_asked_for_by_name_and_so_are_all(log: ModelLog) -
     assert [topic[:2] for topic in state.session.next_request().topics] == [(None, T_ID)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [11, 17])
 def test_after_any_elections_a_follower_ends_with_the_log_of_its_leader(tmp_path: Path, version: int) -> None:
     """Also unclean ones, leaders that wrote nothing, and followers that stop in the middle of a truncation."""

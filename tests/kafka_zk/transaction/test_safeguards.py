@@ -10,6 +10,8 @@ from kafka_zk.transaction import transaction as transaction_module
 from tests.kafka_zk.transaction.test_schedules import storm
 from tests.kafka_zk.transaction.world import World
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 600
 
 SAFEGUARDS = {
