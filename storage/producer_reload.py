@@ -5,9 +5,18 @@ transaction indexes of that part of the log are brought into line with it, too.
 Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9. Tests: tests/storage/test_transactions.py.
 """
 
+from collections.abc import Iterator
+from functools import partial
+
+from kafka_zk.storage.errors import CorruptRecord
 from kafka_zk.storage.log_segments import LogSegments
-from kafka_zk.storage.producer_state import ProducerState
+from kafka_zk.storage.producer_state import ProducedBatch, ProducerEntry, ProducerState
+from kafka_zk.storage.record_batch import CONTROL_FLAG, BatchHeader, last_sequence
 from kafka_zk.storage.recovery_work import ReplayWork, Steps
+from kafka_zk.storage.segment import Segment
+
+RECALLED_BYTES = 1024 * 1024
+"""So much of the log is looked through for batches that a snapshot does not have: a client has few under way."""
 
 
 def reload_producers(
@@ -18,6 +27,7 @@ def reload_producers(
     rebuild_from: int | None = None,
 ) -> Steps[None]:
     """The replay may be done elsewhere. ``rebuild_from``: the transaction indexes cannot be relied on from there on."""
+    producers.recall = partial(earlier_batches, segments)
     start_offset = producers.load_snapshot(segments.directory, log_start_offset, log_end_offset, rebuild_from)
     if start_offset >= log_end_offset:
         if rebuild_from is not None:
@@ -37,3 +47,41 @@ def reload_producers(
     else:
         producers.take(replayed)
     segments.replace_aborted(start_offset, replayed.aborted)
+
+
+def earlier_batches(segments: LogSegments, entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
+    """The producer's batches of its epoch within ``RECALLED_BYTES`` before ``offset``, oldest first, but for what
+    cannot be read."""
+    found: list[ProducedBatch] = []
+    for header in _headers_before(segments, offset):
+        if (header.producer_id, header.producer_epoch) == (entry.producer_id, entry.producer_epoch):
+            end = last_sequence(header.base_sequence, header.last_offset_delta)
+            found.append((header.base_sequence, end, header.base_offset, header.last_offset, header.max_timestamp))
+    return found
+
+
+def _headers_before(segments: LogSegments, offset: int) -> Iterator[BatchHeader]:
+    *before, segment = segments[: segments.slot_of(offset) + 1]
+    at = segment.position_for(offset)
+    parts = [(segment, max(0, at - RECALLED_BYTES))]
+    missing_bytes = RECALLED_BYTES - at
+    while before and missing_bytes > 0:
+        segment = before.pop()
+        parts.append((segment, max(0, segment.size_bytes - missing_bytes)))
+        missing_bytes -= segment.size_bytes
+    for segment, start in reversed(parts):
+        yield from _headers(segment, start, offset)
+
+
+def _headers(segment: Segment, start: int, offset: int) -> Iterator[BatchHeader]:
+    """Of data batches that have a producer."""
+    try:
+        for span in segment.spans(segment.offset_index.floor_position(start)):
+            if span.base_offset >= offset:
+                return
+            if span.magic == 2:
+                header = segment.header_at(span.position)
+                if header.producer_id >= 0 and not header.attributes & CONTROL_FLAG:
+                    yield header
+    except CorruptRecord:  # its readers find out
+        return

@@ -9,7 +9,9 @@ A transaction begins with its producer's first transactional batch and ends with
 appends (markers, a group's offsets) has no sequences; a marker of an older producer or coordinator epoch is fenced. The
 first batch of a client's transaction needs a verification (``verification_state``).
 
-The last five batches are kept as tuples, because this runs on every append.
+The last five batches are kept as tuples, because this runs on every append. A snapshot has only the last one of each
+producer. Kafka's broker takes a repetition of one before it for a gap, its client then numbers its batches anew, and
+they are in the log twice; here they are read in the log again, once for each producer, when a sequence does not fit.
 
 ``<offset>.snapshot`` holds what the log up to that offset says about producers. Layout (big-endian): ``version int16
 = 1, crc uint32, count int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32, last_offset
@@ -18,7 +20,7 @@ covers everything after itself. Source: ProducerStateManager.java@3.9.
 Tests: tests/storage/test_producer_state.py.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import takewhile
 from struct import Struct
@@ -98,13 +100,18 @@ class ProducerEntry:
         return self.batches[-1][3] if self.batches else NO_OFFSET
 
 
+Recall = Callable[[ProducerEntry, int], list[ProducedBatch]]
+
+
 class ProducerState:
     """The producers of one log. ``snapshot_offset`` is the offset of the newest snapshot file on disk.
 
-    ``observe`` is told of snapshots that cannot be read.
+    ``observe`` is told of snapshots that cannot be read. ``recall`` reads a producer's batches before an offset.
     """
 
-    __slots__ = ("_ended", "_observe", "_unstable", "_verifications", "producers", "snapshot_offset")
+    __slots__ = (
+        "_abridged", "_ended", "_observe", "_unstable", "_verifications", "producers", "recall", "snapshot_offset",
+    )  # fmt: skip
 
     def __init__(self, observe: Observe = ignore) -> None:
         self._observe = observe
@@ -112,6 +119,8 @@ class ProducerState:
         self._unstable: dict[int, int] = {}  # first offset of a transaction -> its marker's, NO_OFFSET while it is open
         self._ended: dict[int, int] = {}  # the same of those that are not, the other way round, in the markers' order
         self._verifications: dict[int, VerificationStateEntry] | None = None  # by producer id
+        self._abridged: set[int] = set()  # producers of which the snapshot had the last batch only
+        self.recall: Recall = _nothing_to_recall
         self.snapshot_offset = -1
 
     @property
@@ -146,7 +155,7 @@ class ProducerState:
             last = entry.last_sequence
             following = last + 1 if last != MAX_SEQUENCE else 0
             if sequence != following:
-                known = _repeated(entry, header)
+                known = _repeated(entry, header) or self._repeated_before(entry, header)
                 if known is not None:
                     return known
                 raise OutOfOrderSequence(
@@ -208,6 +217,16 @@ class ProducerState:
                 f"producer {header.producer_id}: a marker of coordinator epoch {marker.coordinator_epoch}, which is "
                 f"older than {entry.coordinator_epoch}"
             )
+
+    def _repeated_before(self, entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:
+        """As ``_repeated``, of the batches before the one in the snapshot."""
+        if entry.producer_id not in self._abridged:
+            return None
+        self._abridged.remove(entry.producer_id)
+        missing = REMEMBERED_BATCHES - len(entry.batches)
+        if missing > 0 and entry.batches:
+            entry.batches[:0] = self.recall(entry, entry.batches[0][2])[-missing:]
+        return _repeated(entry, header)
 
     def has_open_transaction(self, producer_id: int) -> bool:
         entry = self.producers.get(producer_id)
@@ -296,6 +315,7 @@ class ProducerState:
         opened = sorted(entry.current_txn_first_offset for entry in entries)
         self._unstable = {first_offset: NO_OFFSET for first_offset in opened if first_offset != NO_OFFSET}
         self._ended = {}
+        self._abridged = set(self.producers)
         self.snapshot_offset = snapshot_offset
 
     def take(self, replayed: "Replayed") -> None:
@@ -310,12 +330,15 @@ class ProducerState:
         self.producers = other.producers
         self._unstable = other._unstable
         self._verifications = other._verifications
+        self._abridged = other._abridged
+        self.recall = other.recall
 
     def clear(self) -> None:
         self.producers = {}
         self._unstable = {}
         self._ended = {}
         self._verifications = None
+        self._abridged = set()
         self.snapshot_offset = -1
 
     def remove_expired(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> int:
@@ -330,6 +353,7 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
+            self._abridged.discard(producer_id)
         if self._verifications is not None:
             left = {
                 producer_id: entry
@@ -427,6 +451,10 @@ def _produced_batches(
             if header.producer_id >= 0:
                 is_marker = header.attributes & CONTROL_FLAG
                 yield header, segment.read(span.position, span.size_bytes) if is_marker else None
+
+
+def _nothing_to_recall(entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
+    return []
 
 
 def _repeated(entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:

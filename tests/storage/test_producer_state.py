@@ -17,6 +17,7 @@ from kafka_zk.storage.errors import (
 )
 from kafka_zk.storage.producer_state import (
     MAX_SEQUENCE,
+    ProducedBatch,
     ProducerEntry,
     ProducerState,
     decode_snapshot,
@@ -168,6 +169,55 @@ def test_duplicates_are_known_after_a_restart(tmp_path: Path, clean: bool, damag
     again = append(recovered, sent[-1])
     assert again.duplicate and again.first_offset == infos[-1].first_offset
     assert append(recovered, batch(1, producer_id=1, producer_epoch=0, base_sequence=20)).first_offset == 20
+
+
+@pytest.mark.parametrize("segment_bytes", [250, 1_000_000])
+@pytest.mark.parametrize("damage", [False, True])
+def test_all_five_duplicates_are_known_after_a_clean_restart(tmp_path: Path, segment_bytes: int, damage: bool) -> None:
+    """A snapshot has the last batch of a producer only; the others are read in the log, around another producer's."""
+    log = new_log(tmp_path, segment_bytes=segment_bytes)
+    sent = [batch(2, producer_id=1, producer_epoch=0, base_sequence=2 * number) for number in range(10)]
+    infos = []
+    for number, data in enumerate(sent):
+        infos.append(append(log, data))
+        append(log, batch(1, producer_id=2, producer_epoch=0, base_sequence=number))
+    log.close()
+    if damage:  # the first bytes: nothing behind them is found any more
+        first = min(log.directory.glob("*.log"))
+        first.write_bytes(bytes(60) + first.read_bytes()[60:])
+    recovered, _ = reopen(log, clean=True, recovery_point=30)
+    if damage and segment_bytes > 250:
+        with pytest.raises(OutOfOrderSequence):
+            append(recovered, sent[-2])
+    else:
+        for position in (-4, -2, -5, -1, -3):
+            again = append(recovered, sent[position])
+            assert again.duplicate and again.first_offset == infos[position].first_offset
+    with pytest.raises(OutOfOrderSequence):
+        append(recovered, sent[-6])
+    following = append(recovered, batch(1, producer_id=1, producer_epoch=0, base_sequence=20))
+    assert (following.duplicate, following.first_offset) == (False, 30)
+
+
+def test_the_log_is_read_once_for_a_producer_that_does_not_fit(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    for number in range(7):
+        append(log, batch(1, producer_id=1, producer_epoch=0, base_sequence=number))
+    log.close()
+    recovered, _ = reopen(log, clean=True, recovery_point=7)
+    asked: list[int] = []
+    recall = recovered.producers.recall
+
+    def counting(entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
+        asked.append(offset)
+        return recall(entry, offset)
+
+    recovered.producers.recall = counting
+    for sequence in (90, 91, 1, 0):
+        with pytest.raises(OutOfOrderSequence):
+            append(recovered, batch(1, producer_id=1, producer_epoch=0, base_sequence=sequence))
+    assert asked == [6]
+    assert append(recovered, batch(1, producer_id=1, producer_epoch=0, base_sequence=2)).duplicate
 
 
 def test_a_transaction_is_verified_once_and_for_itself_only() -> None:
