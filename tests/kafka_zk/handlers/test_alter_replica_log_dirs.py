@@ -320,6 +320,7 @@ def test_a_copy_does_not_remember_all_transactions_of_the_log(
     broker: Harness, dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replica_alter_log_dirs_manager, "COPY_BYTES", 200)
+    monkeypatch.setattr(broker.services.alter_log_dirs, "_bytes_per_second", lambda: 1000)
     for _ in range(50):
         _begin_transaction(_log(broker), 1)
         _end_transaction(_log(broker), 1)
@@ -328,6 +329,7 @@ def test_a_copy_does_not_remember_all_transactions_of_the_log(
     assert future is not None
     while future.log_end_offset < 100:
         _pump(broker, 1)
+    assert _log(broker) is not future
     assert len(future.producers._unstable) < 5
 
 
