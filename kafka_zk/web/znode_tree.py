@@ -91,8 +91,8 @@ class ZnodeTree:
         elif isinstance(operation, Restored):
             for path in sorted(self.znodes.keys() - operation.znodes.keys(), reverse=True):
                 yield from self._deleted(path)
-            for path, told in sorted(operation.znodes.items()):
-                yield Change(path, self.znodes.get(path), Znode(*told))
+            for path, znode in sorted(operation.znodes.items()):
+                yield Change(path, self.znodes.get(path), Znode(*znode))
         elif isinstance(operation, SessionClosed):
             told = operation.paths if operation.paths is not None else sorted(self._ephemerals.get(session, ()))
             for path in told:

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage.end_transaction_marker import ABORT_MARKER, COMMIT_MARKER, NO_TYPE, EndTransactionMarker, parse_marker
+from kafka_zk.storage.end_transaction_marker import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    NO_TYPE,
+    EndTransactionMarker,
+    parse_marker,
+)
 from kafka_zk.storage.errors import (
     CorruptSnapshot,
     InvalidProducerEpoch,

@@ -10,7 +10,13 @@ from twisted.internet.task import Clock
 from kafka_zk.metadata.cache import AliveBroker, MetadataCache, PartitionInfo
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.marker_channels import RETRY_S, SETTLED_AFTER_S, MarkersToSend, TransactionMarkerChannels, TxnMarker
+from kafka_zk.transaction.marker_channels import (
+    RETRY_S,
+    SETTLED_AFTER_S,
+    MarkersToSend,
+    TransactionMarkerChannels,
+    TxnMarker,
+)
 from kafka_zk.transaction.partitions import CoordinatedPartition
 from kafka_zk.transaction.requests import ProducerIdAndEpoch, SendMarkers
 from kafka_zk.transaction.transaction import Transaction
