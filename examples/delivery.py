@@ -8,6 +8,8 @@ MODE is at-most-once, at-least-once or exactly-once. The work is to copy records
 import os
 import sys
 
+from exactly_once import member, next_offsets
+
 from kafka_zk.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.producer.blocking import BlockingProducer
@@ -34,10 +36,10 @@ class Copying:
 
     def exactly_once(self, records: list[ConsumerRecord]) -> None:
         """Both or neither."""
-        member = self._consumer.group_metadata()
+        generation = self._consumer.group_metadata()
         with self._producer.transaction():
             self._copy(records)
-            self._producer.send_offsets({record.tp: record.offset + 1 for record in records}, member)
+            self._producer.send_offsets(next_offsets(records), generation)
             self._worst_moment()
 
     def _copy(self, records: list[ConsumerRecord]) -> None:
@@ -63,17 +65,7 @@ def main(
     transactional_id = f"{group}-1" if mode == "exactly-once" else None
     with (
         BlockingProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as producer,
-        BlockingConsumer(
-            [source],
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            max_poll_records=10,
-            session_timeout_ms=6_000,
-            heartbeat_interval_ms=500,
-        ) as consumer,
+        member(bootstrap, source, group, max_poll_records=10) as consumer,
     ):
         if transactional_id is not None:
             producer.init_transactions()

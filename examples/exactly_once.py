@@ -21,14 +21,29 @@ def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:
     return {record.tp: record.offset + 1 for record in records}
 
 
+def member(bootstrap: str, topic: str, group: str, *, max_poll_records: int = 500) -> BlockingConsumer:
+    """Of a group that commits its offsets itself."""
+    return BlockingConsumer(
+        [topic],
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        max_poll_records=max_poll_records,
+        session_timeout_ms=6_000,
+        heartbeat_interval_ms=500,
+    )
+
+
 def work(producer: BlockingProducer, consumer: BlockingConsumer, target: str, idle_ms: int) -> None:
     """Until no record comes for so long. Raises: TransactionAbortable when a transaction was aborted."""
     while records := consumer.poll(idle_ms):
-        member = consumer.group_metadata()  # before the work: if that takes too long, it does not count
+        generation = consumer.group_metadata()  # before the work: if that takes too long, it does not count
         with producer.transaction():
             for record in records:
                 producer.send(target, record.value.upper(), key=record.key)
-            producer.send_offsets(next_offsets(records), member)
+            producer.send_offsets(next_offsets(records), generation)
 
 
 def main(
@@ -44,16 +59,7 @@ def main(
         done = False
         while not done:
             try:
-                with BlockingConsumer(
-                    [source],
-                    bootstrap_servers=bootstrap,
-                    group_id=group,
-                    auto_offset_reset="earliest",
-                    enable_auto_commit=False,
-                    isolation_level="read_committed",
-                    session_timeout_ms=6_000,
-                    heartbeat_interval_ms=500,
-                ) as consumer:
+                with member(bootstrap, source, group) as consumer:
                     work(producer, consumer, target, int(float(seconds) * 1000))
                     done = True
             except TransactionAbortable as error:

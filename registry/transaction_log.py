@@ -9,10 +9,12 @@ Source: FileTxnLog.java, SerializeUtils.java and zookeeper.jute@3.9.
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafka_zk.registry.jute import INT, read_buffer, read_text, skip_acls
+from kafka_zk.registry.snapshot import SnapshotZnode
 from kafka_zk.system.clock import wall_ms
 
 _FILE_HEADER_BYTES = 16
@@ -22,7 +24,6 @@ _DIGEST_BYTES = 12
 _FIRST_ZXIDS = (1, (1 << 32) + 1)  # of a server by itself, and of a group's first leader
 _RECORD = struct.Struct(">qi")
 _HEADER = struct.Struct(">qiqqi")
-_INT = struct.Struct(">i")
 _CREATE, _DELETE, _SET_DATA, _MULTI, _CREATE2, _CREATE_CONTAINER, _DELETE_CONTAINER, _CREATE_TTL = (
     1, 2, 5, 14, 15, 19, 20, 21
 )  # fmt: skip
@@ -63,7 +64,14 @@ class SessionClosed:
     paths: tuple[str, ...] | None
 
 
-Operation = Created | DataSet | Deleted | SessionCreated | SessionClosed
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """In no log: all znodes are these now, whatever was before, as a snapshot says."""
+
+    znodes: Mapping[str, SnapshotZnode]
+
+
+Operation = Created | DataSet | Deleted | SessionCreated | SessionClosed | Restored
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,17 +179,17 @@ def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
 
 def _operations(kind: int, body: bytes) -> Iterator[Operation]:
     if kind in (_CREATE, _CREATE2, _CREATE_CONTAINER, _CREATE_TTL):
-        path, position = _text(body, 0)
-        data, position = _buffer(body, position)
-        yield Created(path, data, kind in (_CREATE, _CREATE2) and body[_after_acls(body, position)] == 1)
+        path, position = read_text(body, 0)
+        data, position = read_buffer(body, position)
+        yield Created(path, data, kind in (_CREATE, _CREATE2) and body[skip_acls(body, position)] == 1)
     elif kind in (_SET_DATA, _RECONFIG):
-        path, position = _text(body, 0)
-        data, position = _buffer(body, position)
-        yield DataSet(path, data, _INT.unpack_from(body, position)[0])
+        path, position = read_text(body, 0)
+        data, position = read_buffer(body, position)
+        yield DataSet(path, data, INT.unpack_from(body, position)[0])
     elif kind in (_DELETE, _DELETE_CONTAINER):
-        yield Deleted(_text(body, 0)[0])
+        yield Deleted(read_text(body, 0)[0])
     elif kind == _CREATE_SESSION:
-        yield SessionCreated(_INT.unpack_from(body)[0])
+        yield SessionCreated(INT.unpack_from(body)[0])
     elif kind == _CLOSE_SESSION:
         yield SessionClosed(_paths(body))
     elif kind == _MULTI:
@@ -193,11 +201,11 @@ def _operations(kind: int, body: bytes) -> Iterator[Operation]:
 
 def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
     """Of a MultiTxn: kind and body of each."""
-    (count,) = _INT.unpack_from(body)
-    position = _INT.size
+    (count,) = INT.unpack_from(body)
+    position = INT.size
     for _ in range(count):
-        (kind,) = _INT.unpack_from(body, position)
-        change, position = _buffer(body, position + _INT.size)
+        (kind,) = INT.unpack_from(body, position)
+        change, position = read_buffer(body, position + INT.size)
         yield kind, change or b""
 
 
@@ -206,30 +214,9 @@ def _paths(body: bytes) -> tuple[str, ...] | None:
     there is nothing, or only the digest of the tree."""
     if len(body) in (0, _DIGEST_BYTES):
         return None
-    (count,) = _INT.unpack_from(body)
-    paths, position = [], _INT.size
+    (count,) = INT.unpack_from(body)
+    paths, position = [], INT.size
     for _ in range(max(0, count)):
-        path, position = _text(body, position)
+        path, position = read_text(body, position)
         paths.append(path)
     return tuple(paths)
-
-
-def _after_acls(body: bytes, position: int) -> int:
-    (count,) = _INT.unpack_from(body, position)
-    position += _INT.size
-    for _ in range(max(0, count)):
-        position += _INT.size  # the permissions; then scheme and id
-        for _ in range(2):
-            _, position = _buffer(body, position)
-    return position
-
-
-def _text(body: bytes, position: int) -> tuple[str, int]:
-    data, end = _buffer(body, position)
-    return (data or b"").decode(errors="replace"), end
-
-
-def _buffer(body: bytes, position: int) -> tuple[bytes | None, int]:
-    (size,) = _INT.unpack_from(body, position)
-    start = position + _INT.size
-    return (None, start) if size < 0 else (body[start : start + size], start + size)

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from kafka_zk.storage.end_transaction_marker import ABORT_MARKER, COMMIT_MARKER, parse_marker
+from kafka_zk.storage.end_transaction_marker import parse_marker
 from kafka_zk.storage.record_batch import BatchHeader, Buffer, decode_records
 from kafka_zk.storage.transaction_index import AbortedTransaction
 
@@ -33,10 +33,10 @@ def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
     Raises: CorruptRecord, InvalidRecord. The CRC is the caller's to check.
     """
     record = next(decode_records(batch), None)
-    kind = -1 if record is None else parse_marker(record.key, record.value).type
-    if kind not in (ABORT_MARKER, COMMIT_MARKER):
+    marker = None if record is None else parse_marker(record.key, record.value)
+    if marker is None or not marker.ends_transaction:
         return None
-    return Marker(header.producer_id, header.base_offset, kind == ABORT_MARKER)
+    return Marker(header.producer_id, header.base_offset, marker.is_abort)
 
 
 class TransactionEnds:

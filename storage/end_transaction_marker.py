@@ -24,6 +24,10 @@ class EndTransactionMarker(NamedTuple):
     coordinator_epoch: int
 
     @property
+    def ends_transaction(self) -> bool:
+        return self.type in (ABORT_MARKER, COMMIT_MARKER)
+
+    @property
     def is_abort(self) -> bool:
         return self.type == ABORT_MARKER
 

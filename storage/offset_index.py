@@ -25,14 +25,12 @@ _SWAP = sys.byteorder == "little"
 
 def parse_offset_index(data: bytes) -> "array[int]":
     """The entries of an index file's content, without a zero-padded tail and without a torn last entry."""
+    used_bytes = len(data.rstrip(b"\0"))
+    entry_count = min(len(data) // ENTRY_SIZE, -(-used_bytes // ENTRY_SIZE))
     entries = array("Q")
-    entries.frombytes(data[: len(data) // ENTRY_SIZE * ENTRY_SIZE])
+    entries.frombytes(data[: entry_count * ENTRY_SIZE])
     if _SWAP:
         entries.byteswap()
-    end = len(entries)
-    while end and not entries[end - 1]:
-        end -= 1
-    del entries[end:]
     return entries
 
 

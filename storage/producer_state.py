@@ -110,14 +110,16 @@ class ProducerState:
     """
 
     __slots__ = (
-        "_abridged", "_ended", "_observe", "_unstable", "_verifications", "producers", "recall", "snapshot_offset",
+        "_abridged", "_ended", "_observe", "_open", "_unstable", "_verifications", "producers", "recall",
+        "snapshot_offset",
     )  # fmt: skip
 
     def __init__(self, observe: Observe = ignore) -> None:
         self._observe = observe
         self.producers: dict[int, ProducerEntry] = {}
         self._unstable: dict[int, int] = {}  # first offset of a transaction -> its marker's, NO_OFFSET while it is open
-        self._ended: dict[int, int] = {}  # the same of those that are not, the other way round, in the markers' order
+        self._open: dict[int, None] = {}  # those that are, in order
+        self._ended: dict[int, int] = {}  # the others, the other way round, in the markers' order
         self._verifications: dict[int, VerificationStateEntry] | None = None  # by producer id
         self._abridged: set[int] = set()  # producers of which the snapshot had the last batch only
         self.recall: Recall = _nothing_to_recall
@@ -280,6 +282,7 @@ class ProducerState:
             if entry.current_txn_first_offset == NO_OFFSET:
                 entry.current_txn_first_offset = base_offset
                 self._unstable[base_offset] = NO_OFFSET
+                self._open[base_offset] = None
             if self._verifications is not None:
                 self._verifications.pop(header.producer_id, None)
 
@@ -303,10 +306,10 @@ class ProducerState:
             return None
         self._unstable[first_offset] = marker_offset
         self._ended[marker_offset] = first_offset
+        del self._open[first_offset]
         if not marker.is_abort:
             return None
-        open_offsets = (offset for offset, end in self._unstable.items() if end == NO_OFFSET)
-        stable_offset = next(open_offsets, marker_offset + 1)
+        stable_offset = next(iter(self._open), marker_offset + 1)
         return AbortedTransaction(VERSION, header.producer_id, first_offset, marker_offset, stable_offset)
 
     def load(self, entries: list[ProducerEntry], snapshot_offset: int) -> None:
@@ -314,6 +317,7 @@ class ProducerState:
         self.producers = {entry.producer_id: entry for entry in entries}
         opened = sorted(entry.current_txn_first_offset for entry in entries)
         self._unstable = {first_offset: NO_OFFSET for first_offset in opened if first_offset != NO_OFFSET}
+        self._open = dict.fromkeys(self._unstable)
         self._ended = {}
         self._abridged = set(self.producers)
         self.snapshot_offset = snapshot_offset
@@ -322,20 +326,21 @@ class ProducerState:
         """Go on with what a replay of the same log came to elsewhere."""
         self.producers = {entry.producer_id: entry for entry in replayed.producers}
         self._unstable = dict(replayed.unstable)
+        self._open = {first_offset: None for first_offset, end in self._unstable.items() if end == NO_OFFSET}
         ended = sorted((end, first_offset) for first_offset, end in replayed.unstable.items() if end != NO_OFFSET)
         self._ended = dict(ended)
 
     def take_over(self, other: "ProducerState") -> None:
         """This log takes the place of one with the same records: go on with all that is known there."""
         self.producers = other.producers
-        self._unstable = other._unstable
+        self._unstable, self._open, self._ended = other._unstable, other._open, other._ended
         self._verifications = other._verifications
         self._abridged = other._abridged
-        self.recall = other.recall
 
     def clear(self) -> None:
         self.producers = {}
         self._unstable = {}
+        self._open = {}
         self._ended = {}
         self._verifications = None
         self._abridged = set()
@@ -368,9 +373,12 @@ class ProducerState:
     def apply_marker(
         self, batch: Buffer, header: BatchHeader, base_offset: int, max_timestamp_ms: int
     ) -> AbortedTransaction | None:
-        """``end_transaction`` with the marker in a control batch; an empty one (compacted away) changes nothing."""
+        """``end_transaction`` with the marker in a control batch; an empty one (compacted away) changes nothing, nor
+        does one that says something else."""
         marker = marker_of(batch, header)
-        return None if marker is None else self.end_transaction(header, marker, base_offset, max_timestamp_ms)
+        if marker is None or not marker.ends_transaction:
+            return None
+        return self.end_transaction(header, marker, base_offset, max_timestamp_ms)
 
     def replay(self, segments: Iterable[Segment], start_offset: int, end_offset: int) -> "Replayed":
         """Take the headers of all batches in ``[start_offset, end_offset)``; only markers are read whole."""

@@ -35,7 +35,9 @@ URL = "web page at "
     help="The file or directory that brokers (up --trace) or members (consume --trace) write.",
 )
 @click.option(
-    "--record", type=click.Path(path_type=Path, dir_okay=False), help="Keep everything in this file, or continue it."
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Keep everything in this file, or continue it; without it the last 256 MB are kept, in memory.",
 )
 @click.option(
     "--port",

@@ -54,8 +54,9 @@ class MetadataCache:
     """The cluster as of the last UpdateMetadata.
 
     ``encoded`` is for readers: by topic what they answer with, by whatever the bytes depend on beside this state. News
-    of a topic, or of the live brokers, take it away. Whoever prepares an update in turns holds ``updates`` from before
-    it begins until it is taken over, so that nothing older overwrites what is newer.
+    of a topic, or of the live brokers, take it away. ``broker_epoch`` is that of this broker's registration, of which
+    the last update knew. Whoever prepares an update in turns holds ``updates`` from before it begins until it is taken
+    over, so that nothing older overwrites what is newer.
     """
 
     def __init__(self) -> None:
@@ -66,7 +67,7 @@ class MetadataCache:
         self.topic_names: dict[uuid.UUID, str] = {}
         self.encoded: dict[str, dict[Hashable, bytes]] = {}
         self.updates = DeferredLock()
-        self._broker_epoch = -1
+        self.broker_epoch = -1
 
     def update(self, request: Any, changes: Iterable[PartitionChange] | None = None) -> None:
         """Take over an UpdateMetadata request (any version); ``changes`` are its ``partition_changes``, if they were
@@ -75,8 +76,8 @@ class MetadataCache:
         The first one of a new registration of this broker begins anew: the controller tells everything again, but not
         what was deleted meanwhile. Until then the old metadata are better than none.
         """
-        if request.broker_epoch > self._broker_epoch:
-            self._broker_epoch = request.broker_epoch
+        if request.broker_epoch > self.broker_epoch:
+            self.broker_epoch = request.broker_epoch
             for known in (self.topics, self.topic_ids, self.topic_names):
                 known.clear()
         self.controller_id = request.controller_id

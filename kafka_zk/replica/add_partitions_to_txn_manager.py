@@ -81,13 +81,13 @@ class AddPartitionsToTxnManager:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         waiting = self._waiting.setdefault(coordinator, {})
         before = waiting.get(transaction.transactional_id)
-        if before is not None:
-            if before.transaction.producer_epoch > transaction.producer_epoch:
-                return dict.fromkeys(tps, ErrorCode.INVALID_PRODUCER_EPOCH)
-            is_older = before.transaction.producer_epoch < transaction.producer_epoch
-            before.answer_all(ErrorCode.INVALID_PRODUCER_EPOCH if is_older else ErrorCode.NETWORK_EXCEPTION)
+        if before is not None and before.transaction.producer_epoch > transaction.producer_epoch:
+            return dict.fromkeys(tps, ErrorCode.INVALID_PRODUCER_EPOCH)
         question = _Question(transaction, tps, Deferred())
         waiting[transaction.transactional_id] = question
+        if before is not None:  # whose client may ask again at once
+            is_older = before.transaction.producer_epoch < transaction.producer_epoch
+            before.answer_all(ErrorCode.INVALID_PRODUCER_EPOCH if is_older else ErrorCode.NETWORK_EXCEPTION)
         if coordinator not in self._busy:
             self._busy.add(coordinator)
             ensureDeferred(self._run(coordinator))

@@ -220,6 +220,7 @@ class ReplicaAlterLogDirsManager:
         if first.base_offset < offset and not future.size_bytes:  # a deletion of records ended within a batch
             future.truncate_fully_and_start_at(first.base_offset, self._clock.wall_ms())
         future.append_as_follower(records, now_ms=self._clock.wall_ms())
+        future.update_high_watermark(log.high_watermark)  # it forgets transactions that have ended before
         return len(records)
 
     def _read(self, log: Log, offset: int) -> bytes:

@@ -27,6 +27,9 @@ from kafka_zk.transaction.transaction import Transaction
 _log = Logger()
 
 RETRY_S = 0.05
+SETTLED_AFTER_S = 10
+"""A broker that has registered is told of many partitions in several requests: so long after the first one a partition
+that is not known is gone."""
 _PARTITIONS_A_REQUEST = 2_000
 
 _WRITTEN = frozenset(
@@ -87,6 +90,8 @@ class TransactionMarkerChannels:
         self._on_written = on_written
         self._queues: dict[int, deque[MarkersToSend]] = {}
         self._to_retry: list[MarkersToSend] = []
+        self._broker_epoch = metadata.broker_epoch
+        self._settled_s = clock.seconds() + SETTLED_AFTER_S
         self._timer: Any = None
         self._is_closed = False
 
@@ -105,8 +110,7 @@ class TransactionMarkerChannels:
         for tp in ending.markers.tps:
             info = self._metadata.partition(*tp)
             if info is None:
-                # before the controller has told anything, nothing is known to be gone
-                (gone if self._metadata.brokers else unknown).append(tp)
+                (gone if self._is_settled else unknown).append(tp)
             elif self._metadata.is_alive(info.leader):
                 by_leader.setdefault(info.leader, []).append(tp)
             else:
@@ -116,7 +120,22 @@ class TransactionMarkerChannels:
         for leader, tps in by_leader.items():
             self._enqueue(leader, ending.for_leader(tps))
         if gone:
-            self._on_written(ending.owned, ending.transaction, gone)
+            self._tell(ending, gone)
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether the controller has told everything, so that what is not known is gone."""
+        metadata, now_s = self._metadata, self._clock.seconds()
+        if metadata.broker_epoch != self._broker_epoch:
+            self._broker_epoch, self._settled_s = metadata.broker_epoch, now_s + SETTLED_AFTER_S
+        return bool(metadata.brokers) and now_s >= self._settled_s
+
+    def _tell(self, ending: MarkersToSend, tps: Sequence[TopicPartition]) -> None:
+        """Whatever goes wrong with one transaction, the others go on."""
+        try:
+            self._on_written(ending.owned, ending.transaction, tps)
+        except Exception:
+            _log.failure("the end of {id} is not told", id=ending.transaction.transactional_id, level=LogLevel.error)
 
     def close(self) -> None:
         """For good: nothing is sent any more, and what is under way counts for nothing."""
@@ -171,7 +190,7 @@ class TransactionMarkerChannels:
         elif again:
             self._retry_later(ending.for_leader(again))
         if done:
-            self._on_written(ending.owned, ending.transaction, done)
+            self._tell(ending, done)
 
     def _retry_later(self, ending: MarkersToSend) -> None:
         if self._is_closed:

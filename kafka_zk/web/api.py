@@ -128,15 +128,15 @@ class RecordingApi:
 
     def step(self, query: Query) -> Document:
         """The next (``by`` 1) or the previous (-1) entry."""
-        seq = max(1, min(self._recording.count, self._seq(query) + (1 if query.get("by") != "-1" else -1)))
-        entry = self._recording.entry(seq)
+        seq = min(self._recording.count, self._seq(query) + (1 if query.get("by") != "-1" else -1))
+        entry = self._recording.entry(max(self._recording.first, seq))
         if entry is None:
             raise BadRequest("nothing is recorded yet")
         return _short(entry)
 
     def at(self, query: Query) -> Document:
-        """The last entry at a time."""
-        return {"seq": self._recording.seq_at(_number(query, "time_ms"))}
+        """The last entry at a time, or the first one that there is."""
+        return {"seq": max(self._recording.first, self._recording.seq_at(_number(query, "time_ms")))}
 
     def _seq(self, query: Query) -> int:
         return _number(query, "seq") if "seq" in query else self._recording.count

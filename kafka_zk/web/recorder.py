@@ -72,7 +72,7 @@ class Recorder:
             self._passed_over -= 1
             return
         try:
-            self._waiting += self._traces.read() if self._traces is not None else []
+            self._hear()
             transactions = self._source.read()
             self._keep(self._due(transactions), transactions)
             if not (self._events or self._transactions):
@@ -90,6 +90,14 @@ class Recorder:
         self._events, self._transactions = [], []
         self.problem = ""
         self._on_news()
+
+    def _hear(self) -> None:
+        """Read the traces. While the log cannot be read only some of them can wait for it."""
+        found = self._traces.read() if self._traces is not None else []
+        if self._waiting and len(self._waiting) + len(found) > MOST_KEPT:
+            self.lost_count += len(found)
+        else:
+            self._waiting += found
 
     def _due(self, transactions: list[Transaction]) -> list[Event]:
         """The traces whose changes were read."""

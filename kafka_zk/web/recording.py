@@ -2,7 +2,8 @@
 
 Entries are numbered from 1 in the order in which they were taken. Those of ZooKeeper are in the order of their zxids;
 what processes tell comes up to a poll later than it happened, and keeps its own time. Between two *checkpoints*, each
-of which holds all znodes, a moment is reached by the changes, forwards or backwards.
+of which holds all znodes, a moment is reached by the changes, forwards or backwards. In memory a recording is bounded:
+its oldest entries go.
 """
 
 import json
@@ -33,6 +34,9 @@ _FROM_ZOOKEEPER = f"{_CHANGES}, '{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _MOST_OUT_OF_ORDER = 500
 """So many entries may have been told later than others that happened after them."""
 _LEAST_BETWEEN_CHECKPOINTS = 4_000
+MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
+_FORGOTTEN_SHARE = 8
+"""When that is reached the oldest entries are forgotten, one in so many."""
 _SCHEMA = """
 create table if not exists meta (key text primary key, value text);
 create table if not exists entries (
@@ -93,15 +97,17 @@ class Recording:
     """Entries to be added and read; one thread. Close it at the end.
 
     Args:
-        path: a file, which is created or continued; None: in memory.
+        path: a file, which is created or continued; None: in memory, of which it takes MOST_IN_MEMORY_BYTES at most.
         read_only: it is there, and nothing is added.
     Raises: NoRecording for a file that is none, or of another version; OSError.
     """
 
     def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
         self._database = _open(path, read_only=read_only)
+        self._is_bounded = path is None
         self._sessions: dict[int, str] = {}
-        self.count = 0
+        self.first, self.count = 1, 0
+        """The oldest entry that is there, 1 if there is none yet; and the latest one."""
         self._at = 0  # the moment of ``_tree``
         self._go_to_the_end()
 
@@ -132,12 +138,16 @@ class Recording:
             self._go_to_the_end()
             raise
         self._checkpoint_if_due()
+        while self._is_bounded and self.used_bytes > MOST_IN_MEMORY_BYTES and self.first < self.count:
+            self._forget_oldest()
 
     def _go_to_the_end(self) -> None:
         """Of what is in the database."""
         self._causality = Causality()
         self._since_checkpoint = 0
-        self.count = int(self._row("select coalesce(max(seq), 0) from entries")[0])
+        self.first, self.count = self._row(
+            "select (select coalesce(min(seq), 1) from entries), (select coalesce(max(seq), 0) from entries)"
+        )
         self._tree = ZnodeTree()
         self._at = 0
         self._head = ZnodeTree(self.tree(self.count).znodes)
@@ -226,10 +236,44 @@ class Recording:
         if self._since_checkpoint < max(_LEAST_BETWEEN_CHECKPOINTS, len(self._head.znodes)):
             return
         self._since_checkpoint = 0
-        znodes = {path: znode_document(znode) for path, znode in self._head.znodes.items()}
         with self._database:
-            packed = zlib.compress(json.dumps(znodes).encode(), 1)
-            self._database.execute("insert or replace into checkpoints values (?, ?)", (self.count, packed))
+            self._database.execute(
+                "insert or replace into checkpoints values (?, ?)", (self.count, _packed(self._head))
+            )
+
+    def _forget_oldest(self) -> None:
+        """What was there before stays as a checkpoint."""
+        last = self.first + (self.count - self.first) // _FORGOTTEN_SHARE
+        kept = self.entry(last + 1)
+        assert kept is not None, "there are later ones"
+        packed = _packed(self.tree(last))
+        with self._database:
+            self._database.execute("delete from checkpoints where seq <= ?", (last,))
+            self._database.execute("insert into checkpoints values (?, ?)", (last, packed))
+            self._database.execute("delete from entries where seq <= ?", (last,))
+            self._database.execute("delete from spans where to_ms < ?", (kept.time_ms,))
+        self.first = last + 1
+        heard_of = {session for (session,) in self._database.execute("select distinct session from entries")}
+        owners = {znode.session for znode in self._head.znodes.values()}
+        self._sessions = {
+            session: name
+            for session, name in self._sessions.items()
+            if session in owners or _signed(session) in heard_of
+        }
+
+    @property
+    def used_bytes(self) -> int:
+        """The size of what is recorded."""
+        pages = [self._row(f"pragma {name}")[0] for name in ("page_size", "page_count", "freelist_count")]
+        return int(pages[0] * (pages[1] - pages[2]))
+
+    @property
+    def misses(self) -> str:
+        """What is not there any more, for people; "" for nothing."""
+        if self.first == 1 or not self._is_bounded:
+            return ""
+        size_mb = MOST_IN_MEMORY_BYTES >> 20
+        return f"the first {self.first - 1} entries: in memory the last {size_mb} MB are kept, --record FILE keeps all"
 
     # --- what somebody says about the recording ---
 
@@ -257,7 +301,7 @@ class Recording:
 
     def tree(self, seq: int) -> ZnodeTree:
         """All znodes after this entry; for reading, until the next call."""
-        seq = max(0, min(seq, self.count))
+        seq = max(self.first - 1, min(seq, self.count))
         near, packed = self._database.execute(
             "select seq, znodes from checkpoints where seq <= ? order by seq desc limit 1", (seq,)
         ).fetchone() or (0, None)
@@ -363,14 +407,11 @@ class Recording:
 
     def export(self, path: Path, first: int, last: int) -> None:
         """A recording of a stretch, which begins with the znodes as they were. Raises: OSError, sqlite3.Error."""
-        znodes = {name: znode_document(znode) for name, znode in self.tree(first - 1).znodes.items()}
+        packed = _packed(self.tree(first - 1))
         part = Recording(path)
         try:
             with part._database as target:
-                target.execute(
-                    "insert or replace into checkpoints values (?, ?)",
-                    (first - 1, zlib.compress(json.dumps(znodes).encode())),
-                )
+                target.execute("insert or replace into checkpoints values (?, ?)", (first - 1, packed))
                 rows = self._database.execute(
                     f"select {_COLUMNS} from entries where seq between ? and ?", (first, last)
                 )
@@ -417,6 +458,12 @@ def _open(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
         database.close()
         raise NoRecording(f"{path} is a recording of version {version}; this program reads version {VERSION}")
     return database
+
+
+def _packed(tree: ZnodeTree) -> bytes:
+    """A checkpoint."""
+    znodes = {path: znode_document(znode) for path, znode in tree.znodes.items()}
+    return zlib.compress(json.dumps(znodes).encode(), 1)
 
 
 def _storable(text: str) -> str:

@@ -1,8 +1,8 @@
 """The page's web server: static files, questions to the recording, news as server-sent events, faults for brokers.
 
 It listens on the loopback address. A request must name that address as its host, so that no other site can reach it
-through a browser by a name of its own (DNS rebinding); whatever changes something must carry the token that was printed
-with the URL, which no other site knows.
+through a browser by a name of its own (DNS rebinding); pages of other sites may link to the page, but not ask it
+anything; whatever changes something must carry the token that was printed with the URL, which no other site knows.
 """
 
 import hmac
@@ -27,6 +27,8 @@ LOOPBACK = "127.0.0.1"
 TOKEN_HEADER = "x-kafka-zk-token"
 MOST_LISTENERS = 50
 _MOST_BODY_BYTES = 10_000
+_ELSEWHERE = ("cross-site", "same-site")
+"""What browsers say of a request that a page of another site, or of another port, makes."""
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
@@ -98,9 +100,12 @@ class _Checked(_Resource):
     def getChildWithDefault(self, path: bytes, request: Any) -> Any:
         for name, value in _HEADERS.items():
             request.setHeader(name, value)
-        host = (request.getHeader("host") or "").rpartition(":")[0] or (request.getHeader("host") or "")
+        told = _header(request, "host")
+        host = told.rpartition(":")[0] or told
         if host not in (LOOPBACK, "localhost"):
             return _Refusal(403, f"this page is at http://{LOOPBACK}, not at {host[:100]}")
+        if path.startswith(b"api-") and _header(request, "sec-fetch-site") in _ELSEWHERE:
+            return _Refusal(403, "only the page itself may ask that")
         if request.postpath:
             return _Refusal(404, "there is no such page")
         return super().getChildWithDefault(path, request)  # type: ignore[no-untyped-call]
@@ -165,7 +170,7 @@ class _Break(_Resource):
         self._token = token
 
     def render_POST(self, request: Any) -> Any:
-        if not hmac.compare_digest((request.getHeader(TOKEN_HEADER) or "").encode(), self._token.encode()):
+        if not hmac.compare_digest(_header(request, TOKEN_HEADER).encode(), self._token.encode()):
             return _answer(request, {"error": "the token is missing or wrong: open the URL that was printed"}, 403)
         if self._break is None:
             return _answer(request, {"error": "only a cluster of kafka-zk up can be broken from here"}, 409)
@@ -173,7 +178,7 @@ class _Break(_Resource):
         try:
             wanted = json.loads(body)
             action, broker = str(wanted["action"]), int(wanted["broker"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return _answer(request, {"error": "an action and a broker are expected"}, 400)
         done: Any = deferToThread(self._break, action, broker)
         done.addCallbacks(
@@ -241,6 +246,12 @@ class _Listener:
     def stopProducing(self) -> None:
         """The browser is gone, as notifyFinish tells, too."""
         self._paused = True
+
+
+def _header(request: Any, name: str) -> str:
+    """The last one of that name, whatever its bytes are; "" without any."""
+    found = request.requestHeaders.getRawHeaders(name.encode())
+    return str(found[-1].decode(errors="replace")) if found else ""
 
 
 def _query(request: Any) -> Query:

@@ -75,7 +75,7 @@ class WebService:
             "now_ms": int(time.time() * 1000),
             "live": cluster is not None,
             "source": self._described,
-            "misses": cluster.source.misses if cluster is not None else "",
+            "misses": "; ".join(filter(None, (cluster.source.misses if cluster else "", self._recording.misses))),
             "known_brokers": list(cluster.broker_ids) if cluster is not None else [],
             "can_break": cluster is not None and cluster.break_broker is not None,
             "problem": problem,

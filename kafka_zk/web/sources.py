@@ -6,11 +6,13 @@ from typing import Protocol
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.security import NO_SECURITY, Security
+from kafka_zk.registry.snapshot import oldest_snapshot
 from kafka_zk.registry.transaction_log import (
     Created,
     DataSet,
     Deleted,
     Operation,
+    Restored,
     Transaction,
     TransactionLogFollower,
 )
@@ -41,6 +43,8 @@ class Source(Protocol):
 class LogSource:
     """The transaction log of a server on this machine: every change since the beginning, and whose it is.
 
+    Where the server has purged the beginning, and nobody knows it already, it is what a snapshot says.
+
     Args:
         data_dir: the server's.
         chroot: paths are told without it, and what lies elsewhere is not told.
@@ -49,24 +53,40 @@ class LogSource:
 
     def __init__(self, data_dir: Path, chroot: str = "", after_zxid: int = 0) -> None:
         self._after_zxid = after_zxid
+        self._data_dir = data_dir
         self._follower = TransactionLogFollower(data_dir)
+        self._purged_until = 0
         self._chroot = chroot
         self.described = f"the transaction log in {data_dir}"
         self.behind = False
 
     @property
     def misses(self) -> str:
-        until = self._follower.missing_until
-        if until <= self._after_zxid:
+        if not self._purged_until:
             return ""
-        return f"what was written until zxid {until:#x}: only a snapshot has it, ZooKeeper purged that part of its log"
+        return f"how all came to be what it was at zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
 
     def read(self) -> list[Transaction]:
         """At most ``MOST_AT_ONCE``, so that a long log does not keep the page waiting."""
         read = self._follower.read(MOST_AT_ONCE)
         self.behind = len(read) == MOST_AT_ONCE
-        found = [each for each in read if each.zxid > self._after_zxid]
+        restored = self._restored(read)
+        found = restored + [each for each in read if each.zxid > self._after_zxid]
         return [_within(self._chroot, each) for each in found] if self._chroot else found
+
+    def _restored(self, read: list[Transaction]) -> list[Transaction]:
+        """The first time: what is in the log no more."""
+        missing_until = self._follower.missing_until
+        if self._purged_until or missing_until <= self._after_zxid:
+            return []
+        self._purged_until = missing_until
+        snapshot = oldest_snapshot(self._data_dir, missing_until)
+        if snapshot is None:
+            return []
+        self._purged_until = self._after_zxid = snapshot.zxid
+        changed_ms = max((znode.mtime_ms for znode in snapshot.znodes.values()), default=0)
+        first_ms = min((each.time_ms for each in read if each.zxid > snapshot.zxid), default=changed_ms)
+        return [Transaction(snapshot.zxid, min(changed_ms, first_ms), 0, (Restored(snapshot.znodes),))]
 
     def close(self) -> None:
         """Nothing stays open between two reads."""
@@ -118,6 +138,9 @@ def _moved(chroot: str, operation: Operation) -> Operation | None:
     if isinstance(operation, Deleted):
         path = _inside(chroot, operation.path)
         return None if path is None else Deleted(path)
+    if isinstance(operation, Restored):
+        told = ((_inside(chroot, path), znode) for path, znode in operation.znodes.items())
+        return Restored({path: znode for path, znode in told if path is not None})
     return operation
 
 

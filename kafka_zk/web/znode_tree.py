@@ -9,6 +9,7 @@ from kafka_zk.registry.transaction_log import (
     DataSet,
     Deleted,
     Operation,
+    Restored,
     SessionClosed,
     Transaction,
 )
@@ -87,6 +88,11 @@ class ZnodeTree:
             yield Change(operation.path, before, after)
         elif isinstance(operation, Deleted):
             yield from self._deleted(operation.path)
+        elif isinstance(operation, Restored):
+            for path in sorted(self.znodes.keys() - operation.znodes.keys(), reverse=True):
+                yield from self._deleted(path)
+            for path, znode in sorted(operation.znodes.items()):
+                yield Change(path, self.znodes.get(path), Znode(*znode))
         elif isinstance(operation, SessionClosed):
             told = operation.paths if operation.paths is not None else sorted(self._ephemerals.get(session, ()))
             for path in told:

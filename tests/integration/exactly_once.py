@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.consumer.blocking_reader import BlockingReader
+from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.producer.blocking import BlockingProducer
 from kafka_zk.storage.types import TopicPartition
 
@@ -60,10 +61,31 @@ class Writer(threading.Thread):
 
 def seen(bootstrap: str, topic: str, partition_count: int, isolation_level: str = "read_committed") -> Counter[bytes]:
     """How often each value is in the topic."""
+    return Counter(record.value for record in records_of(bootstrap, topic, partition_count, isolation_level))
+
+
+def records_of(
+    bootstrap: str, topic: str, partition_count: int, isolation_level: str = "read_committed"
+) -> list[ConsumerRecord]:
+    """All that a topic has."""
     tps = [TopicPartition(topic, number) for number in range(partition_count)]
     with BlockingReader(bootstrap_servers=bootstrap, isolation_level=isolation_level) as reader:
         reader.assign(dict.fromkeys(tps, "earliest"))
-        return Counter(record.value for records in reader.batches(reader.end_offsets(tps)) for record in records)
+        return [record for records in reader.batches(reader.end_offsets(tps)) for record in records]
+
+
+def has_consumed_all(bootstrap: str, topic: str, partition_count: int, group: str) -> bool:
+    """Whether the group has committed an offset behind the last record of each partition: then nobody has work left."""
+    following = {record.tp: record.offset + 1 for record in records_of(bootstrap, topic, partition_count)}
+    with BlockingAdmin(bootstrap_servers=bootstrap) as admin:
+        committed = admin.groups.committed(group)
+    return all(tp in committed and committed[tp].offset >= offset for tp, offset in following.items())
+
+
+def wait_for(condition: Callable[[], bool], deadline_s: float) -> None:
+    """Or until the deadline: what is missing then is for the caller to tell."""
+    while not condition() and time.monotonic() < deadline_s:
+        time.sleep(0.5)
 
 
 def command_of(
@@ -117,6 +139,7 @@ def run_under_kills(
     source: str,
     target: str,
     partition_count: int,
+    group: str,
     seed: int,
     kills: int,
     pause_s: float,
@@ -138,9 +161,8 @@ def run_under_kills(
         members.pause(rng.randrange(2), pause_s)
         count = writer.finish()
         deadline_s = time.monotonic() + timeout_s
-        while seen(bootstrap, target, partition_count).total() < count and time.monotonic() < deadline_s:
-            time.sleep(0.5)
-        time.sleep(2.0)  # what comes twice would come now
+        wait_for(lambda: len(seen(bootstrap, target, partition_count)) >= count, deadline_s)
+        wait_for(lambda: has_consumed_all(bootstrap, source, partition_count, group), deadline_s)
         found = seen(bootstrap, target, partition_count)
         twice = sorted(value for value, times in found.items() if times > 1)
         assert not twice, f"more than once: {twice[:10]} of {count}\n{members.output()}"

@@ -61,5 +61,6 @@ def test_exactly_once_under_kills(
     command_of = exactly_once.command_of(example, bootstrap, kafka_zk_cluster.zookeeper_connect, source, target, group)
     exactly_once.run_under_kills(
         exactly_once.Members(command_of, tmp_path),
-        bootstrap=bootstrap, source=source, target=target, partition_count=3, seed=3, kills=2, pause_s=8.0,
+        bootstrap=bootstrap, source=source, target=target, partition_count=3, group=group,
+        seed=3, kills=2, pause_s=8.0,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from kazoo.exceptions import NoChildrenForEphemeralsError, NodeExistsError, NoNo
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.registry.transaction_log import TransactionLogFollower
 from kafka_zk.web.recording import Recording
-from kafka_zk.web.sources import WatchSource
+from kafka_zk.web.sources import LogSource, WatchSource
 from kafka_zk.web.znode_tree import Znode
 from tests.kafka_zk.web.histories import history
 from tests.terminal import Terminal
@@ -117,6 +117,28 @@ def test_what_the_log_tells_is_what_clients_read(seed: int, server: EmbeddedZooK
     for seq in random.sample(sorted(seen), k=len(seen)):
         told = {path: znode for path, znode in recording.tree(seq).znodes.items() if not path.startswith("/zookeeper")}
         assert told == seen[seq]
+
+
+def test_what_was_purged_of_the_log_a_snapshot_tells(server: EmbeddedZooKeeper) -> None:
+    random = Random(5)
+    names = [f"/{letter}" for letter in "abcdef"] + [f"/a/{number}" for number in range(6)]
+    client = KazooClient(server.connect_string, timeout=SESSION_S)
+    client.start()
+    for _ in range(100):
+        change(random, [client], names)
+    server.restart()  # it writes a snapshot when it starts
+    until(lambda: client.connected, "the server")
+    for log in (server.data_dir / "data" / "version-2").glob("log.*"):
+        log.unlink()
+    for _ in range(10):
+        change(random, [client], names)
+    source, recording = LogSource(server.data_dir / "data"), Recording()
+    recording.add([], source.read())
+    tree = recording.tree(recording.count).znodes
+    assert {path: each for path, each in tree.items() if not path.startswith("/zookeeper")} == walk(client)
+    assert "ZooKeeper purged" in source.misses
+    client.stop()
+    client.close()
 
 
 def _read(recording: Recording, follower: TransactionLogFollower) -> int:

@@ -6,44 +6,29 @@ topic ids; then it writes on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import confluent_kafka.admin
 import pytest
-from kazoo.client import KazooClient
 
 from kafka_zk.storage.record_batch import RecordBatchBuilder
-from tests.peers import targets, wire_probe
+from tests.peers import wire_probe
 from tests.peers.clients.base import Read, Write
 from tests.peers.clients.librdkafka import ConfluentConsumer, ConfluentProducer
-from tests.peers.processes import wait_until
+from tests.peers.handover import HOLDERS, LATELY_MS, holder, output_of
 from tests.peers.records import Record, anything, differences
-from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
+from tests.peers.targets import Target
 
 pytestmark = pytest.mark.peers
 
-_CHROOT = "log-folders"
 _TOPIC = "handed-over"
 _SHORTENED = "shortened"
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-#: Kafka forgets a producer whose last record is older than a day (producer.id.expiration.ms) as soon as it loads it.
-_FIRST_TIMESTAMP_MS = int(time.time() * 1000) - 3_600_000
 _PRODUCER_ID = 424_242
 _DELETED_BEFORE = 100
-_OVERRIDES = {"log.retention.ms": "-1", "zookeeper.session.timeout.ms": "3000"}
 _KAFKA_INDEX_SIZE_BYTES = 10 * 1024 * 1024
-
-#: Who has the folder, one after the other, and how it ends.
-_HOLDERS = (
-    (KAFKA_ZK, "stopped"),
-    (APACHE_KAFKA, "killed"),
-    (KAFKA_ZK, "killed"),
-    (APACHE_KAFKA, "stopped"),
-    (KAFKA_ZK, "stopped"),
-)
 
 
 @dataclass
@@ -77,7 +62,7 @@ def _records() -> list[Record]:
     records = anything()
     oldest_ms = sorted(record.timestamp_ms or 0 for record in records)[1]
     return [
-        record._replace(timestamp_ms=(record.timestamp_ms or 0) - oldest_ms + _FIRST_TIMESTAMP_MS)
+        record._replace(timestamp_ms=(record.timestamp_ms or 0) - oldest_ms + LATELY_MS)
         if (record.timestamp_ms or 0) >= oldest_ms
         else record
         for record in records
@@ -88,7 +73,7 @@ def _batch(base_sequence: int, number: int) -> bytes:
     """Three records of an idempotent producer, with its sequence numbers in the batch."""
     builder = RecordBatchBuilder(producer_id=_PRODUCER_ID, producer_epoch=3, base_sequence=base_sequence)
     for each in range(3):
-        builder.append(_FIRST_TIMESTAMP_MS + number, b"raw", b"%d of %d" % (each, number))
+        builder.append(LATELY_MS + number, b"raw", b"%d of %d" % (each, number))
     return bytes(builder.build())
 
 
@@ -100,7 +85,7 @@ def _served(target: Target) -> Served:
         producers=wire_probe.producers(target.ports[0], _TOPIC, 0),
         ends=(start, end),
         shortened=_watermarks(target, _SHORTENED),
-        by_time=_offset_at(target, _FIRST_TIMESTAMP_MS + 500_000),
+        by_time=_offset_at(target, LATELY_MS + 500_000),
         topic_id=_topic_id(target),
     )
 
@@ -165,46 +150,27 @@ def _leads(target: Target) -> bool:
         return False
 
 
-def _registered(zookeeper: str) -> list[str]:
-    client = KazooClient(zookeeper)
-    client.start()
-    try:
-        return list(client.get_children("/brokers/ids"))
-    finally:
-        client.stop()
-        client.close()
-
-
 @pytest.fixture(scope="module")
 def holdings(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Holding]]:
     """The whole story, once."""
     folder: Path = tmp_path_factory.mktemp("log-folders")
     done: list[Holding] = []
-    for number, (name, ending) in enumerate(_HOLDERS):
-        target = targets.start(name, peer_zookeeper, folder, overrides=_OVERRIDES, chroot=_CHROOT)
-        try:
-            if number:
-                wait_until(lambda: _leads(target), 30, "leaders")  # noqa: B023
-            else:
+    for number in range(len(HOLDERS)):
+        with holder(number, peer_zookeeper, folder, _leads) as target:
+            if not number:
                 _create(target)
             done.append(_hold(target, number, done[-1].at_end if done else None))
-            if ending == "stopped":
-                assert target.stop() == []
-        finally:
-            target.brokers[0].kill()
-        done[-1].output = target.brokers[0].output.read_text(errors="replace")
-        target.brokers[0].output.rename(folder / f"{number}-{name}.out")
+        done[-1].output = output_of(number, folder).read_text(errors="replace")
         done[-1].files_left = {path.name: path.stat().st_size for path in target.partition_dir(_TOPIC, 0).iterdir()}
-        wait_until(lambda: not _registered(f"{peer_zookeeper}/{_CHROOT}"), 30, "the broker's session ends")
     yield done
 
 
 _TAKEN_OVER = pytest.mark.parametrize(
     "number",
-    range(1, len(_HOLDERS)),
+    range(1, len(HOLDERS)),
     ids=[
-        f"{number}-{name}-after-{_HOLDERS[number - 1][0]}-{_HOLDERS[number - 1][1]}"
-        for number, (name, _) in enumerate(_HOLDERS)
+        f"{number}-{name}-after-{HOLDERS[number - 1][0]}-{HOLDERS[number - 1][1]}"
+        for number, (name, _) in enumerate(HOLDERS)
         if number
     ],
 )
@@ -232,7 +198,7 @@ def test_every_holder_served_what_was_sent(holdings: list[Holding]) -> None:
         sent += holding.sent
         assert holding.batch_offset == len(sent)
         sent += [
-            Record(b"raw", b"%d of %d" % (each, number), timestamp_ms=_FIRST_TIMESTAMP_MS + number) for each in range(3)
+            Record(b"raw", b"%d of %d" % (each, number), timestamp_ms=LATELY_MS + number) for each in range(3)
         ]
         expected = [record._replace(offset=offset) for offset, record in enumerate(sent)]
         assert differences(expected, holding.at_end.records) == ""

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from kafka_zk.storage.dump import dump_file
 from kafka_zk.storage.record_batch import RecordBatchBuilder, iter_batches
 from kafka_zk.storage.transaction_index import AbortedTransaction, decode_transaction_index
-from tests.peers import jars, java, targets, wire_probe
-from tests.peers.processes import wait_until
-from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK, Target
+from tests.peers import jars, java, wire_probe
+from tests.peers.handover import HOLDERS, LATELY_MS, holder
+from tests.peers.targets import Target
 from tests.storage.transaction_model import (
     Known,
     Written,
@@ -34,27 +32,11 @@ from tests.storage.transaction_model import (
 
 pytestmark = pytest.mark.peers
 
-_CHROOT = "transaction-folders"
 _TOPIC = "transfers"
 _TRANSACTIONAL_ID = "transferring"
 _PRODUCERS = (7_001, 7_002, 7_003)
 _STEPS = 60
-#: Kafka forgets a producer whose last record is older than a day (producer.id.expiration.ms) as soon as it loads it.
-_TIMESTAMP_MS = int(time.time() * 1000) - 3_600_000
-_OVERRIDES = {
-    "log.retention.ms": "-1",
-    "zookeeper.session.timeout.ms": "3000",
-    "transaction.partition.verification.enable": "false",
-}
-
-#: Who has the folder, one after the other, and how it ends.
-_HOLDERS = (
-    (KAFKA_ZK, "stopped"),
-    (APACHE_KAFKA, "killed"),
-    (KAFKA_ZK, "killed"),
-    (APACHE_KAFKA, "stopped"),
-    (KAFKA_ZK, "stopped"),
-)
+_VERIFICATION = "transaction.partition.verification.enable"
 
 
 @dataclass
@@ -108,7 +90,7 @@ def _write(target: Target, history: list[Written], rng: random.Random) -> None:
         count = rng.randint(1, 3)
         builder = RecordBatchBuilder("none", producer, epoch, sequence, transactional=is_transactional)
         for number in range(count):
-            builder.append(_TIMESTAMP_MS, b"k", b"%d" % (end + number))
+            builder.append(LATELY_MS, b"k", b"%d" % (end + number))
         sent = wire_probe.produce(
             target.ports[0], _TOPIC, 0, builder.build(), version=7,
             transactional_id=_TRANSACTIONAL_ID if is_transactional else None,
@@ -132,16 +114,6 @@ def _index(folder: Path) -> list[AbortedTransaction]:
     return [entry for path in paths for entry in decode_transaction_index(path.read_bytes())]
 
 
-def _registered(zookeeper: str) -> list[str]:
-    client = KazooClient(zookeeper)
-    client.start()
-    try:
-        return list(client.get_children("/brokers/ids"))
-    finally:
-        client.stop()
-        client.close()
-
-
 def _leads(target: Target) -> bool:
     return wire_probe.fetch_committed(target.ports[0], _TOPIC, 0).error_code == 0
 
@@ -153,28 +125,19 @@ def holdings(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> I
     rng = random.Random(21)
     history: list[Written] = []
     done: list[Holding] = []
-    for number, (name, ending) in enumerate(_HOLDERS):
-        target = targets.start(name, peer_zookeeper, folder, overrides=_OVERRIDES, chroot=_CHROOT)
-        try:
-            if number:
-                wait_until(lambda: _leads(target), 30, "the leader")  # noqa: B023
-            else:
+    for number in range(len(HOLDERS)):
+        with holder(number, peer_zookeeper, folder, _leads, {_VERIFICATION: "false"}) as target:
+            if not number:
                 target.create_topic(_TOPIC, config={"segment.bytes": "1500", "index.interval.bytes": "100"})
             at_start = _served(target) if number else None
             _write(target, history, rng)
             at_end = _served(target)
-            if ending == "stopped":
-                assert target.stop() == []
-        finally:
-            target.brokers[0].kill()
-        target.brokers[0].output.rename(folder / f"{number}-{name}.out")
         found = target.partition_dir(_TOPIC, 0)
         done.append(Holding(at_start, at_end, list(history), _index(found), found))
-        wait_until(lambda: not _registered(f"{peer_zookeeper}/{_CHROOT}"), 30, "the broker's session ends")
     yield done
 
 
-_EACH = pytest.mark.parametrize("number", range(len(_HOLDERS)), ids=[f"{name}-{how}" for name, how in _HOLDERS])
+_EACH = pytest.mark.parametrize("number", range(len(HOLDERS)), ids=[f"{name}-{how}" for name, how in HOLDERS])
 
 
 def _expected(history: list[Written]) -> Served:
@@ -198,7 +161,7 @@ def test_each_holder_serves_what_was_written(holdings: list[Holding], number: in
     assert holdings[number].at_end == _expected(holdings[number].history)
 
 
-@pytest.mark.parametrize("number", range(1, len(_HOLDERS)))
+@pytest.mark.parametrize("number", range(1, len(HOLDERS)))
 def test_the_next_holder_serves_the_same(holdings: list[Holding], number: int) -> None:
     """After a clean stop and after a kill."""
     assert holdings[number].at_start == holdings[number - 1].at_end

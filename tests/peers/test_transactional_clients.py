@@ -212,5 +212,6 @@ def test_each_record_is_worked_on_exactly_once_under_kills(
     command_of = exactly_once.command_of(example, target.bootstrap, target.zookeeper, source, results, name)
     exactly_once.run_under_kills(
         exactly_once.Members(command_of, tmp_path),
-        bootstrap=target.bootstrap, source=source, target=results, partition_count=3, seed=seed, kills=4, pause_s=10.0,
+        bootstrap=target.bootstrap, source=source, target=results, partition_count=3, group=name,
+        seed=seed, kills=4, pause_s=10.0,
     )  # fmt: skip

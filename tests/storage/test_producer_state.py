@@ -2,12 +2,19 @@
 
 from itertools import pairwise
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker, parse_marker
+from kafka_zk.storage.end_transaction_marker import (
+    ABORT_MARKER,
+    COMMIT_MARKER,
+    NO_TYPE,
+    EndTransactionMarker,
+    parse_marker,
+)
 from kafka_zk.storage.errors import (
     CorruptSnapshot,
     InvalidProducerEpoch,
@@ -101,6 +108,30 @@ def test_open_transactions_bound_what_is_stable() -> None:
     assert state.first_unstable_offset(31) == 20
     assert state.producers[1].coordinator_epoch == 7
     assert parse_marker(b"\0\0\0\0", None) == (0, -1)
+
+
+def test_the_end_of_a_transaction_costs_the_same_after_many_others() -> None:
+    """A replay forgets none of them: it does not know how much of the log is committed."""
+    state = ProducerState()
+    begun, ended = header(0, attributes=0x10), header(0)
+    marker = EndTransactionMarker(ABORT_MARKER, 0)
+    begun_s = process_time()
+    for offset in range(0, 40_000, 2):
+        state.update(begun, offset, T0)
+        aborted = state.end_transaction(ended, marker, offset + 1, T0)
+        assert aborted is not None and aborted[2:] == (offset, offset + 1, offset + 2)
+    assert process_time() - begun_s < 3
+
+
+@pytest.mark.parametrize("marker_type", [2, 5, 32767, NO_TYPE])
+def test_a_control_record_of_another_kind_ends_no_transaction(marker_type: int) -> None:
+    state = ProducerState()
+    state.update(header(0, attributes=0x10), 10, T0)
+    key = None if marker_type == NO_TYPE else b"\0\0" + marker_type.to_bytes(2, "big")
+    other = batch(key=key, value=b"\0\0\0\0\0\7", producer_id=1, producer_epoch=0, control=True)
+    assert state.apply_marker(other, read_header(other), 11, T0) is None
+    assert state.has_open_transaction(1)
+    assert state.first_unstable_offset(100) == 10
 
 
 ENTRIES = st.lists(

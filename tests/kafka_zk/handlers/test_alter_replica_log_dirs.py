@@ -10,7 +10,8 @@ from twisted.internet.defer import Deferred
 from kafka_zk.protocol import codec, uuids
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
-from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker
+from kafka_zk.replica import replica_alter_log_dirs_manager
+from kafka_zk.storage.end_transaction_marker import COMMIT_MARKER, EndTransactionMarker, marker_batch
 from kafka_zk.storage.log import Log
 from kafka_zk.storage.record_batch import read_header
 from kafka_zk.storage.types import TopicPartition
@@ -286,6 +287,50 @@ def test_a_copy_keeps_back_what_is_not_stable(broker: Harness, dirs: tuple[Path,
     assert _log(broker) is not log
     assert _log(broker).last_stable_offset == 30
     assert _log(broker).producers.begin_verification(8, 0, 0, 0) is guard
+
+
+def _begin_transaction(log: Log, producer_id: int) -> None:
+    sequence = log.producers.producers[producer_id].last_sequence + 1 if producer_id in log.producers.producers else 0
+    begun = batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=sequence, transactional=True)
+    log.append_as_leader(bytearray(begun), read_header(begun), leader_epoch=0, now_ms=0)
+
+
+def _end_transaction(log: Log, producer_id: int) -> None:
+    marker = marker_batch(producer_id, 0, 0, is_commit=True, timestamp_ms=0)
+    log.append_as_leader(marker, read_header(marker), leader_epoch=0, now_ms=0, from_client=False)
+
+
+def test_transactions_begin_and_end_in_a_copy_that_took_over(broker: Harness, dirs: tuple[Path, Path]) -> None:
+    """Also after others, of which the log and its copy have forgotten different ones."""
+    for producer_id in (1, 2):
+        _begin_transaction(_log(broker), producer_id)
+        _end_transaction(_log(broker), producer_id)
+    assert _log(broker).last_stable_offset == _log(broker).log_end_offset == 34
+    _alter(broker, dirs[1])
+    _pump(broker)
+    log = _log(broker)
+    assert log.directory == dirs[1] / "t-0"
+    _begin_transaction(log, 3)
+    assert log.last_stable_offset == 34
+    _end_transaction(log, 3)
+    assert log.last_stable_offset == log.log_end_offset == 36
+
+
+def test_a_copy_does_not_remember_all_transactions_of_the_log(
+    broker: Harness, dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_alter_log_dirs_manager, "COPY_BYTES", 200)
+    monkeypatch.setattr(broker.services.alter_log_dirs, "_bytes_per_second", lambda: 1000)
+    for _ in range(50):
+        _begin_transaction(_log(broker), 1)
+        _end_transaction(_log(broker), 1)
+    _alter(broker, dirs[1])
+    future = broker.services.replicas.logs.future(TP)
+    assert future is not None
+    while future.log_end_offset < 100:
+        _pump(broker, 1)
+    assert _log(broker) is not future
+    assert len(future.producers._unstable) < 5
 
 
 def test_a_log_whose_last_records_were_compacted_away_ends_where_it_did(

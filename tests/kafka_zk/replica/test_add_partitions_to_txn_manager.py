@@ -107,6 +107,19 @@ def test_a_newer_question_takes_the_place_of_an_older_one() -> None:
     assert world.told["under way"] == world.told["newer epoch"] == {}
 
 
+def test_who_is_told_of_a_newer_question_may_ask_again_at_once() -> None:
+    """As the next request of its connection does."""
+    world = World()
+    world.ask("a", label="under way")
+    asking = world.manager.ask(TransactionToVerify("a", 7, 0), [P0])
+    ensureDeferred(asking).addCallback(lambda codes: world.ask("a", P1, label="next"))
+    world.ask("a", label="newer")
+    assert world.told == {"newer": {P0: ErrorCode.NETWORK_EXCEPTION}}
+    world.broker.answer({"a": {}})
+    world.broker.answer({"a": {P1: ErrorCode.NONE}})
+    assert world.told == {"under way": {}, "newer": {P0: ErrorCode.NETWORK_EXCEPTION}, "next": {}}
+
+
 @pytest.mark.parametrize(
     ("said", "knows", "told"),
     [

@@ -329,17 +329,27 @@ def test_a_disk_that_refuses_takes_its_directory_offline(
     assert not world.leader.connected_to_broker
 
 
-def test_an_error_of_ours_ends_the_fetching_of_one_partition_only(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It is told with its traceback, and the next leader epoch begins anew."""
+@pytest.fixture
+def err_in(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """An answer comes while these methods have a bug."""
     def mistake(*args: object) -> None:
         raise KeyError("a mistake of ours")
 
-    world.lead()
-    with monkeypatch.context() as patch:
-        patch.setattr(FetcherState, "answered", mistake)
-        world.answer()
+    def err(owner: type, *methods: str) -> None:
+        world.lead()
+        with monkeypatch.context() as patch:
+            for method in methods:
+                patch.setattr(owner, method, mistake)
+            world.answer()
+
+    return err
+
+
+def test_an_error_of_ours_ends_the_fetching_of_one_partition_only(
+    world: World, err_in: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told with its traceback, and the next leader epoch begins anew."""
+    err_in(FetcherState, "answered")
     assert caplog.text.count("is not fetched any more in this leader epoch") == 1
     assert caplog.text.count("KeyError: ") == 1
     assert world.fetchers.failed_count == 1
@@ -351,17 +361,10 @@ def test_an_error_of_ours_ends_the_fetching_of_one_partition_only(
 
 
 def test_an_error_of_the_loop_itself_is_told_and_does_not_end_all_fetching(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, err_in: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The partition of then counts as failed; one that comes is fetched."""
-    def mistake(*args: object) -> None:
-        raise KeyError("a mistake of ours")
-
-    world.lead()
-    with monkeypatch.context() as patch:
-        patch.setattr(FetchSessionHandler, "take_response", mistake)
-        patch.setattr(FetchSessionHandler, "failed", mistake)
-        world.answer()
+    err_in(FetchSessionHandler, "take_response", "failed")
     assert "the fetcher of broker 2 has stopped" in caplog.text and "KeyError" in caplog.text
     assert world.fetchers.failed_count == 1
     world.lead(leader_epoch=4)
@@ -369,16 +372,10 @@ def test_an_error_of_the_loop_itself_is_told_and_does_not_end_all_fetching(
 
 
 def test_an_unexpected_error_of_a_request_is_told_with_its_traceback(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, err_in: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was one line that looked as if the leader were away."""
-    def mistake(*args: object) -> None:
-        raise KeyError("a mistake of ours")
-
-    world.lead()
-    with monkeypatch.context() as patch:
-        patch.setattr(FetchSessionHandler, "take_response", mistake)
-        world.answer()
+    err_in(FetchSessionHandler, "take_response")
     assert "Traceback" in caplog.text
     world.pass_time(1.1)
     assert world.leader.wanted[0].current_leader_epoch == 3

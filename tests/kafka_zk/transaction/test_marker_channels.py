@@ -10,7 +10,13 @@ from twisted.internet.task import Clock
 from kafka_zk.metadata.cache import AliveBroker, MetadataCache, PartitionInfo
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.types import TopicPartition
-from kafka_zk.transaction.marker_channels import RETRY_S, MarkersToSend, TransactionMarkerChannels, TxnMarker
+from kafka_zk.transaction.marker_channels import (
+    RETRY_S,
+    SETTLED_AFTER_S,
+    MarkersToSend,
+    TransactionMarkerChannels,
+    TxnMarker,
+)
 from kafka_zk.transaction.partitions import CoordinatedPartition
 from kafka_zk.transaction.requests import ProducerIdAndEpoch, SendMarkers
 from kafka_zk.transaction.transaction import Transaction
@@ -108,8 +114,30 @@ def test_a_partition_without_a_leader_is_waited_for(world: World) -> None:
 
 
 def test_a_partition_that_is_gone_needs_no_marker(world: World) -> None:
-    world.send(TopicPartition("deleted", 0))
-    assert (world.requests, world.written) == ([], [TopicPartition("deleted", 0)])
+    deleted = TopicPartition("deleted", 0)
+    world.send(deleted)
+    world.clock.pump([RETRY_S] * (int(SETTLED_AFTER_S / RETRY_S) + 1))
+    assert (world.requests, world.written) == ([], [deleted])
+    world.send(deleted)
+    assert world.written == [deleted] * 2
+
+
+def test_what_the_controller_has_yet_to_tell_is_not_gone(world: World) -> None:
+    """Of many partitions it tells a broker that has registered in several requests."""
+    for broker_epoch in (5, 9):
+        known, world.metadata.topics = world.metadata.topics, {}
+        world.metadata.broker_epoch = broker_epoch
+        world.send(T0)
+        world.clock.advance(RETRY_S)
+        assert (world.requests, world.written) == ([], [])
+        world.metadata.topics = known
+        world.clock.advance(RETRY_S)
+        assert world.sent() == [(0, [(5, [T0])])]
+        world.answer(0)
+        assert world.written == [T0]
+        world.clock.advance(SETTLED_AFTER_S)
+        world.requests.clear()
+        world.written.clear()
 
 
 def test_before_the_controller_has_spoken_nothing_is_gone(world: World) -> None:
@@ -120,6 +148,29 @@ def test_before_the_controller_has_spoken_nothing_is_gone(world: World) -> None:
     world.metadata.brokers, world.metadata.topics = brokers, topics
     world.clock.advance(RETRY_S)
     assert world.sent() == [(0, [(5, [T0])])]
+
+
+def test_what_cannot_be_told_of_one_transaction_keeps_no_other_from_its_end(world: World) -> None:
+    failing = Transaction.new("failing", 5, 1, 1)
+
+    def on_written(owned: Any, transaction: Any, tps: Any) -> None:
+        if transaction is failing:
+            raise RuntimeError("a bug")
+        world.on_written(owned, transaction, tps)
+
+    world.channels = TransactionMarkerChannels(world.clock, world.metadata, world.write, on_written)
+    for number, transaction in enumerate((failing, *(Transaction.new(name, 5, 1, 1) for name in "ab"))):
+        markers = SendMarkers(ProducerIdAndEpoch(number, 3), True, frozenset([T0]))
+        world.channels.send(MarkersToSend(world.owned, transaction, markers))
+    world.answer(0)
+    world.answer(1)
+    assert world.written == [T0, T0]
+    world.metadata.topics.clear()  # they are gone
+    for transaction in (failing, Transaction.new("c", 5, 1, 1)):
+        markers = SendMarkers(ProducerIdAndEpoch(7, 3), True, frozenset([T1]))
+        world.channels.send(MarkersToSend(world.owned, transaction, markers))
+    world.clock.pump([SETTLED_AFTER_S, RETRY_S])
+    assert world.written == [T0, T0, T1]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])

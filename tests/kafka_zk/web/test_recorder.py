@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import pytest
 from twisted.internet.task import Clock
 
 from kafka_zk.registry.client import EventType
 from kafka_zk.registry.events import Event, WatchFired
 from kafka_zk.registry.transaction_log import Created, Transaction
+from kafka_zk.web import recorder as module
 from kafka_zk.web.recorder import INTERVAL_S, RETRY_POLLS, Recorder
 from kafka_zk.web.recording import Recording
 from kafka_zk.web.sources import TraceSource
@@ -78,4 +80,20 @@ def test_traces_wait_for_their_part_of_a_long_log() -> None:
     assert [(each.kind, each.cause) for each in told] == [
         ("created", None), ("WatchFired", 1), ("created", None), ("WatchFired", 3), ("created", None), ("WatchFired", 5)
     ]  # fmt: skip
+    recorder.stop()
+
+
+def test_traces_do_not_pile_up_while_the_log_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_KEPT", 10)
+    clock, source, recording = Clock(), Source(), Recording()
+    traces = Traces([])
+    recorder = Recorder(clock, recording, source, traces)
+    recorder.start()
+    for number in range(30):
+        traces.next = [WatchFired(number, "broker-0", "", 0, "/z", EventType.CREATED)]
+        source.next = [OSError("no such folder")]
+        clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
+    clock.pump([INTERVAL_S] * (RETRY_POLLS + 1))
+    assert recording.count == 10
+    assert recorder.lost_count == 20
     recorder.stop()

@@ -13,6 +13,7 @@ from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.web import recording as module
+from kafka_zk.web.api import RecordingApi
 from kafka_zk.web.errors import NoRecording
 from kafka_zk.web.recording import CREATED, DELETED, SESSION_ENDED, Recording
 from tests.kafka_zk.web.histories import Znodes, history
@@ -46,6 +47,44 @@ def test_every_moment_is_as_it_was(seed: int, tmp_path: Path, monkeypatch: pytes
     for seq in random.choices(sorted(moments), k=10):
         assert znodes(with_others, seq) == moments[seq]
     with_others.close()
+
+
+def test_in_memory_only_the_last_part_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not grow, says what is gone, and every moment that is left is as it was."""
+    monkeypatch.setattr(module, "_LEAST_BETWEEN_CHECKPOINTS", 300)
+    monkeypatch.setattr(module, "MOST_IN_MEMORY_BYTES", 300_000)
+    recording = Recording()
+    assert recording.misses == ""
+    moments: dict[int, Znodes] = {}
+    for transaction, after in history(1, 3_000):
+        recording.add([], [transaction])
+        moments[recording.count] = after
+        assert recording.used_bytes < 350_000
+    first = recording.first
+    assert recording.misses.startswith(f"the first {first - 1} entries")
+    assert recording.entry(first - 1) is None and recording.entry(first) is not None
+    kept = [seq for seq in sorted(moments) if seq >= first]
+    assert len(kept) > 100
+    for seq in Random(1).choices(kept, k=50):
+        assert znodes(recording, seq) == moments[seq]
+    assert znodes(recording, 1) == znodes(recording, first - 1)
+    api = RecordingApi(recording)
+    assert api.step({"seq": "1"})["seq"] == api.at({"time_ms": "0"})["seq"] == first
+    assert recording.spans(0, 1 << 60, 10) == []
+
+
+def test_spans_that_ended_long_ago_go_and_those_that_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording()
+    for number, path in enumerate(("/brokers/ids/0", "/brokers/ids/1")):
+        recording.add([], [Transaction(number + 1, number + 1, 7 + number, (Created(path, b"{}", True),))])
+    recording.add([], [Transaction(3, 3, 8, (SessionClosed(None),))])
+    monkeypatch.setattr(module, "MOST_IN_MEMORY_BYTES", 1)
+    for zxid in range(4, 100):
+        recording.add([], [Transaction(zxid, zxid, 9, (Created(f"/z{zxid}", None, False),))])
+    assert [(each.lane, each.holder) for each in recording.spans(0, 100, 10)] == [
+        ("broker 0", "session 0x7"), ("broker 1", "")
+    ]  # fmt: skip
+    assert recording.tree(recording.count).znodes["/brokers/ids/0"].session == 7
 
 
 def test_it_says_how_far_it_is(tmp_path: Path) -> None:

@@ -1,6 +1,11 @@
-"""What browsers that read slowly cost."""
+"""What browsers that read slowly cost, and what requests that no browser sends are answered."""
 
-from kafka_zk.web.server import _Listener
+import pytest
+from twisted.internet.testing import StringTransport
+
+from kafka_zk.web.api import RecordingApi
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.server import WebServer, _Listener
 
 
 class Request:
@@ -21,3 +26,48 @@ def test_a_slow_browser_gets_the_latest_news_only() -> None:
     listener.resumeProducing()
     listener.tell(b"1000")
     assert request.written == [b"1", b"999", b"1000"]
+
+
+def answer(request: bytes) -> bytes:
+    server = WebServer(RecordingApi(Recording()), dict, lambda action, broker: {}, "secret")
+    server._site.timeOut = None
+    connection = server._site.buildProtocol(None)
+    transport = StringTransport()
+    connection.makeConnection(transport)
+    connection.dataReceived(request)
+    return transport.value()
+
+
+def post(body: bytes, token: bytes = b"secret") -> bytes:
+    head = b"POST /api-break HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nX-Kafka-Zk-Token: %s\r\nContent-Length: %d\r\n\r\n"
+    return answer(head % (token, len(body)) + body)
+
+
+def test_a_host_that_is_no_text_is_refused() -> None:
+    assert b" 403 " in answer(b"GET /api-recording HTTP/1.1\r\nHost: \xff\xfe\r\n\r\n")
+
+
+def test_a_token_that_is_no_text_is_wrong() -> None:
+    assert b" 403 " in post(b'{"action":"kill","broker":0}', token=b"\xff")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b"\xff", b'{"action":"kill","broker":1e999}', b'{"action":1,"broker":{}}', b"[" * 9_999]
+)
+def test_what_is_no_order_is_refused(body: bytes) -> None:
+    assert b" 400 " in post(body)
+
+
+@pytest.mark.parametrize("path", [b"/../../etc/passwd", b"/%2e%2e/server.py", b"/index.html/x", b"/api-break/x"])
+def test_only_what_is_there_is_given(path: bytes) -> None:
+    assert b" 404 " in answer(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path)
+
+
+@pytest.mark.parametrize("site", [b"cross-site", b"same-site"])
+def test_another_site_may_link_to_the_page_but_not_ask_it(site: bytes) -> None:
+    """A page elsewhere could not read the answer, but keep this one busy."""
+    head = b" HTTP/1.1\r\nHost: 127.0.0.1:1\r\nSec-Fetch-Site: %s\r\n\r\n" % site
+    assert b" 403 " in answer(b"GET /api-recording" + head)
+    assert b" 403 " in answer(b"GET /api-news" + head)
+    assert b" 200 " in answer(b"GET /" + head)
+    assert b" 200 " in answer(b"GET /api-recording HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: same-origin\r\n\r\n")

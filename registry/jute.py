@@ -1,0 +1,35 @@
+"""Jute, in which ZooKeeper's servers write their files: what transaction logs and snapshots have in common.
+
+Source: BinaryInputArchive.java, zookeeper.jute@3.9.
+"""
+
+import struct
+
+INT = struct.Struct(">i")
+
+
+def read_text(data: bytes, position: int) -> tuple[str, int]:
+    """A string, and the position behind it. Raises: struct.error if it is not there."""
+    found, end = read_buffer(data, position)
+    return (found or b"").decode(errors="replace"), end
+
+
+def read_buffer(data: bytes, position: int) -> tuple[bytes | None, int]:
+    """Bytes, None for null, and the position behind them. Raises: struct.error if they are not there."""
+    (size,) = INT.unpack_from(data, position)
+    start = position + INT.size
+    end = start + max(0, size)
+    if end > len(data):
+        raise struct.error(f"{size} bytes do not fit into {len(data) - start}")
+    return None if size < 0 else data[start:end], end
+
+
+def skip_acls(data: bytes, position: int) -> int:
+    """The position behind a list of ACLs. Raises: struct.error if it is not there."""
+    (count,) = INT.unpack_from(data, position)
+    position += INT.size
+    for _ in range(max(0, count)):
+        position += INT.size  # the permissions; then scheme and id
+        for _ in range(2):
+            _, position = read_buffer(data, position)
+    return position

@@ -1,0 +1,92 @@
+"""All znodes of a ZooKeeper server as a snapshot of its has them: what came before the oldest file of its log.
+
+A server writes a snapshot while it goes on: what it has of later transactions, the log repeats.
+
+Source: FileSnap.java, DataTree.java, EphemeralType.java and zookeeper.jute@3.9.
+"""
+
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_zk.registry.jute import INT, read_buffer, read_text, skip_acls
+
+_MAGIC = b"ZKSN"
+_FILE_HEADER_BYTES = 16
+_SESSION_BYTES = 12  # id and timeout
+_LONG = struct.Struct(">q")
+_STAT = struct.Struct(">qqqqiiiqq")
+"""czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeralOwner, pzxid"""
+_END = "/"
+_OF_ZOOKEEPER = "/zookeeper"
+_CONTAINER = -(1 << 63)
+_TTL_BYTE = 0xFF
+
+
+class SnapshotZnode(NamedTuple):
+    """``session`` owns an ephemeral znode; 0: it is none."""
+
+    data: bytes | None
+    version: int
+    czxid: int
+    mzxid: int
+    mtime_ms: int
+    session: int
+
+
+class Snapshot(NamedTuple):
+    """All znodes by path after transaction ``zxid``, or a little later; without the root and ZooKeeper's own."""
+
+    zxid: int
+    znodes: Mapping[str, SnapshotZnode]
+
+
+def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
+    """The oldest one that is whole and not before this transaction, if there is one. Raises: OSError."""
+    files = sorted((_zxid(file), file) for file in (data_dir / "version-2").glob("snapshot.*") if _zxid(file) >= 0)
+    for zxid, file in files:
+        if zxid >= least_zxid and (znodes := _znodes(file.read_bytes())) is not None:
+            return Snapshot(zxid, znodes)
+    return None
+
+
+def _zxid(file: Path) -> int:
+    """-1 for a file that is no snapshot."""
+    try:
+        return int(file.suffix[1:], 16)
+    except ValueError:
+        return -1
+
+
+def _znodes(data: bytes) -> dict[str, SnapshotZnode] | None:
+    """None for a file that is being written, or that is none of this format."""
+    try:
+        return _parse(data) if data.startswith(_MAGIC) else None
+    except struct.error:
+        return None
+
+
+def _parse(data: bytes) -> dict[str, SnapshotZnode]:
+    (count,) = INT.unpack_from(data, _FILE_HEADER_BYTES)
+    position = _FILE_HEADER_BYTES + INT.size + max(0, count) * _SESSION_BYTES
+    (count,) = INT.unpack_from(data, position)  # of different lists of ACLs
+    position += INT.size
+    for _ in range(count):
+        position = skip_acls(data, position + _LONG.size)
+    znodes = {}
+    path, position = read_text(data, position)
+    while path != _END:
+        content, position = read_buffer(data, position)
+        position += _LONG.size  # which list of ACLs
+        czxid, mzxid, _, mtime_ms, version, _, _, owner, _ = _STAT.unpack_from(data, position)
+        if path and path != _OF_ZOOKEEPER and not path.startswith(f"{_OF_ZOOKEEPER}/"):
+            znodes[path] = SnapshotZnode(content, version, czxid, mzxid, mtime_ms, _session(owner))
+        path, position = read_text(data, position + _STAT.size)
+    return znodes
+
+
+def _session(owner: int) -> int:
+    """Containers and znodes with a time to live have something else there."""
+    is_other = owner == _CONTAINER or (owner >> 56) & 0xFF == _TTL_BYTE
+    return 0 if is_other else owner

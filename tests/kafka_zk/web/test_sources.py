@@ -1,0 +1,68 @@
+"""What a server's log is to a recording: from its beginning, or from the snapshot that stands for that."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.sources import LogSource
+from tests.registry.test_snapshot import snapshot, znode
+from tests.registry.test_transaction_log import HEADER, record, text
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The log begins with transaction 5, of which the snapshot is older than those that delete /b and /c."""
+    folder = tmp_path / "version-2"
+    folder.mkdir()
+    (folder / "snapshot.6").write_bytes(snapshot(znode("/a"), znode("/a/b"), znode("/b"), znode("/c")))
+    (folder / "snapshot.8").write_bytes(snapshot(znode("/a"), znode("/a/b")))
+    (folder / "log.5").write_bytes(HEADER + b"".join(record(zxid, 2, text(path)) for zxid, path in _DELETED))
+    return folder
+
+
+_DELETED = ((5, "/earlier"), (6, "/before"), (7, "/b"), (8, "/c"))
+
+
+def _read(source: LogSource, recording: Recording) -> set[str]:
+    recording.add([], source.read())
+    return set(recording.tree(recording.count).znodes)
+
+
+def test_what_was_purged_is_taken_from_a_snapshot(folder: Path) -> None:
+    source, recording = LogSource(folder.parent), Recording()
+    assert _read(source, recording) == {"/a", "/a/b"}
+    assert set(recording.tree(4).znodes) == {"/a", "/a/b", "/b", "/c"}
+    assert "zxid 0x6" in source.misses
+    with (folder / "log.5").open("ab") as log:
+        log.write(record(9, 2, text("/a/b")))
+    assert _read(source, recording) == {"/a"}
+
+
+def test_who_knows_the_beginning_needs_no_snapshot(folder: Path) -> None:
+    source = LogSource(folder.parent, after_zxid=4)
+    assert [each.zxid for each in source.read()] == [5, 6, 7, 8]
+    assert source.misses == ""
+
+
+def test_a_recording_that_goes_on_after_a_gap_forgets_what_went_in_it(folder: Path) -> None:
+    recording = Recording()
+    recording.add([], LogSource(folder.parent).read())
+    (folder / "log.5").unlink()
+    (folder / "snapshot.14").write_bytes(snapshot(znode("/a"), znode("/new")))
+    (folder / "log.15").write_bytes(HEADER + record(0x15, 2, text("/a")))
+    source = LogSource(folder.parent, after_zxid=recording.last_zxid())
+    assert _read(source, recording) == {"/new"}
+    assert [each.kind for each in recording.entries(7, 10, 9)] == ["deleted", "created", "deleted"]
+
+
+def test_below_a_chroot_paths_are_without_it(folder: Path) -> None:
+    assert _read(LogSource(folder.parent, "/a"), Recording()) == {"/b"}
+
+
+def test_without_a_snapshot_it_says_what_is_missing(folder: Path) -> None:
+    for file in folder.glob("snapshot.*"):
+        file.write_bytes(b"")
+    source = LogSource(folder.parent)
+    assert [each.zxid for each in source.read()] == [5, 6, 7, 8]
+    assert "zxid 0x4" in source.misses
