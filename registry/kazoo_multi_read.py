@@ -6,7 +6,7 @@ Source: MultiOperationRecord.java and FinalRequestProcessor.java of ZooKeeper 3.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import EXCEPTIONS
@@ -28,12 +28,13 @@ _END = bytes(multiheader_struct.pack(-1, True, -1))
 Found = tuple[bytes | None, ZnodeStat]
 
 
-class MultiRead(NamedTuple):
+class MultiRead:
     """A request as kazoo's connection sends it; its answer is a list of data with stat, or an exception."""
 
-    paths: tuple[str, ...]
-
     type = 22
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = paths
 
     def serialize(self) -> bytes:
         """The body."""
@@ -61,7 +62,7 @@ class MultiRead(NamedTuple):
 def start_multi_read(kazoo: KazooClient, paths: Sequence[str]) -> Any:
     """Send it; kazoo's async result."""
     result = kazoo.handler.async_result()
-    kazoo._call(MultiRead(tuple(paths)), result)
+    kazoo._call(MultiRead(paths), result)
     return result
 
 

@@ -29,7 +29,7 @@ from kafka_zk.controller.control_requests import (
     portions,
 )
 from kafka_zk.controller.deletions import Deletions
-from kafka_zk.controller.effects import Send, SendUpdateMetadata
+from kafka_zk.controller.effects import Send, SendUpdateMetadata, without_news_of
 from kafka_zk.controller.feature_updates import FeatureUpdate, apply_updates
 from kafka_zk.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
@@ -161,6 +161,7 @@ class ActiveController:
         elected = await self._changes.elect_waiting()
         shrunk = await self._changes.move_replicas(offline, ReplicaState.OFFLINE)
         untold = [replica for replica in online if replica.partition not in elected]
+        shrunk = without_news_of(shrunk, elected)
         await self._changes.send([*shrunk, *await self._changes.move_replicas(untold, ReplicaState.ONLINE)])
         await self._watch_assignments(self.context.topics)
         await self._reassignments.resume_all()
