@@ -125,6 +125,10 @@ class RegistryClient(Protocol):
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
         """Data and stat. Raises NoNode (no watch is left then; use ``exists`` to watch an absent znode)."""
 
+    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | None]]:
+        """Data and stat of each, None where nothing is, in one request. Raises Unimplemented (a server before
+        ZooKeeper 3.6: see ``pipeline.read_all``)."""
+
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]: ...
 
     def children(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[list[str], ZnodeStat]]:

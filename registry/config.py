@@ -16,7 +16,7 @@ from kafka_zk.registry.client import Create, RegistryClient, SessionState
 from kafka_zk.registry.errors import ConnectionLoss, InvalidZnode, NodeExists, NoNode, SessionLost
 from kafka_zk.registry.events import SILENT, EventSource
 from kafka_zk.registry.faults import ZnodeFaults
-from kafka_zk.registry.pipeline import create_with_parents, found, outcomes
+from kafka_zk.registry.pipeline import create_with_parents, found, outcomes, read_all
 from kafka_zk.registry.session import until_answered
 from kafka_zk.registry.watches import ChildrenWatcher
 from kafka_zk.registry.znodes import config as znodes
@@ -41,12 +41,12 @@ class ConfigRegistry:
         return (await self.entities(entity_type, [entity_name]))[entity_name]
 
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """The configs of the named entities, read in one pipeline; empty for one that has none.
+        """The configs of the named entities, many to a request; empty for one that has none.
 
         What cannot be understood is left out, with one ERROR in the log until it is something else.
         """
         paths = [znodes.entity_path(entity_type, name) for name in entity_names]
-        answers = await found(self._client.get(path) for path in paths)
+        answers = await read_all(self._client, paths)
         configs: dict[str, dict[str, str]] = {}
         for name, path, answer in zip(entity_names, paths, answers, strict=True):
             config = znodes.decode(path, None if answer is None else answer[0])

@@ -40,6 +40,10 @@ class CountedClient:
         self.request_count += 1
         return self._client.get(path, watch)
 
+    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | None]]:
+        self.request_count += 1
+        return self._client.get_all(paths)
+
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]:
         self.request_count += 1
         return self._client.exists(path, watch)

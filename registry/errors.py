@@ -41,6 +41,10 @@ class InvalidSecurity(RegistryError):
     """Key, certificates or TLS settings for ZooKeeper that cannot be used; the message names the file or value."""
 
 
+class Unimplemented(RegistryError):
+    """The server is too old for the request; nothing was done."""
+
+
 class RequestTooLarge(RegistryError):
     """The request is above ZooKeeper's packet limit (1 MB); nothing was sent."""
 

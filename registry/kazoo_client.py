@@ -25,6 +25,7 @@ from kafka_zk.registry.errors import (
     NodeExists,
     RegistryError,
     SessionLost,
+    Unimplemented,
 )
 from kafka_zk.registry.kazoo_common import (
     KazooSession,
@@ -37,6 +38,7 @@ from kafka_zk.registry.kazoo_common import (
     start_multi,
     to_stat,
 )
+from kafka_zk.registry.kazoo_multi_read import found_or_none, start_multi_read
 from kafka_zk.registry.lease import Lease
 from kafka_zk.registry.pulse import Pulse
 from kafka_zk.registry.security import Security
@@ -90,6 +92,7 @@ class KazooClientBase(ABC):
         self._listeners: list[Callable[[SessionState], None]] = []
         self._outstanding: dict[_Request, None] = {}
         self._closed = False
+        self._has_multi_read = True
 
     # RegistryClient
 
@@ -120,6 +123,16 @@ class KazooClientBase(ABC):
         full, posted = self._chroot.full(path), self._posted(watch, path)
         return self._submit(
             path, lambda kazoo: kazoo.get_async(full, posted), lambda got: (got[0], to_stat(got[1])), posted
+        )
+
+    def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | None]]:
+        if not paths:
+            return self._done([])
+        if not self._has_multi_read:
+            return self._failed(Unimplemented(paths[0]))
+        full = [self._chroot.full(path) for path in paths]
+        return self._submit(
+            paths[0], lambda kazoo: start_multi_read(kazoo, full), lambda results: found_or_none(results, paths)
         )
 
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]:
@@ -255,6 +268,8 @@ class KazooClientBase(ABC):
                 request.waiting.callback(result)
             return
         error = registry_error(answer.exception, request.path)
+        if isinstance(error, Unimplemented):
+            self._has_multi_read = False  # each time it is asked the server breaks the connection
         if not isinstance(error, ConnectionLoss | SessionLost):
             self._renew_lease(request)  # a refusal is an answer too
         request.waiting.errback(error)

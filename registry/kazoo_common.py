@@ -73,6 +73,7 @@ _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
     (exceptions.NoNodeError, errors.NoNode),
     (exceptions.BadVersionError, errors.BadVersion),
     (exceptions.NotEmptyError, errors.NotEmpty),
+    (exceptions.UnimplementedError, errors.Unimplemented),
     (exceptions.NoChildrenForEphemeralsError, errors.NoChildrenForEphemerals),
     (exceptions.SessionExpiredError, errors.SessionLost),  # ConnectionClosedError is one of these
     (exceptions.SessionMovedError, errors.ConnectionLoss),

@@ -29,7 +29,7 @@ from kafka_zk.controller.control_requests import (
     portions,
 )
 from kafka_zk.controller.deletions import Deletions
-from kafka_zk.controller.effects import Send, SendUpdateMetadata
+from kafka_zk.controller.effects import Send, SendUpdateMetadata, without_news_of
 from kafka_zk.controller.feature_updates import FeatureUpdate, apply_updates
 from kafka_zk.controller.isr_changes import IsrChanges, Outcome
 from kafka_zk.controller.leader_elections import ElectionOutcome, LeaderElections
@@ -147,23 +147,23 @@ class ActiveController:
         self._ended = False
 
     async def take_over(self) -> None:
-        """The failover, in Kafka's order: UpdateMetadata goes out before any LeaderAndIsr."""
+        """The failover. UpdateMetadata goes out before any LeaderAndIsr, as in Kafka; then come the leaders that are
+        missing, and only then the rest: smaller ISRs, and everything that is known to everybody, once."""
         await self._enable_features()
         self._watch()
         await self._delete_notifications()
         await self._brokers.load()
         await self._topics.load()
-        await self._watch_assignments(self.context.topics)
         self._brokers.open_channels()
         await self._deletions.load()
         await self._changes.send([SendUpdateMetadata(None)])
         online, offline = await self._initialized_replicas()
-        await self._changes.replicas(online, ReplicaState.ONLINE)
-        await self._changes.replicas(offline, ReplicaState.OFFLINE)
-        for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):
-            await self._turns.spend(len(portion) * PARTITION_COST)
-            partition_state.initialize(self.context, portion)
-        await self._changes.elect_waiting()
+        elected = await self._changes.elect_waiting()
+        shrunk = await self._changes.move_replicas(offline, ReplicaState.OFFLINE)
+        untold = [replica for replica in online if replica.partition not in elected]
+        shrunk = without_news_of(shrunk, elected)
+        await self._changes.send([*shrunk, *await self._changes.move_replicas(untold, ReplicaState.ONLINE)])
+        await self._watch_assignments(self.context.topics)
         await self._reassignments.resume_all()
         await self._deletions.run()
         await self._elections.ordered()
@@ -261,12 +261,13 @@ class ActiveController:
     # -- the beginning --
 
     async def _initialized_replicas(self) -> tuple[list[Replica], list[Replica]]:
-        """Those that are online and those that are not."""
+        """Those that are online and those that are not. The partitions get their states, too."""
         online: list[Replica] = []
         offline: list[Replica] = []
         for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
             of_portion = replica_state.initialize(self.context, portion)
+            partition_state.initialize(self.context, portion)
             online += of_portion[0]
             offline += of_portion[1]
         return online, offline

@@ -7,7 +7,7 @@ from kafka_zk.controller.channels import Channels
 from kafka_zk.controller.context import Context, LiveBroker, Replica
 from kafka_zk.controller.control_requests import Answer
 from kafka_zk.controller.deletions import Deletions
-from kafka_zk.controller.effects import SendStopReplica, SendUpdateMetadata
+from kafka_zk.controller.effects import SendUpdateMetadata, without_news_of
 from kafka_zk.controller.partition_state import ElectionStrategy
 from kafka_zk.controller.reassignments import Reassignments
 from kafka_zk.controller.reporter import ControllerReporter
@@ -114,7 +114,8 @@ class BrokerChanges:
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
         await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionState.OFFLINE)
         elected = await self._changes.elect_waiting()
-        await self._changes.replicas(others, ReplicaState.OFFLINE)
+        shrunk = await self._changes.move_replicas(others, ReplicaState.OFFLINE)
+        await self._changes.send(without_news_of(shrunk, elected))
         await self._deletions.replicas_failed(deleting)
         if not others and not elected:
             await self._changes.send([SendUpdateMetadata(None)])
@@ -174,7 +175,6 @@ class BrokerChanges:
         led = [tp for tp in replicated if context.leadership[tp].leader == broker_id]
         followed = [tp for tp in replicated if context.leadership[tp].leader != broker_id]
         await self._changes.bring_online(led, ElectionStrategy.CONTROLLED_SHUTDOWN)
-        await self._changes.send([SendStopReplica(broker_id, tp) for tp in followed])
         await self._changes.replicas([Replica(tp, broker_id) for tp in followed], ReplicaState.OFFLINE)
         return context.partitions_led_by(broker_id)
 

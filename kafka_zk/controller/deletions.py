@@ -103,8 +103,10 @@ class Deletions:
         await self._turn_for(topics)
         replicas = topic_deletion.replicas_to_delete(self._context, topics)
         await self._changes.replicas(replicas.dead, ReplicaState.DELETION_INELIGIBLE)
-        await self._changes.replicas(replicas.live, ReplicaState.OFFLINE)
-        await self._changes.replicas(replicas.live, ReplicaState.DELETION_STARTED)
+        stopped = await self._changes.move_replicas(replicas.live, ReplicaState.OFFLINE)
+        await self._changes.send(
+            [*stopped, *await self._changes.move_replicas(replicas.live, ReplicaState.DELETION_STARTED)]
+        )
 
     async def _turn_for(self, topics: Collection[str]) -> None:
         """Say that something is done for all partitions of these topics."""

@@ -1,6 +1,6 @@
 """What the state machines ask for: znodes to write and requests to send. The drivers carry these out."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from kafka_zk.controller.context import LeadershipInfo
@@ -53,3 +53,13 @@ class SendUpdateMetadata(NamedTuple):
 
 
 Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
+
+
+def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
+    """The effects but for UpdateMetadata about these partitions, of which everybody has just heard."""
+    return [
+        effect._replace(partitions=[tp for tp in effect.partitions if tp not in tps])
+        if isinstance(effect, SendUpdateMetadata) and effect.partitions
+        else effect
+        for effect in effects
+    ]

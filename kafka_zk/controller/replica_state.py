@@ -15,7 +15,7 @@ Only Offline needs ZooKeeper: ``stop`` begins it, ``remove_from_isr`` says what 
 Source: ReplicaStateMachine.scala@3.9. Legality: ``states.REPLICA_TRANSITIONS``.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kafka_zk.controller.context import NO_LEADER, Context, LeadershipInfo, Replica
 from kafka_zk.controller.effects import (
@@ -75,23 +75,24 @@ def move(context: Context, replicas: Collection[Replica], target: ReplicaState) 
 def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Replica], list[Replica]]:
     """Begin to take replicas offline. Raises IllegalStateChange.
 
-    Returns: what to send, the replicas that may have to leave an ISR, and those of partitions without leadership.
+    Returns: what to send, the replicas that may have to leave an ISR, and those of partitions without leadership, or
+    of a topic that is being deleted.
     """
     context.require_legal_replicas(replicas, ReplicaState.OFFLINE)
     sends: list[Send] = [SendStopReplica(replica.broker_id, replica.partition) for replica in replicas]
-    led = [replica for replica in replicas if replica.partition in context.leadership]
-    others = [replica for replica in replicas if replica.partition not in context.leadership]
+    led = [replica for replica in replicas if _has_leadership(context, replica.partition)]
+    others = [replica for replica in replicas if not _has_leadership(context, replica.partition)]
     return sends, led, others
 
 
 def remove_from_isr(
     context: Context, broker_id: int, current: Mapping[TopicPartition, LeadershipInfo | None]
-) -> tuple[list[WriteState], list[WriteState], list[Refused]]:
-    """Take a broker's replicas out of the ISRs in ``current``, the states just read from ZooKeeper.
+) -> tuple[list[WriteState], list[Refused], list[WriteState]]:
+    """Take a broker's replicas out of the ISRs in ``current``, the states in ZooKeeper.
 
     The last member of an ISR stays in it, so that only it can be elected (cleanly) again.
 
-    Returns: states to write, states that stand as they should already, and what cannot be done.
+    Returns: states to write, what cannot be done, and states that stand as they should already.
     """
     writes: list[WriteState] = []
     unchanged: list[WriteState] = []
@@ -107,25 +108,37 @@ def remove_from_isr(
             refused.append(Refused(tp, reason))
         else:
             writes.append(WriteState(tp, _without(context, broker_id, info), others))
-    return writes, unchanged, refused
+    return writes, refused, unchanged
 
 
-def removed_from_isr(context: Context, broker_id: int, write: WriteState) -> list[Send]:
-    """The ISR is without the broker (``write.info`` is as it stands in ZooKeeper): its replica is Offline."""
-    replica = Replica(write.partition, broker_id)
-    context.require_legal_replicas((replica,), ReplicaState.OFFLINE)
-    context.leadership[write.partition] = write.info
-    context.replica_states[replica] = ReplicaState.OFFLINE
-    if write.partition.topic in context.topics_to_delete:
-        return []
-    return [SendLeaderAndIsr(write.recipients, write.partition)]
+def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteState]) -> list[Send]:
+    """ISRs are without the broker now (as it stands in ZooKeeper): its replicas are Offline."""
+    _gone_offline(context, broker_id, written)
+    return [
+        SendLeaderAndIsr(write.recipients, write.partition)
+        for write in written
+        if write.partition.topic not in context.topics_to_delete
+    ]
+
+
+def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteState]) -> list[Send]:
+    """ISRs were without the broker before: its replicas are Offline, which is news for clients only."""
+    _gone_offline(context, broker_id, unchanged)
+    told = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
+    return [SendUpdateMetadata(None, told)] if told else []
 
 
 def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
-    """Replicas of partitions that never had a leader are Offline."""
+    """Replicas of partitions that never had a leader, or are being deleted, are Offline."""
     context.require_legal_replicas(replicas, ReplicaState.OFFLINE)
     _enter(context, replicas, ReplicaState.OFFLINE)
-    return [SendUpdateMetadata(None, [replica.partition for replica in replicas])] if replicas else []
+    told = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]
+    return [SendUpdateMetadata(None, told)] if told else []
+
+
+def _has_leadership(context: Context, tp: TopicPartition) -> bool:
+    """One whose deletion has begun has none that counts: its state goes unread, so nobody need leave its ISR."""
+    return tp in context.leadership and tp.topic not in context.topics_with_deletion_started
 
 
 def _to_new(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Refused]]:
@@ -152,6 +165,13 @@ def _to_online(context: Context, replicas: Collection[Replica]) -> list[Send]:
             sends.append(SendLeaderAndIsr((broker_id,), tp))
         context.replica_states[replica] = ReplicaState.ONLINE
     return sends
+
+
+def _gone_offline(context: Context, broker_id: int, states: Iterable[WriteState]) -> None:
+    replicas = [Replica(write.partition, broker_id) for write in states]
+    context.require_legal_replicas(replicas, ReplicaState.OFFLINE)
+    context.leadership.update({write.partition: write.info for write in states})
+    _enter(context, replicas, ReplicaState.OFFLINE)
 
 
 def _enter(context: Context, replicas: Collection[Replica], state: ReplicaState) -> None:

@@ -5,9 +5,10 @@ that are illegal, or not possible, are reported and leave their partition or rep
 Many are made in portions, and others have their turn in between.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import NamedTuple
 
 from kafka_zk.controller import partition_state, replica_state
 from kafka_zk.controller.context import Context, LeadershipInfo, Replica
@@ -23,6 +24,19 @@ from kafka_zk.registry.client import Create, Operation, SetData, ZnodeStat
 from kafka_zk.registry.errors import BadVersion, NodeExists, RegistryError
 from kafka_zk.registry.znodes import topics
 from kafka_zk.storage.types import TopicPartition
+
+States = Mapping[TopicPartition, LeadershipInfo | None]
+
+
+class Decision(NamedTuple):
+    """What becomes of some states: those to write, what cannot be done, and those that are as they should be."""
+
+    writes: list[WriteState]
+    refused: list[Refused]
+    unchanged: Sequence[WriteState] = ()
+
+
+Decide = Callable[[States], Awaitable[Decision]]
 
 UNCLEAN_KEY = "unclean.leader.election.enable"
 
@@ -91,6 +105,10 @@ class StateChanges:
 
     async def replicas(self, replicas: Sequence[Replica], target: ReplicaState) -> None:
         """To any state."""
+        await self._send(await self.move_replicas(replicas, target))
+
+    async def move_replicas(self, replicas: Sequence[Replica], target: ReplicaState) -> list[Send]:
+        """As ``replicas``, but what has to be sent is returned: several changes can be told at once."""
         sends: list[Send] = []
         for portion in portions(replicas, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -104,21 +122,18 @@ class StateChanges:
                 self._reporter.refused(refused, target.value)
             moved = [r for r in legal if self._context.replica_state(r) is target]
             self._reporter.replicas_moved(moved, target)
-        await self._send(sends)
+        return sends
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Write the next leader epoch of each, nothing else; those that have it. Nobody is told."""
-        raised: list[TopicPartition] = []
-        remaining = list(partitions)
-        while remaining:
-            current = await self._store.states(remaining)
+
+        async def decide(current: States) -> Decision:
             writes, refused = partition_state.raise_leader_epochs(self._context, current)
-            written, remaining, failed = await self.write_states(writes)
-            for write in written:
-                self._context.leadership[write.partition] = write.info
-                raised.append(write.partition)
-            self._reporter.refused([*refused, *failed], PartitionState.ONLINE.value)
-        return raised
+            return Decision(writes, refused)
+
+        written, _ = await self._write_decided(partitions, decide, PartitionState.ONLINE.value)
+        self._context.leadership.update({write.partition: write.info for write in written})
+        return [write.partition for write in written]
 
     # -- partitions --
 
@@ -166,18 +181,15 @@ class StateChanges:
         return operations
 
     async def _elect(self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy) -> list[SendLeaderAndIsr]:
-        sends: list[SendLeaderAndIsr] = []
-        remaining = list(partitions)
-        while remaining:
-            current = await self._store.states(remaining)
+        async def decide(current: States) -> Decision:
             unclean = await self._unclean_topics(current) if strategy is ElectionStrategy.OFFLINE else ()
             writes, refused = partition_state.elect(self._context, strategy, current, unclean)
-            written, remaining, failed = await self.write_states(writes)
-            sends.extend(partition_state.established(self._context, w, w.info.zk_version) for w in written)
-            self._reporter.refused([*refused, *failed], PartitionState.ONLINE.value)
-        return sends
+            return Decision(writes, refused)
 
-    async def _unclean_topics(self, current: dict[TopicPartition, LeadershipInfo | None]) -> list[str]:
+        written, _ = await self._write_decided(partitions, decide, PartitionState.ONLINE.value)
+        return [partition_state.established(self._context, write, write.info.zk_version) for write in written]
+
+    async def _unclean_topics(self, current: States) -> list[str]:
         """Topics that need an unclean election and allow it."""
         needing = partition_state.topics_without_live_isr(self._context, current)
         if not needing:
@@ -197,20 +209,44 @@ class StateChanges:
             sends.extend(replica_state.offline_without_leadership(self._context, others))
         return sends
 
-    async def _remove_from_isrs(self, broker_id: int, partitions: list[TopicPartition]) -> list[Send]:
-        sends: list[Send] = []
-        remaining = partitions
-        while remaining:
-            current = await self._store.states(remaining)
-            writes, unchanged, refused = replica_state.remove_from_isr(self._context, broker_id, current)
-            written, remaining, failed = await self.write_states(writes)
-            self._reporter.isrs_changed({write.partition: write.info for write in written})
-            for write in [*written, *unchanged]:
-                sends.extend(replica_state.removed_from_isr(self._context, broker_id, write))
-            self._reporter.refused([*refused, *failed], ReplicaState.OFFLINE.value)
-        return sends
+    async def _remove_from_isrs(self, broker_id: int, partitions: Sequence[TopicPartition]) -> list[Send]:
+        async def decide(current: States) -> Decision:
+            return Decision(*replica_state.remove_from_isr(self._context, broker_id, current))
+
+        written, unchanged = await self._write_decided(partitions, decide, ReplicaState.OFFLINE.value)
+        self._reporter.isrs_changed({write.partition: write.info for write in written})
+        return [
+            *replica_state.removed_from_isr(self._context, broker_id, written),
+            *replica_state.was_not_in_isr(self._context, broker_id, unchanged),
+        ]
 
     # -- both --
+
+    async def _write_decided(
+        self, partitions: Iterable[TopicPartition], decide: Decide, target: str
+    ) -> tuple[list[WriteState], list[WriteState]]:
+        """Write what ``decide`` makes of the partitions' states. Returns what is written, as it stands now, and what
+        stood so already.
+
+        The states are not read first: only controllers make and delete state znodes, so what this reign has read or
+        written is what stands there, or an older version of it, over which nothing is written. Then, and where nothing
+        can be done with the state as it is known, it is read and decided again.
+        """
+        written: list[WriteState] = []
+        unchanged: list[WriteState] = []
+        current: States = {tp: self._context.leadership.get(tp) for tp in partitions}
+        is_read = False
+        while current:
+            decision = await decide(current)
+            done, again, failed = await self.write_states(decision.writes)
+            written += done
+            unchanged += decision.unchanged
+            self._reporter.refused([*(decision.refused if is_read else ()), *failed], target)
+            if not is_read:
+                again += [refused.partition for refused in decision.refused]
+            current = await self._store.states(again)
+            is_read = True
+        return written, unchanged
 
     async def write_states(
         self, writes: Sequence[WriteState]

@@ -30,7 +30,7 @@ from kafka_zk.registry.errors import (
     SessionLost,
 )
 from kafka_zk.registry.faults import ZnodeFaults
-from kafka_zk.registry.pipeline import found
+from kafka_zk.registry.pipeline import READS_AT_ONCE, found, read_all
 from kafka_zk.registry.znodes import admin, config, isr, topics
 from kafka_zk.registry.znodes.config import EntityConfig
 from kafka_zk.registry.znodes.topics import TopicAssignment
@@ -41,10 +41,6 @@ T = TypeVar("T")
 Result = str | ZnodeStat | None
 
 _log = Logger()
-
-PIPELINE_WIDTH = 100
-"""How many reads are under way at once: enough to be fast, few enough to keep heartbeats and watches flowing, and the
-reactor turning: each costs a tenth of a millisecond and more to send."""
 
 PAUSE_AFTER_LOSS_S = 0.05
 SHOWN_PATH_CHARACTERS = 300
@@ -204,11 +200,8 @@ class ControllerStore:
         """Data and stat of each path, None where nothing is."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []
         for window in _windows(paths):
-            answers.extend(await self.repeated(partial(self._get_window, window)))
+            answers.extend(await self.repeated(partial(read_all, self._client, window)))
         return answers
-
-    async def _get_window(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
-        return await found(self._client.get(path) for path in paths)
 
     # -- writing --
 
@@ -365,8 +358,8 @@ class ControllerStore:
 
 def _windows(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
     """What is read, and decoded, in one turn."""
-    for start in range(0, len(wanted), PIPELINE_WIDTH):
-        yield wanted[start : start + PIPELINE_WIDTH]
+    for start in range(0, len(wanted), READS_AT_ONCE):
+        yield wanted[start : start + READS_AT_ONCE]
 
 
 def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:

@@ -58,6 +58,21 @@ class FollowerLog(Protocol):
         """(the largest known epoch up to it, its end); (-1, -1) if unknown."""
 
 
+FIRST_WAIT_S = 0.02
+"""After a leader's first answer that it does not lead, or not in this leader epoch, then twice as long each time up to
+the backoff: the controller told this broker a moment earlier than the leader, and until they agree nothing that waits
+for all in-sync replicas is acknowledged."""
+
+_NOT_HEARD_YET = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+
 class ReplicaState(enum.Enum):
     TRUNCATING = "truncating"
     FETCHING = "fetching"
@@ -65,7 +80,8 @@ class ReplicaState(enum.Enum):
 
 class PartitionFetchState(NamedTuple):
     """``lag`` in records behind the leader's high watermark, -1 before the first answer. ``delayed_until_s``: when the
-    partition is fetched again after an error, on the timers' clock."""
+    partition is fetched again after an error, on the timers' clock. ``waited``: how often in a row the leader had not
+    heard of this leader epoch."""
 
     topic_id: bytes
     leader_epoch: int
@@ -75,6 +91,7 @@ class PartitionFetchState(NamedTuple):
     state: ReplicaState
     lag: int = -1
     delayed_until_s: float | None = None
+    waited: int = 0
 
 
 class Append(NamedTuple):
@@ -213,9 +230,12 @@ class FetcherState:
 
     def delay(self, tp: TopicPartition, now_s: float) -> None:
         """Leave a partition alone for the backoff."""
+        self._delay(tp, now_s, self._backoff_s)
+
+    def _delay(self, tp: TopicPartition, now_s: float, seconds: float) -> None:
         known = self.partitions.get(tp)
         if known is not None:
-            self.partitions[tp] = known._replace(delayed_until_s=now_s + self._backoff_s)
+            self.partitions[tp] = known._replace(delayed_until_s=now_s + seconds)
             self._delayed.add(tp)
             self.session.forget(self._key(tp, known), tp.partition)
 
@@ -334,7 +354,12 @@ class FetcherState:
         if code == ErrorCode.FENCED_LEADER_EPOCH:
             self.remove(tp)
             return Refused(tp, code, True)
-        self.delay(tp, now_s)
+        known = self.partitions.get(tp)
+        if code in _NOT_HEARD_YET and known is not None:
+            self.partitions[tp] = known._replace(waited=known.waited + 1)
+            self._delay(tp, now_s, min(self._backoff_s, FIRST_WAIT_S * 2**known.waited))
+        else:
+            self.delay(tp, now_s)
         return Refused(tp, code, False)
 
     def _truncation(
@@ -360,7 +385,7 @@ class FetcherState:
         known = self.partitions.get(effect.tp)
         if known is not None:
             lag = max(0, effect.high_watermark - log.log_end_offset)
-            self._continue_at_end(effect.tp, known._replace(lag=lag), log)
+            self._continue_at_end(effect.tp, known._replace(lag=lag, waited=0), log)
 
     def truncated(self, effect: Truncate | StartAnew, log: FollowerLog) -> None:
         """The log ends where it should."""

@@ -33,6 +33,7 @@ _log = Logger()
 _BUGS = (AttributeError, LookupError, TypeError, ValueError, AssertionError)
 """These say nothing of the leader, and are told with their traceback."""
 DirectoryFailed = Callable[[Log, OSError], None]
+_NAMED = 3  # partitions by name in a message about many
 _EXPECTED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -78,6 +79,7 @@ class ReplicaFetcher:
         self._backoff_s = backoff_s
         self._run_in_thread = run_in_thread
         self._unflushed: dict[TopicPartition, None] = {}  # where flush.messages may ask for a flush
+        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # of this round, still to be told
         self.bytes_in = 0  # records that were appended
         self._partitions: dict[TopicPartition, Partition] = {}
         self._failed: set[TopicPartition] = set()
@@ -186,6 +188,12 @@ class ReplicaFetcher:
 
     async def _round(self) -> None:
         """One request, its answer, and what must be done before."""
+        try:
+            await self._fetch()
+        finally:
+            self._tell_refusals()
+
+    async def _fetch(self) -> None:
         state = self._state
         state.wake(self._clock.seconds())
         await self._truncate()
@@ -376,13 +384,20 @@ class ReplicaFetcher:
         self._changed(effect.tp)
 
     def _note_refusal(self, refused: Refused) -> None:
-        tell = _log.info if refused.code in _EXPECTED or refused.is_dropped else _log.warn
-        tell(
-            "broker {leader} answered {tp}: {error}; {then}",
-            leader=self.leader,
-            tp=refused.tp,
-            error=ErrorCode.of(refused.code).name,
-            then="fetched again in another leader epoch" if refused.is_dropped else "fetched again later",
-        )
+        self._refusals.setdefault((refused.code, refused.is_dropped), []).append(refused.tp)
         if refused.is_dropped:
             self.remove(refused.tp)
+
+    def _tell_refusals(self) -> None:
+        """All of a round at once: when a broker dies they are hundreds."""
+        refusals, self._refusals = self._refusals, {}
+        for (code, is_dropped), tps in refusals.items():
+            tell = _log.info if code in _EXPECTED or is_dropped else _log.warn
+            tell(
+                "broker {leader} answered {tps}{more}: {error}; {then}",
+                leader=self.leader,
+                tps=", ".join(map(str, tps[:_NAMED])),
+                more=f" and {len(tps) - _NAMED} more" if len(tps) > _NAMED else "",
+                error=ErrorCode.of(code).name,
+                then="fetched again in another leader epoch" if is_dropped else "fetched again later",
+            )

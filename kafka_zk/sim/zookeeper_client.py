@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Answer = Any  # a result or the RegistryError that is the outcome
 _RECONNECT_DELAY_MS = (5.0, 50.0)
-_READS = ("get", "exists", "children")  # a follower answers them by itself; all else goes through the leader
+_READS = ("get", "get_all", "exists", "children")  # a follower answers them by itself; all else goes through the leader
 
 
 @dataclass(eq=False, slots=True)
@@ -118,6 +118,13 @@ class SimClient:
 
         full = self._chroot.full(path)
         return self._submit("get", full, run, watch)
+
+    def get_all(self, paths: Sequence[str]) -> "Deferred[list[tuple[bytes | None, ZnodeStat] | None]]":
+        def run(server: "SimZooKeeper", session: "Session") -> list[tuple[bytes | None, ZnodeStat] | None]:
+            return [server.tree.get(path) if server.tree.exists(path) else None for path in full]
+
+        full = [self._chroot.full(path) for path in paths]
+        return self._submit("get_all", full[0] if full else "/", run)
 
     def exists(self, path: str, watch: Watch | None = None) -> "Deferred[ZnodeStat | None]":
         def run(server: "SimZooKeeper", session: "Session") -> ZnodeStat | None:

@@ -133,6 +133,24 @@ def test_many_writes_need_few_round_trips_and_stay_below_the_packet_limit(world:
     assert world.zookeeper.counts["multi"] - before == 3 + 4
 
 
+def test_what_fails_among_many_costs_few_more_requests(world: World) -> None:
+    """1,000 operations: 3 that fail are found by some multis, and all that fail are not written one after another."""
+    first, _ = controllers(world)
+    world.scheduler.run(first.elect(0))
+    world.scheduler.run(first.fenced_writes(1, [Create(f"/n{n}") for n in (0, 500, 999)]))
+    before = world.zookeeper.counts["multi"]
+    outcomes = world.scheduler.run(first.fenced_writes(1, [Create(f"/n{n}") for n in range(1000)]))
+    assert [n for n, outcome in enumerate(outcomes) if isinstance(outcome, NodeExists)] == [0, 500, 999]
+    assert [n for n, outcome in enumerate(outcomes) if outcome == f"/n{n}"] == [
+        n for n in range(1000) if n not in (0, 500, 999)
+    ]
+    assert world.zookeeper.counts["multi"] - before < 60
+    before = world.zookeeper.counts["multi"]
+    again = world.scheduler.run(first.fenced_writes(1, [Create(f"/n{n}") for n in range(1000)]))
+    assert {type(outcome) for outcome in again} == {NodeExists}
+    assert world.zookeeper.counts["multi"] - before < 1100
+
+
 def test_watching_reports_every_controller(world: World) -> None:
     first, second = controllers(world)
     seen: list[int | None] = []

@@ -22,7 +22,7 @@ from kafka_zk.registry.errors import (
 )
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
 from kafka_zk.registry.paths import ensure_persistent_paths
-from kafka_zk.registry.pipeline import outcomes, results
+from kafka_zk.registry.pipeline import outcomes, read_all, results
 from kafka_zk.testing.proxy import TcpProxy
 from kafka_zk.testing.zookeeper import Chroot
 from tests.registry.twisted_lab import SESSION_TIMEOUT_MS, Lab, deferred_in_thread, opened
@@ -34,6 +34,23 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def lab(zookeeper: Chroot) -> Iterator[Lab]:
     yield from opened(zookeeper)
+
+
+def test_many_znodes_are_read_by_one_request(lab: Lab) -> None:
+    """What ``get`` would give of each: data, empty data, null, and nothing where nothing is."""
+
+    async def story() -> None:
+        client = await lab.client()
+        contents = {"/p": b"1", "/empty": b"", "/null": None, "/e": b"2"}
+        await results(client.create(path, data, ephemeral=path == "/e") for path, data in contents.items())
+        found = await client.get_all(["/absent", *contents, "/p/absent"])
+        assert found == [None, *await results(client.get(path) for path in contents), None]
+        assert [entry and entry[0] for entry in found] == [None, b"1", b"", None, b"2", None]
+        assert await client.get_all([]) == []
+        paths = [*contents, "/absent"] * 250
+        assert await read_all(client, paths) == [*found[1:5], None] * 250
+
+    lab.run(story)
 
 
 def test_every_operation_and_its_outcomes(lab: Lab) -> None:

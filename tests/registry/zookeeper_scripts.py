@@ -67,6 +67,8 @@ def step(rng: random.Random, root: str) -> Step:
 
     def call(client: RegistryClient, watch: Watcher) -> Awaitable[Any]:
         left = watch if watching else None
+        if kind == 0 and not watching:
+            return client.get_all([where, *(each.path for each in many)])
         if kind == 0:
             return client.get(where, left)
         if kind == 1:

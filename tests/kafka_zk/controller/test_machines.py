@@ -244,14 +244,14 @@ def test_an_offline_replica_leaves_the_isr(before: LeadershipInfo, leader: int, 
     replica = Replica(T0, 2)
     made.leadership[T0], made.replica_states[replica] = before, ReplicaState.ONLINE
     assert replica_state.stop(made, [replica]) == ([SendStopReplica(2, T0)], [replica], [])
-    writes, unchanged, refused = replica_state.remove_from_isr(made, 2, {T0: before})
+    writes, refused, unchanged = replica_state.remove_from_isr(made, 2, {T0: before})
     assert (writes, unchanged, refused) == (
         [WriteState(T0, LeadershipInfo(leader, isr, 4, EPOCH, 0, 9), (1, 3))],
         [],
         [],
     )
     assert made.replica_state(replica) is ReplicaState.ONLINE
-    assert replica_state.removed_from_isr(made, 2, writes[0]) == [SendLeaderAndIsr((1, 3), T0)]
+    assert replica_state.removed_from_isr(made, 2, writes) == [SendLeaderAndIsr((1, 3), T0)]
     assert made.replica_state(replica) is ReplicaState.OFFLINE and made.leadership[T0] is writes[0].info
 
 
@@ -259,9 +259,9 @@ def test_a_replica_outside_the_isr_needs_no_write_and_deleted_topics_no_message(
     made = context()
     made.leadership[T0], made.replica_states[Replica(T0, 2)] = info(1, [1]), ReplicaState.ONLINE
     made.topics_to_delete = {"t"}
-    writes, unchanged, _ = replica_state.remove_from_isr(made, 2, {T0: info(1, [1])})
+    writes, _, unchanged = replica_state.remove_from_isr(made, 2, {T0: info(1, [1])})
     assert writes == [] and unchanged == [WriteState(T0, info(1, [1]), (1, 3))]
-    assert replica_state.removed_from_isr(made, 2, unchanged[0]) == []
+    assert replica_state.was_not_in_isr(made, 2, unchanged) == []
     assert replica_state.remove_from_isr(made, 2, {T0: None}) == ([], [], [])
 
 

@@ -262,6 +262,29 @@ def test_an_old_leader_epoch_ends_the_fetching(log: ModelLog) -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID]
 )
+def test_a_leader_that_has_not_heard_yet_is_asked_again_soon(log: ModelLog, code: ErrorCode) -> None:
+    """And less and less often while it does not hear, up to the backoff; an answer begins anew."""
+    state = fetching(log)
+    now_s, waits = 10.0, []
+    for _ in range(8):
+        state.session.next_request()
+        state.session.take_response(FetchResponse([], session_id=5))
+        assert state.answered(T, FetchedPartition(0, code), log, now_s) == Refused(T, code, False)
+        until_s = state.wake(now_s)
+        assert until_s is not None
+        waits.append(round(until_s - now_s, 3))
+        now_s = until_s
+        state.wake(now_s)
+    assert waits == [0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0]
+    state.session.next_request()
+    state.session.take_response(FetchResponse([], session_id=5))
+    effect = state.answered(T, FetchedPartition(0, high_watermark=0), log, now_s)
+    assert isinstance(effect, Append)
+    state.appended(effect, log)
+    assert state.partitions[T].waited == 0
+
+
+@pytest.mark.parametrize("code", [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INCONSISTENT_TOPIC_ID])
 def test_other_errors_are_waited_for(log: ModelLog, code: ErrorCode) -> None:
     """The partition is left alone for the backoff, the others go on."""
     state = fetching(log)
