@@ -4,6 +4,7 @@ import gc
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -22,8 +23,10 @@ from kafka_zk.registry import cluster_id
 from kafka_zk.registry.errors import ConnectionLoss, RegistryError, SessionLost
 from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.session_pipe import SessionPipe
 from kafka_zk.registry.znodes.cluster_id import CLUSTER_ID
 from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.helper_process import Helper
 
 _log = Logger()
 
@@ -73,6 +76,7 @@ class _Process:
         self._config = config
         self._broker: Broker | None = None
         self._stopping = False
+        self._session_pipe = SessionPipe.inherited()
         self.exit_code = 0
 
     def run(self) -> None:
@@ -96,9 +100,13 @@ class _Process:
                 connection_timeout_ms=config.connection_timeout_ms,
                 security=config.zookeeper_security,
             )
+            if self._session_pipe is not None:
+                self._session_pipe.follow(client)
             await client.start()
             stats = None if self._metrics_address is None else RequestStats()
-            self._broker = Broker(self._reactor, config, client, self._fatal, stats, self._observe)
+            self._broker = Broker(
+                self._reactor, config, client, self._fatal, stats, self._observe, start_helper=self._start_helper
+            )
             await self._broker.start()
             client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
             if stats is not None and self._metrics_address is not None:
@@ -115,6 +123,11 @@ class _Process:
         except Exception:
             _log.failure("the broker cannot start", level=LogLevel.error)
             self._fatal("the broker cannot start because of a bug; see the traceback above")
+
+    def _start_helper(self, memory_limit_bytes: int, niceness: int, locks: Sequence[int]) -> Helper:
+        """Helpers write logs: the broker is not dead while one of them lives."""
+        inherited = locks if self._session_pipe is None else (*locks, self._session_pipe.descriptor)
+        return Helper(memory_limit_bytes, niceness, inherited)
 
     def _fatal(self, reason: str) -> None:
         """Say it in one sentence, stop what runs, leave with exit code 1."""
