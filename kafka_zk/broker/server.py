@@ -65,6 +65,13 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def helper_holding(
+    pipe: SessionPipe | None, memory_limit_bytes: int, niceness: int, locks: Sequence[int] = ()
+) -> Helper:
+    """A helper that writes logs: the broker is not dead, for a supervisor, while one of them lives."""
+    return Helper(memory_limit_bytes, niceness, locks if pipe is None else (*locks, pipe.descriptor))
+
+
 class _Process:
     def __init__(
         self, reactor: Any, config: KafkaConfig, metrics_address: tuple[str, int] | None, observe: Observe
@@ -104,8 +111,9 @@ class _Process:
                 self._session_pipe.follow(client)
             await client.start()
             stats = None if self._metrics_address is None else RequestStats()
+            start_helper = partial(helper_holding, self._session_pipe)
             self._broker = Broker(
-                self._reactor, config, client, self._fatal, stats, self._observe, start_helper=self._start_helper
+                self._reactor, config, client, self._fatal, stats, self._observe, start_helper=start_helper
             )
             await self._broker.start()
             client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
@@ -123,11 +131,6 @@ class _Process:
         except Exception:
             _log.failure("the broker cannot start", level=LogLevel.error)
             self._fatal("the broker cannot start because of a bug; see the traceback above")
-
-    def _start_helper(self, memory_limit_bytes: int, niceness: int, locks: Sequence[int]) -> Helper:
-        """Helpers write logs: the broker is not dead while one of them lives."""
-        inherited = locks if self._session_pipe is None else (*locks, self._session_pipe.descriptor)
-        return Helper(memory_limit_bytes, niceness, inherited)
 
     def _fatal(self, reason: str) -> None:
         """Say it in one sentence, stop what runs, leave with exit code 1."""

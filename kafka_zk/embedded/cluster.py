@@ -65,7 +65,7 @@ class EmbeddedCluster:
     ) -> None:
         self.data_dir = data_dir.resolve()
         self.trace = trace
-        self._supervised = supervised
+        self.supervised = supervised
         self._port = port
         self._broker_count = broker_count
         let_in = zookeeper.client_properties if isinstance(zookeeper, EmbeddedZooKeeper) else {}
@@ -148,7 +148,7 @@ class EmbeddedCluster:
         )
 
     def _supervisor(self) -> Supervisor | None:
-        return Supervisor.on(self.zookeeper_connect, self._properties) if self._supervised else None
+        return Supervisor.on(self.zookeeper_connect, self._properties) if self.supervised else None
 
     def _choose_ports(self) -> Sequence[int]:
         if not self._port:
