@@ -63,9 +63,9 @@ def kill(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 def restart(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """Start a broker again that has ended."""
     state = cluster.do("restart", broker_id)
-    waits = "" if cluster.supervised else f" once its old session is over, at most {cluster.session_s:g} s after its death,"
-    told = f"broker {broker_id} starts as pid {state['pid']}; it registers{waits} and catches up with the leaders: {WATCH}"
-    _tell(as_json, state, told)
+    waits = f" once its old session is over, at most {cluster.session_s:g} s after its death,"
+    told = f"broker {broker_id} starts as pid {state['pid']}; it registers{'' if cluster.supervised else waits} and"
+    _tell(as_json, state, f"{told} catches up with the leaders: {WATCH}")
 
 
 @command.command("pause", short_help="Stop a broker's process; its connections stay open.")

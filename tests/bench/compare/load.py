@@ -16,8 +16,8 @@ from typing import Any
 
 from confluent_kafka import Producer
 
+from kafka_zk.embedded.process import tied
 from tests.peers.jars import REPOSITORY_ROOT
-from tests.peers.processes import tied
 
 INTERVAL_S = 0.02
 _CONFIG: dict[str, str | int | float | bool] = {

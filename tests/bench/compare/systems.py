@@ -1,7 +1,7 @@
 """The three systems that are compared, three brokers each: Kafka 3.9.1 on ZooKeeper, Kafka 4.3.0 with KRaft, kafka-zk.
 
-All three have sessions of ``SESSION_TIMEOUT_MS``, the same server.properties as far as they know the keys, and disks that
-are waited for. A node of KRaft is broker and controller in one process, so each system has three processes that serve
+All three have sessions of ``SESSION_TIMEOUT_MS``, the same server.properties as far as they know the keys, and wait for
+their disks. A node of KRaft is broker and controller in one process, so each system has three processes that serve
 clients; ZooKeeper is one more, which runs before the brokers start.
 """
 
@@ -33,8 +33,8 @@ BROKERS = 3
 SESSION_TIMEOUT_MS = 6_000
 ON_ZOOKEEPER, KRAFT, OURS = "kafka-3.9-zookeeper", "kafka-4.3-kraft", "kafka-zk"
 NAMES = (ON_ZOOKEEPER, KRAFT, OURS)
-READY_TIMEOUT_S = 300.0
-STOP_TIMEOUT_S = 300.0
+READY_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 120.0
 HOST = "127.0.0.1"
 
 COMMON = {
@@ -45,6 +45,8 @@ COMMON = {
 }
 """Beyond Kafka's config/server.properties."""
 
+_LOGGING = "*reload4j*.jar"
+"""Maven resolves no logging for 4.3.0: with that of 3.9.1 it logs as 3.9.1 does."""
 _SESSION_OF_JAVA = re.compile(r"Session establishment complete on server .*session id = (0x[0-9a-f]+)")
 _ACTIVE = re.compile(r"\[QuorumController id=(\d+)\].*[Bb]ecoming the active controller at epoch (\d+)")
 _FENCED = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\].*[Ff]encing broker (\d+) ")
@@ -94,12 +96,9 @@ class System(ABC):
         return time.monotonic() - begun_s
 
     def kill_broker(self, broker_id: int, *, supervised: bool) -> float:
-        """SIGKILL, and then, if it is supervised, what a supervisor does; the time (``time.time``) of the signal."""
-        broker, at = self._brokers[broker_id], time.time()
-        self._supervising = supervised
-        broker.kill()
-        if supervised:
-            self._close_session(broker)
+        """SIGKILL; the time (``time.time``) of it. ``supervised``: its session is closed, if there is one."""
+        at = time.time()
+        self._brokers[broker_id].kill()
         return at
 
     def stop(self) -> None:
@@ -124,7 +123,7 @@ class System(ABC):
         """The broker id of the active controller; -1: none."""
 
     @abstractmethod
-    def fenced_at(self, broker_id: int) -> float | None:
+    def fenced_at(self, broker_id: int, killed_at: float) -> float | None:
         """When the cluster took a broker that was killed for dead (``time.time``); None: not yet."""
 
     @abstractmethod
@@ -138,9 +137,6 @@ class System(ABC):
 
     @abstractmethod
     def _new_broker(self, broker_id: int) -> ChildProcess: ...
-
-    def _close_session(self, broker: ChildProcess) -> None:
-        """As a supervisor that has reaped the process; nothing if the product's own supervisor does it."""
 
     def _all_listed(self) -> bool:
         for broker in self._brokers:
@@ -170,6 +166,7 @@ class _OnZooKeeper(System):
         self._zookeeper = apache_kafka.start_zookeeper(self._data, cores=self._cores)
         self._client = KazooBlockingClient(self._zookeeper.connect_string, SESSION_TIMEOUT_MS)
         self._client.start()
+        self._servers = connect_string.parse(self._zookeeper.connect_string).servers
         super().prepare()
 
     def stop(self) -> None:
@@ -183,7 +180,7 @@ class _OnZooKeeper(System):
         view = next((view for view in map(lambda port: ask_broker(HOST, port), self.ports) if view), None)
         return -1 if view is None else view.controller_id
 
-    def fenced_at(self, broker_id: int) -> float | None:
+    def fenced_at(self, broker_id: int, killed_at: float) -> float | None:
         async def is_registered() -> bool:
             return await self._client.exists(f"/brokers/ids/{broker_id}") is not None
 
@@ -212,24 +209,31 @@ class KafkaOnZooKeeper(_OnZooKeeper):
     def _new_broker(self, broker_id: int) -> ChildProcess:
         return self._child(broker_id, apache_kafka.broker_command(self._properties_on_zookeeper(broker_id)))
 
-    def _close_session(self, broker: ChildProcess) -> None:
-        session_id = int(_SESSION_OF_JAVA.findall(broker.output())[-1], 16)
-        servers = connect_string.parse(self._zookeeper.connect_string).servers
-        close_session(servers, session_id, session_password(session_id))
+    def kill_broker(self, broker_id: int, *, supervised: bool) -> float:
+        at = super().kill_broker(broker_id, supervised=supervised)
+        if supervised:
+            session_id = int(_SESSION_OF_JAVA.findall(self._brokers[broker_id].output())[-1], 16)
+            close_session(self._servers, session_id, session_password(session_id))
+        return at
 
 
 class KafkaZk(_OnZooKeeper):
     """With the product's own supervisor, which is told to hold still where a death is to be unsupervised."""
 
     name = OURS
+    _supervising = False
+
+    def kill_broker(self, broker_id: int, *, supervised: bool) -> float:
+        self._supervising = supervised
+        return super().kill_broker(broker_id, supervised=supervised)
 
     def _new_broker(self, broker_id: int) -> ChildProcess:
         command = targets.kafka_zk_command(self._properties_on_zookeeper(broker_id))
         return self._child(broker_id, command, Supervisor(self._perhaps_close))
 
     def _perhaps_close(self, session_id: int, password: bytes) -> None:
-        if getattr(self, "_supervising", False):
-            close_session(connect_string.parse(self._zookeeper.connect_string).servers, session_id, password)
+        if self._supervising:
+            close_session(self._servers, session_id, password)
 
 
 class Kraft(System):
@@ -247,10 +251,10 @@ class Kraft(System):
         active = [(int(epoch), int(node)) for log in self._logs() for node, epoch in _ACTIVE.findall(log)]
         return max(active)[1] if active else -1
 
-    def fenced_at(self, broker_id: int) -> float | None:
+    def fenced_at(self, broker_id: int, killed_at: float) -> float | None:
         told = [datetime.strptime(at, "%Y-%m-%d %H:%M:%S,%f").timestamp()
                 for log in self._logs() for at, node in _FENCED.findall(log) if int(node) == broker_id]  # fmt: skip
-        return max(told, default=None)
+        return min((at for at in told if at >= killed_at), default=None)
 
     def written(self) -> Written:
         node = max(0, self.controller())
@@ -291,15 +295,15 @@ class Kraft(System):
 
 def _kraft_command(properties: Path) -> list[str]:
     """As Kafka 4.3.0's own scripts start it."""
-    folder = properties.parent
+    folder, logging = properties.parent, sorted(jars.jars(jars.ORACLE_VERSION).glob(_LOGGING))
     return [
         "java",
         *apache_kafka.BROKER_JVM_FLAGS,
         f"-Xlog:gc*:file={folder / 'kafkaServer-gc.log'}:time,tags:filecount=10,filesize=100M",
         f"-Dkafka.logs.dir={folder}",
-        f"-Dlog4j2.configurationFile={java.SOURCES / 'broker-log4j2.properties'}",
+        f"-Dlog4j.configuration=file:{java.SOURCES / 'broker-log4j.properties'}",
         "-cp",
-        jars.class_path(jars.NEWEST_VERSION),
+        ":".join([jars.class_path(jars.NEWEST_VERSION), *map(str, logging)]),
         "kafka.Kafka",
         str(properties),
     ]
