@@ -7,15 +7,16 @@ that lives, and that leader serves it.
 from __future__ import annotations
 
 import statistics
+import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import ElectionType
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kafka_zk.embedded.probe import ask_unserved
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.storage.types import TopicPartition
 from tests.bench import measure
 from tests.bench.compare.load import Load
@@ -31,6 +32,7 @@ STEPS = ("start", "create", "metadata", "kill", "supervised", "stop", "rolling")
 _TIMEOUT_S = 180.0
 _POLL_S = 0.05
 _SETTLE_S = 3.0
+_PREFERRED_EVERYWHERE = struct.pack(">bii", 0, -1, 60_000)  # ElectLeaders v1: preferred, all partitions, timeout in ms
 
 Figures = dict[str, float]
 
@@ -182,8 +184,9 @@ class Life:
 
     def _prefer(self) -> None:
         """The leaders of the day of creation, so that each broker leads a third."""
-        admin = AdminClient({"bootstrap.servers": self._system.bootstrap, "log_level": 0})
-        admin.elect_leaders(ElectionType.PREFERRED, request_timeout=_TIMEOUT_S).result(_TIMEOUT_S)
+        with Wire(self._system.ports[max(0, self._system.controller())]) as wire:
+            wire.send(ApiKey.ELECT_LEADERS, 1, _PREFERRED_EVERYWHERE)
+            wire.receive()
         self._until_led(range(BROKERS))
 
     # -- what it costs --

@@ -27,6 +27,7 @@ _CONFIG: dict[str, str | int | float | bool] = {
     "message.timeout.ms": 120_000,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
+    "retry.backoff.max.ms": 100,
     "retry.backoff.ms": 50,
     "topic.metadata.refresh.fast.interval.ms": 100,
 }
