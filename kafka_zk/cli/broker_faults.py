@@ -63,6 +63,7 @@ class BrokerFaults:
             "bootstrap": cluster.bootstrap,
             "trace": None if cluster.trace is None else str(cluster.trace.resolve()),
             "session_timeout_ms": cluster.session_timeout_ms,
+            "supervised": cluster.supervised,
             "brokers": [self._state(broker) for broker in cluster.brokers],
         }
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from kafka_zk.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.registry.counted_client import CountedClient
 from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.registry.kazoo_twisted import KazooTwistedClient
+from kafka_zk.registry.session_pipe import SessionPipe
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.timeline.trace_file import TraceWriter
 
@@ -86,24 +88,32 @@ def _check_topics(config: ZookeeperConsumerConfig, topics: Sequence[str]) -> Non
             raise CommandFailed(missing("topic", topic, known))
 
 
+async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
+    """As the consumer's own; a supervisor, if there is one, is told of its sessions."""
+    from twisted.internet import reactor
+
+    client = KazooTwistedClient(
+        reactor,
+        config.zookeeper_connect,
+        config.zookeeper_session_timeout_ms,
+        connection_timeout_ms=config.zookeeper_connection_timeout_ms,
+        security=config.zookeeper_security,
+    )
+    pipe = SessionPipe.inherited()
+    if pipe is not None:
+        pipe.follow(client)
+    await client.start()
+    return client
+
+
 def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStack) -> BlockingZookeeperConsumer:
     """The consumer; with a trace, its requests to ZooKeeper are counted and its events written."""
     if trace is None:
-        return BlockingZookeeperConsumer(config=config)
+        return BlockingZookeeperConsumer(config=config, open_client=partial(_open_client, config))
     clients: list[CountedClient] = []
 
     async def open_client() -> "RegistryClient":
-        from twisted.internet import reactor
-
-        client = KazooTwistedClient(
-            reactor,
-            config.zookeeper_connect,
-            config.zookeeper_session_timeout_ms,
-            connection_timeout_ms=config.zookeeper_connection_timeout_ms,
-            security=config.zookeeper_security,
-        )
-        await client.start()
-        clients.append(CountedClient(client))
+        clients.append(CountedClient(await _open_client(config)))
         return clients[0]
 
     writers: list[TraceWriter] = []

@@ -55,6 +55,12 @@ class RunningCluster:
         return milliseconds / 1000
 
     @property
+    def supervised(self) -> bool:
+        """Whether the session of a broker that has died is closed; else it runs out."""
+        supervised: bool = self._description.get("supervised", False)
+        return supervised
+
+    @property
     def broker_ids(self) -> tuple[int, ...]:
         """Of all its brokers, dead or alive."""
         return tuple(sorted(broker["id"] for broker in self._description["brokers"]))

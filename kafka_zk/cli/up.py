@@ -78,6 +78,12 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     flag_value=WEB_PORT,
     help=f"Show it in a browser: a page on this port (default {WEB_PORT}), and the brokers' events for it.",
 )
+@click.option(
+    "--supervise/--no-supervise",
+    default=True,
+    show_default=True,
+    help="Close the ZooKeeper session of a broker that has died, so that nobody waits until it runs out.",
+)
 @json_option
 def command(
     brokers: int,
@@ -89,14 +95,16 @@ def command(
     trace: Path | None,
     proxies: bool,
     web_port: int | None,
+    supervise: bool,
     as_json: bool,
 ) -> None:
     """Run a cluster in the foreground until SIGINT, SIGTERM or SIGHUP: ZooKeeper and BROKERS processes.
 
     Prints the pid of every process and, once all brokers are registered, the controller is known and all partitions
     that can have a leader have one that serves, one line "ready bootstrap=... zookeeper=...". Without --data everything
-    is in a temporary folder, which is removed at the end. If a broker dies, stderr says so, and the others go on;
-    kafka-zk break kills brokers, and starts them again.
+    is in a temporary folder, which is removed at the end. If a broker dies, stderr says so, and the others go on, with
+    new leaders at once; after kafka-zk break pause they wait for the session timeout. kafka-zk break kills brokers, and
+    starts them again.
 
     With three or more brokers each partition gets three replicas unless -o default.replication.factor says otherwise;
     with two brokers, two.
@@ -127,6 +135,7 @@ def command(
             zookeeper_port=zookeeper_port or (ZOOKEEPER_PORT if can_listen(ZOOKEEPER_PORT) else 0),
             properties=properties,
             trace=folder / TRACE if trace is None and web_port is not None else trace,
+            supervised=supervise,
         )
         _run(cluster, as_json, may_choose, web_port)
 

@@ -13,7 +13,7 @@ from kafka_zk.embedded.process import ChildProcess, python_command
 FIRST_PORT = 9092
 START_TIMEOUT_S = 120  # longer than what up gives its brokers, so that its own sentence is heard
 STOP_TIMEOUT_S = 45
-SESSION_TIMEOUT_MS = 4_000  # the least that this ZooKeeper grants: so long the demo waits for a broker's death
+SESSION_TIMEOUT_MS = 4_000  # the least that this ZooKeeper grants
 ERROR = "Error: "
 INTERRUPTED = 130  # how up ends when it is stopped before it is ready
 

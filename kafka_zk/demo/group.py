@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kafka_zk.demo.errors import DemoFailed
 from kafka_zk.embedded.process import ChildProcess, python_command
+from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.registry.events import Event
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient
 from kafka_zk.registry.znodes.consumers import consumer_of
@@ -82,11 +83,12 @@ class DemoGroup(ABC):
             arguments = ("--group", self._group_id, "--topic", self._topic, "--name", name, *self._options())
             command, environ = python_command("consume", *arguments)
             log = self._folder / f"{self._group_id}-{name}.log"
-            self._members[name] = ChildProcess(f"consumer {name}", command, log, environ)
+            supervisor = self._supervisor()
+            self._members[name] = ChildProcess(f"consumer {name}", command, log, environ, supervisor=supervisor)
             self._members[name].start()
 
     def kill(self, name: str) -> None:
-        """SIGKILL, and wait until the others have its partitions: nobody knows before the session has timed out."""
+        """SIGKILL, and wait until the others have its partitions."""
         self._members.pop(name).kill()
         self.settle()
 
@@ -117,6 +119,10 @@ class DemoGroup(ABC):
     @abstractmethod
     def _options(self) -> tuple[str | Path, ...]:
         """Of ``kafka-zk consume``, for this kind of group."""
+
+    def _supervisor(self) -> Supervisor | None:
+        """Who closes the ZooKeeper session of a member that was killed."""
+        return None
 
     @abstractmethod
     def _consumer_id(self, name: str) -> str:
@@ -172,6 +178,9 @@ class ZookeeperDemoGroup(DemoGroup):
             "--consumer-property", "partition.assignment.strategy=cooperative",
             "--consumer-property", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
         )  # fmt: skip
+
+    def _supervisor(self) -> Supervisor | None:
+        return Supervisor.on(self._zookeeper, {})
 
     def _consumer_id(self, name: str) -> str:
         return f"{GROUP}_{name}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from kafka_zk.embedded.ports import LOCALHOST
 from kafka_zk.embedded.probe import ClusterView, ask_broker
 from kafka_zk.embedded.process import ChildProcess, python_command
+from kafka_zk.embedded.supervisor import Supervisor
 
 
 class BrokerProcess:
@@ -18,6 +19,7 @@ class BrokerProcess:
             ``data`` lie here.
         properties: Kafka's keys; they win over id, listener, log directory and ZooKeeper that are filled in here.
         trace: a file or directory that it writes its events into.
+        supervisor: closes its session when the process has ended; without one, the session runs out.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class BrokerProcess:
         zookeeper_connect: str,
         properties: Mapping[str, str],
         trace: Path | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.folder = folder.resolve()
         self.broker_id = broker_id
@@ -44,7 +47,7 @@ class BrokerProcess:
         log = self.folder / "broker.log"
         traced = () if trace is None else ("--trace", trace)
         command, environ = python_command("broker", self.properties_file, "--log-file", log, *traced)
-        self.process = ChildProcess(f"broker {broker_id}", command, log, environ)
+        self.process = ChildProcess(f"broker {broker_id}", command, log, environ, supervisor=supervisor)
 
     @property
     def pid(self) -> int:
@@ -78,7 +81,7 @@ class BrokerProcess:
         return self.process.stop(timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL: its session and its port outlive it for a while, as in a crash."""
+        """SIGKILL. Its session outlives it, as in a crash: until it runs out, or for some 20 ms with a supervisor."""
         self.process.kill()
 
     def pause(self) -> None:

@@ -20,6 +20,7 @@ from kafka_zk.embedded.errors import DataDirInUse, EmbeddedError, ProcessFailed
 from kafka_zk.embedded.leadership import LeadershipCheck
 from kafka_zk.embedded.ports import can_listen, free_ports
 from kafka_zk.embedded.process import POLL_INTERVAL_S
+from kafka_zk.embedded.supervisor import Supervisor
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from kafka_zk.registry.errors import RegistryError
 from kafka_zk.storage.types import TopicPartition
@@ -45,6 +46,7 @@ class EmbeddedCluster:
         zookeeper_port: for the ZooKeeper made here; 0 takes a free one.
         tick_time_ms, force_sync: see ``EmbeddedZooKeeper``.
         trace: a directory, made if absent, that every broker writes its events into.
+        supervised: whether the session of a broker that has died is closed (see ``supervisor``), or runs out.
     """
 
     def __init__(
@@ -59,9 +61,11 @@ class EmbeddedCluster:
         tick_time_ms: int = 2000,
         force_sync: bool = True,
         trace: Path | None = None,
+        supervised: bool = True,
     ) -> None:
         self.data_dir = data_dir.resolve()
         self.trace = trace
+        self.supervised = supervised
         self._port = port
         self._broker_count = broker_count
         let_in = zookeeper.client_properties if isinstance(zookeeper, EmbeddedZooKeeper) else {}
@@ -139,7 +143,12 @@ class EmbeddedCluster:
         return broker
 
     def _new_broker(self, folder: Path, broker_id: int, port: int) -> BrokerProcess:
-        return BrokerProcess(folder, broker_id, port, self.zookeeper_connect, self._properties, self.trace)
+        return BrokerProcess(
+            folder, broker_id, port, self.zookeeper_connect, self._properties, self.trace, self._supervisor()
+        )
+
+    def _supervisor(self) -> Supervisor | None:
+        return Supervisor.on(self.zookeeper_connect, self._properties) if self.supervised else None
 
     def _choose_ports(self) -> Sequence[int]:
         if not self._port:

@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import IO
 
 from kafka_zk.embedded import interrupts
 from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.supervisor import Supervisor
 
 POLL_INTERVAL_S = 0.02
 QUOTED_LINE_CHARACTERS = 300
@@ -28,7 +30,8 @@ class ChildProcess:
     """A command whose output goes to a file and which dies with its parent (unless ``outlives_parent``).
 
     It runs in its own session, so that Ctrl-C in a terminal reaches the parent only, which stops its children in order.
-    Start it from a thread that lives as long as the child should (see ``launch.py``).
+    Start it from a thread that lives as long as the child should (see ``launch.py``). With a ``supervisor`` its
+    ZooKeeper session ends soon after it, however it ends.
     """
 
     def __init__(
@@ -39,12 +42,14 @@ class ChildProcess:
         environ: Mapping[str, str] | None = None,
         *,
         outlives_parent: bool = False,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.name = name
         self.command = [str(part) for part in command]
         self.log_file = log_file
         self._environ = dict(os.environ if environ is None else environ)
         self._outlives_parent = outlives_parent
+        self._supervisor = supervisor
         self._process: subprocess.Popen[bytes] | None = None
         self._log_position = 0
         self._log_inode = 0
@@ -74,14 +79,27 @@ class ChildProcess:
         command = self.command if self._outlives_parent else tied(self.command)
         with interrupts.held(), self.log_file.open("ab") as log:
             self._log_position, self._log_inode = log.tell(), os.fstat(log.fileno()).st_ino
-            self._process = subprocess.Popen(
+            self._process = self._popen(command, log)
+
+    def _popen(self, command: list[str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+        life = self._supervisor.new_life() if self._supervisor else None
+        try:
+            process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environ,
+                env={**self._environ, **life.environ} if life else self._environ,
                 start_new_session=True,
+                pass_fds=[life.descriptor] if life else [],
             )
+        except BaseException:
+            if life:
+                life.abandon()
+            raise
+        if life:
+            life.begin(process)
+        return process
 
     def wait_until(self, ready: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Poll ``ready`` until it holds.

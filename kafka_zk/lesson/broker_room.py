@@ -71,6 +71,7 @@ class BrokerRoom:
             force_sync=False,
             properties=_PROPERTIES,
             trace=self._trace,
+            supervised=False,
         )
         self._closing = ExitStack()
         self._paused: set[int] = set()

@@ -91,7 +91,8 @@ class ProxiedCluster(EmbeddedCluster):
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{LISTENER}:PLAINTEXT",
             "inter.broker.listener.name": LISTENER,
         }
-        return BrokerProcess(folder, broker_id, port, zookeeper.address + chroot, properties, self.trace)
+        connect = zookeeper.address + chroot
+        return BrokerProcess(folder, broker_id, port, connect, properties, self.trace, self._supervisor())
 
     def _comes_from_a_cut_broker(self, port: int) -> bool:
         cut = [broker_id for broker_id, links in self._cut.items() if Link.BROKERS in links]

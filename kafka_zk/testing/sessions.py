@@ -10,15 +10,13 @@ import socket
 import struct
 import time
 
+from kafka_zk.registry.close_session import CLOSE_REQUEST, PASSWORD_BYTES, connect_request, resumed_session
+
 _SECRET = 0xB3415C00
 _JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D
 _JAVA_RANDOM_MASK = (1 << 48) - 1
-_PASSWORD_SIZE = 16
-_CLOSE_SESSION = -11
 _TIMEOUT_MS = 10_000
 
-_CONNECT_REQUEST = struct.Struct(">iqiqi16s?")  # protocol version, last zxid, timeout, session id, size, password, ro
-_CONNECT_RESPONSE = struct.Struct(">iiq")  # protocol version, timeout, session id; then the password
 
 
 class SessionUnknown(Exception):
@@ -29,7 +27,7 @@ def session_password(session_id: int) -> bytes:
     """The password that a ZooKeeper server gives to a session."""
     state = ((session_id ^ _SECRET) ^ _JAVA_RANDOM_MULTIPLIER) & _JAVA_RANDOM_MASK
     password = b""
-    while len(password) < _PASSWORD_SIZE:
+    while len(password) < PASSWORD_BYTES:
         state = (state * _JAVA_RANDOM_MULTIPLIER + 0xB) & _JAVA_RANDOM_MASK
         password += struct.pack("<I", state >> 16)
     return password
@@ -49,7 +47,7 @@ def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10)
             connection.settimeout(timeout_s)
             if _resume(connection, session_id):
                 is_ours = True
-                _send(connection, struct.pack(">ii", 1, _CLOSE_SESSION))
+                connection.sendall(CLOSE_REQUEST)
                 if _is_answered(connection):
                     return
             elif is_ours:  # closed, only the answer was lost
@@ -62,10 +60,8 @@ def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10)
 
 def _resume(connection: socket.socket, session_id: int) -> bool:
     """Take the session over; False if the server does not know it."""
-    password = session_password(session_id)
-    _send(connection, _CONNECT_REQUEST.pack(0, 0, _TIMEOUT_MS, session_id, _PASSWORD_SIZE, password, False))
-    _, _, granted_id = _CONNECT_RESPONSE.unpack_from(_receive_packet(connection))
-    return bool(granted_id == session_id)
+    connection.sendall(connect_request(session_id, session_password(session_id), _TIMEOUT_MS))
+    return resumed_session(_receive_packet(connection)) == session_id
 
 
 def _is_answered(connection: socket.socket) -> bool:
@@ -74,10 +70,6 @@ def _is_answered(connection: socket.socket) -> bool:
     except (SessionUnknown, ConnectionError):
         return False
     return True
-
-
-def _send(connection: socket.socket, packet: bytes) -> None:
-    connection.sendall(struct.pack(">i", len(packet)) + packet)
 
 
 def _receive_packet(connection: socket.socket) -> bytes:

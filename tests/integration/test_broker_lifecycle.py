@@ -7,6 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -21,6 +22,7 @@ from kafka_zk.registry.kazoo_blocking import run_blocking
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.testing.plugin import MakeCluster, MakeTopic, MakeZkClient, MakeZooKeeper
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
+from kafka_zk.testing.zookeeper import Chroot, quick_cluster
 from tests.integration.processes import wait_for
 
 pytestmark = pytest.mark.integration
@@ -96,7 +98,16 @@ def test_a_killed_controller_is_replaced_within_its_session_and_comes_back_as_a_
     assert two.controller() == survivor
 
 
-def test_a_restart_faster_than_the_session_waits_for_the_old_registration_to_vanish(one: Watched) -> None:
+@pytest.mark.embedded
+def test_a_restart_faster_than_the_session_waits_for_the_old_registration_to_vanish(
+    zookeeper: Chroot, tmp_path: Path, watch: Callable[[EmbeddedCluster], Watched]
+) -> None:
+    """Without a supervisor that closes the session of the dead."""
+    with quick_cluster(tmp_path, 1, zookeeper.connect_string, supervised=False) as cluster:
+        _restart_within_the_session(watch(cluster))
+
+
+def _restart_within_the_session(one: Watched) -> None:
     before = one.registration(0)
     one.cluster.brokers[0].kill()
     assert one.registration(0) == before, "the session outlives the process"

@@ -1,0 +1,87 @@
+"""Closes the ZooKeeper sessions of child processes that have died, so that nobody waits until they run out.
+
+A process is dead for certain once it was reaped and its session pipe is at end of file: then no thread of it, and no
+helper that writes for it, can act again. Only then is its session closed, the last one that it told of itself. A
+process that is paused, or cut off, is not dead: its session has to run out.
+
+Tests: tests/kafka_zk/embedded/test_supervisor.py, tests/integration/test_supervised_brokers.py.
+"""
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Self
+
+from kafka_zk.registry import connect_string
+from kafka_zk.registry.close_session import close_session
+from kafka_zk.registry.session_pipe import VARIABLE, ToldSession, described, last_told
+from kafka_zk.registry.tls import client_context
+from kafka_zk.security.zookeeper import zookeeper_security
+
+CHUNK_BYTES = 4096
+
+Close = Callable[[int, bytes], object]
+"""Given a session's id and password; takes a second at most."""
+
+
+class Supervisor:
+    """What ``ChildProcess`` needs for children whose sessions are to be closed."""
+
+    def __init__(self, close: Close) -> None:
+        self._close = close
+
+    @classmethod
+    def on(cls, zookeeper_connect: str, properties: Mapping[str, str]) -> Self:
+        """For sessions with this ZooKeeper. ``properties``: a broker's; they say whether connections use TLS.
+
+        Raises: InvalidConnectString, InvalidSecurity.
+        """
+        tls = zookeeper_security(properties).tls
+        context = client_context(tls) if tls else None
+        return cls(partial(close_session, connect_string.parse(zookeeper_connect).servers, tls=context))
+
+    def new_life(self) -> "Life":
+        """For one start of a process. Raises: OSError if there are no descriptors left."""
+        return Life(self._close)
+
+
+class Life:
+    """A pipe to one process, from before its start to its end."""
+
+    def __init__(self, close: Close) -> None:
+        self._close = close
+        self._read_end, self.descriptor = os.pipe()  # neither is inherited, unless a child is meant to
+        self.environ = {VARIABLE: described(self.descriptor)}
+
+    def begin(self, process: "subprocess.Popen[bytes]") -> None:
+        """The process was started, with ``descriptor`` and ``environ``: wait for its end on a thread."""
+        os.close(self.descriptor)
+        threading.Thread(target=self._wait, args=(process,), name=f"session of {process.pid}", daemon=True).start()
+
+    def abandon(self) -> None:
+        """The process could not be started."""
+        os.close(self.descriptor)
+        os.close(self._read_end)
+
+    def _wait(self, process: "subprocess.Popen[bytes]") -> None:
+        told = self._read_to_the_end()
+        process.wait()
+        session = session_to_close(told, process.pid)
+        if session is not None:
+            self._close(session.session_id, session.password)
+
+    def _read_to_the_end(self) -> bytes:
+        """The last lines; it reads on, so that a process that gets one session after the other can tell of them."""
+        told = b""
+        with open(self._read_end, "rb", buffering=0) as pipe:
+            while chunk := pipe.read(CHUNK_BYTES):
+                told = (told + chunk)[-CHUNK_BYTES:]
+        return told
+
+
+def session_to_close(told: bytes, reaped_pid: int) -> ToldSession | None:
+    """What a dead process told, if it was the one that was reaped: a wrapper's death proves nothing."""
+    session = last_told(told)
+    return session if session is not None and session.pid == reaped_pid else None

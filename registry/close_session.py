@@ -1,0 +1,117 @@
+"""Close the ZooKeeper session of a process that is known to be dead: its ephemerals vanish at once.
+
+Both requests, "resume this session" and "close it", leave in one write. So nobody who is paused or killed in between
+resumes a session and leaves it open. Nothing is sent twice, and no ping ever. The shortest session is asked for: one
+that is resumed and by some accident not closed lives no longer than the shortest that this ZooKeeper grants.
+
+Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: what follows a connect request is
+read once the session is resumed. Tests: tests/registry/test_close_session.py.
+"""
+
+from __future__ import annotations  # a process without TLS never loads ssl, see kafka_zk/broker/lean_imports.py
+
+import socket
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafka_zk.system.clock import monotonic_s
+
+if TYPE_CHECKING:
+    import ssl
+
+PATIENCE_S = 1.0
+SHORTEST_MS = 1
+"""ZooKeeper makes it ``minSessionTimeout``."""
+PASSWORD_BYTES = 16
+_LARGEST_ANSWER_BYTES = 1024
+
+_CONNECT_REQUEST = struct.Struct(">iqiqi16s?")  # protocol version, last zxid, timeout, session id, size, password, ro
+_CONNECT_RESPONSE = struct.Struct(">iiq")  # protocol version, timeout, session id; then the password
+_REPLY_HEADER = struct.Struct(">iqi")  # xid, zxid, error
+_CLOSE_SESSION = -11
+
+
+def packet(content: bytes) -> bytes:
+    """As it goes over the wire, behind its length."""
+    return struct.pack(">i", len(content)) + content
+
+
+def connect_request(session_id: int, password: bytes, timeout_ms: int) -> bytes:
+    """The packet that resumes a session."""
+    return packet(_CONNECT_REQUEST.pack(0, 0, timeout_ms, session_id, PASSWORD_BYTES, password, False))
+
+
+CLOSE_REQUEST = packet(struct.pack(">ii", 1, _CLOSE_SESSION))
+"""The packet that ends the session of its connection."""
+
+
+def resumed_session(answer: bytes) -> int:
+    """The session that the answer to a connect request grants; 0: none, that one is not known any more."""
+    _, timeout_ms, session_id = _CONNECT_RESPONSE.unpack_from(answer)
+    return int(session_id) if timeout_ms > 0 else 0
+
+
+def close_session(
+    servers: Sequence[tuple[str, int]],
+    session_id: int,
+    password: bytes,
+    *,
+    tls: ssl.SSLContext | None = None,
+    patience_s: float = PATIENCE_S,
+) -> bool:
+    """Try for so long to close it, at the first of the servers that can be reached, and never a second time.
+
+    Returns whether a server has said that it closed it. False: it was over already, or else it runs out.
+    """
+    deadline_s = monotonic_s() + patience_s
+    for number, (host, port) in enumerate(servers):
+        left_s = max(0.001, deadline_s - monotonic_s())
+        try:
+            connection = _connect(host, port, tls, left_s / (len(servers) - number))
+        except OSError:  # nothing was asked of this server
+            continue
+        with connection:
+            try:
+                return _ask(connection, session_id, password, deadline_s)
+            except (OSError, struct.error):
+                return False
+    return False
+
+
+def _connect(host: str, port: int, tls: ssl.SSLContext | None, limit_s: float) -> socket.socket:
+    connection = socket.create_connection((host, port), limit_s)
+    if tls is None:
+        return connection
+    try:
+        return tls.wrap_socket(connection, server_hostname=host)
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _ask(connection: socket.socket, session_id: int, password: bytes, deadline_s: float) -> bool:
+    connection.sendall(connect_request(session_id, password, SHORTEST_MS) + CLOSE_REQUEST)
+    if resumed_session(_receive_packet(connection, deadline_s)) != session_id:
+        return False
+    _, _, error = _REPLY_HEADER.unpack_from(_receive_packet(connection, deadline_s))
+    return bool(error == 0)
+
+
+def _receive_packet(connection: socket.socket, deadline_s: float) -> bytes:
+    """Raises: OSError, also when the time is over or the server closes the connection."""
+    (size_bytes,) = struct.unpack(">i", _receive(connection, 4, deadline_s))
+    if not 0 <= size_bytes <= _LARGEST_ANSWER_BYTES:
+        raise ConnectionError(f"an answer of {size_bytes} bytes: this is no ZooKeeper")
+    return _receive(connection, size_bytes, deadline_s)
+
+
+def _receive(connection: socket.socket, size_bytes: int, deadline_s: float) -> bytes:
+    received = b""
+    while len(received) < size_bytes:
+        connection.settimeout(max(0.001, deadline_s - monotonic_s()))
+        chunk = connection.recv(size_bytes - len(received))
+        if not chunk:
+            raise ConnectionError("ZooKeeper closed the connection")
+        received += chunk
+    return received

@@ -1,0 +1,213 @@
+"""One life of a cluster under measurement: start, creation, deaths, stops and restarts, with a number of partitions.
+
+All times are seconds of the wall clock. "Led" is what the surviving brokers tell clients: every partition has a leader
+that lives, and that leader serves it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kafka_zk.embedded.probe import ask_unserved
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.storage.types import TopicPartition
+from tests.bench import measure
+from tests.bench.compare.load import Load
+from tests.bench.compare.systems import BROKERS, HOST, System
+from tests.bench.compare.written import Written
+from tests.bench.partition_wire import Wire
+from tests.peers.processes import wait_until
+
+TOPIC = "compared"
+LOADED = 12
+"""Partitions that a producer writes to meanwhile."""
+STEPS = ("start", "create", "metadata", "kill", "supervised", "stop", "rolling")
+_TIMEOUT_S = 180.0
+_POLL_S = 0.05
+_SETTLE_S = 3.0
+_PREFERRED_EVERYWHERE = struct.pack(">bii", 0, -1, 60_000)  # ElectLeaders v1: preferred, all partitions, timeout in ms
+
+Figures = dict[str, float]
+
+
+class Life:
+    """``steps``: some of ``STEPS``; start and create are always done."""
+
+    def __init__(self, system: System, partitions: int, steps: Iterable[str]) -> None:
+        self._system = system
+        self._partitions = range(partitions)
+        self._steps = [step for step in STEPS if step in steps]
+        self._figures: Figures = {}
+
+    def run(self) -> Figures:
+        """Raises: EmbeddedError, ProcessFailed, JavaFailed, KafkaException, TimeoutError, OSError."""
+        self._system.prepare()
+        self._start()
+        self._create()
+        if "metadata" in self._steps:
+            self._metadata()
+        with self._load() as load:
+            for step, work in self._broken().items():
+                if step in self._steps:
+                    work(load)
+        return self._figures
+
+    def _broken(self) -> dict[str, Callable[[Load], None]]:
+        steps: dict[str, Callable[[Load], None]] = {"kill": lambda load: self._kill("kill", load, supervised=False)}
+        if self._system.can_be_supervised:
+            steps["supervised"] = lambda load: self._kill("supervised", load, supervised=True)
+        return {**steps, "stop": self._stop, "rolling": self._roll}
+
+    # -- what happens --
+
+    def _start(self) -> None:
+        self._figures["start_s"] = self._system.start()
+        time.sleep(_SETTLE_S)
+        self._figures["empty_memory_mb"] = self._memory_mb()
+
+    def _create(self) -> None:
+        count = len(self._partitions)
+        before, cpu_s, begun_s = self._system.written(), self._cpu_s(), time.monotonic()
+        admin = AdminClient({"bootstrap.servers": self._system.bootstrap, "log_level": 0})
+        new = NewTopic(TOPIC, count, BROKERS)
+        created = admin.create_topics([new], operation_timeout=_TIMEOUT_S, request_timeout=_TIMEOUT_S)[TOPIC]
+        self._until_led(range(BROKERS))
+        self._figures["create_s"] = time.monotonic() - begun_s
+        created.result(_TIMEOUT_S)
+        self._until_in_sync()
+        self._figures["create_cpu_s"] = self._cpu_s() - cpu_s
+        self._count("create", before)
+        time.sleep(_SETTLE_S)
+        self._figures["memory_mb"] = self._memory_mb()
+        before_s = self._cpu_s()
+        time.sleep(_SETTLE_S)
+        self._figures["idle_cpu_percent"] = (self._cpu_s() - before_s) / _SETTLE_S * 100
+
+    def _metadata(self) -> None:
+        with Wire(self._system.ports[0]) as wire:
+            times = []
+            for _ in range(5):
+                begun_s = time.monotonic()
+                answer = wire.metadata()
+                times.append(time.monotonic() - begun_s)
+        self._figures["metadata_ms"] = statistics.median(times) * 1000
+        self._figures["metadata_kb"] = len(answer) / 1000
+
+    def _kill(self, name: str, load: Load, *, supervised: bool) -> None:
+        """The broker that is the controller, and leads a third of the partitions. It is started again afterwards."""
+        system = self._system
+        victim, before = system.controller(), system.written()
+        survivors = [broker_id for broker_id in range(BROKERS) if broker_id != victim]
+        load.gap()
+        killed = system.kill_broker(victim, supervised=supervised)
+        fenced = self._until_fenced(victim, killed)
+        self._until_led(survivors)
+        led = time.time()
+        self._figures |= {f"{name}_s": led - killed, f"{name}_beyond_s": max(0.0, led - fenced)}
+        time.sleep(_SETTLE_S)
+        self._figures[f"{name}_gap_s"] = load.gap()
+        self._count(name, before)
+        begun_s = time.monotonic()
+        system.start_broker(victim)
+        self._until_in_sync()
+        self._figures[f"{name}_return_s"] = time.monotonic() - begun_s
+
+    def _stop(self, load: Load) -> None:
+        """A broker that is not the controller, and leads many: after the preferred leaders lead again."""
+        system = self._system
+        self._prefer()
+        victim, before = (system.controller() + 1) % BROKERS, system.written()
+        load.gap()
+        self._figures["stop_exit_s"] = system.stop_broker(victim)
+        time.sleep(_SETTLE_S)
+        self._figures["stop_gap_s"] = load.gap()
+        self._count("stop", before)
+        system.start_broker(victim)
+        self._until_in_sync()
+
+    def _roll(self, load: Load) -> None:
+        self._prefer()
+        load.gap()
+        begun_s, longest_s = time.monotonic(), 0.0
+        for broker_id in range(BROKERS):
+            self._system.stop_broker(broker_id)
+            self._system.start_broker(broker_id)
+            self._until_in_sync()
+            longest_s = max(longest_s, load.gap())
+        self._figures |= {"rolling_gap_s": longest_s, "rolling_s": time.monotonic() - begun_s}
+
+    # -- what is waited for --
+
+    def _until_led(self, alive: Iterable[int]) -> None:
+        alive = list(alive)
+        wait_until(lambda: self._is_led(alive), _TIMEOUT_S, "a leader for each partition", interval_s=_POLL_S)
+
+    def _is_led(self, alive: list[int]) -> bool:
+        for asked in alive:
+            leaders = self._system.leaders(asked)
+            if leaders is None or any(leaders.get(partition) not in alive for partition in self._partitions):
+                return False
+        assert leaders is not None
+        for broker_id in alive:
+            led = [TopicPartition(TOPIC, number) for number, leader in leaders.items() if leader == broker_id]
+            if led and ask_unserved(HOST, self._system.ports[broker_id], led) != set():
+                return False
+        return True
+
+    def _until_in_sync(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._system.bootstrap, "log_level": 0})
+
+        def in_sync() -> bool:
+            found = admin.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions
+            return len(found) == len(self._partitions) and all(len(each.isrs) == BROKERS for each in found.values())
+
+        wait_until(in_sync, _TIMEOUT_S, "all replicas in sync", interval_s=0.2)
+
+    def _until_fenced(self, victim: int, killed: float) -> float:
+        """When it was taken for dead."""
+        fenced: list[float] = []
+
+        def is_fenced() -> bool:
+            if (at := self._system.fenced_at(victim, killed)) is not None:
+                fenced.append(at)
+            return bool(fenced)
+
+        wait_until(is_fenced, _TIMEOUT_S, "the end of the session", interval_s=0.01)
+        return fenced[0]
+
+    def _prefer(self) -> None:
+        """The leaders of the day of creation, so that each broker leads a third."""
+        with Wire(self._system.ports[max(0, self._system.controller())]) as wire:
+            wire.send(ApiKey.ELECT_LEADERS, 1, _PREFERRED_EVERYWHERE)
+            wire.receive()
+        self._until_led(range(BROKERS))
+
+    # -- what it costs --
+
+    @contextmanager
+    def _load(self) -> Iterator[Load]:
+        with Load(self._system.bootstrap, TOPIC, self._partitions[:LOADED]) as load:
+            yield load
+
+    def _pids(self) -> list[int]:
+        keeper = self._system.keeper_pid
+        return [*self._system.pids, *([keeper] if keeper is not None else [])]
+
+    def _memory_mb(self) -> float:
+        """Of the brokers and of ZooKeeper."""
+        return sum(measure.memory(pid).resident_bytes for pid in self._pids()) / 1e6
+
+    def _cpu_s(self) -> float:
+        return sum(measure.cpu_seconds(pid) for pid in self._pids())
+
+    def _count(self, name: str, before: Written) -> None:
+        counts = self._system.written().since(before)
+        named = {"writes": counts.writes, "changes": counts.changes, "requests": counts.requests, "bytes": counts.bytes}
+        self._figures |= {f"{name}_{what}": float(count) for what, count in named.items() if count is not None}

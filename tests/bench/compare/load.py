@@ -1,0 +1,106 @@
+"""A producer with acks=all beside what happens to the brokers: the longest time without an acknowledgement.
+
+``Load`` runs this module in a process of its own, so that nothing else takes its time: it writes to a few partitions,
+one small record each every 20 ms, and answers the line ``gap`` with the longest gap since the last such line.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Producer
+
+from kafka_zk.embedded.process import tied
+from tests.peers.jars import REPOSITORY_ROOT
+
+INTERVAL_S = 0.02
+_CONFIG: dict[str, str | int | float | bool] = {
+    "acks": "all",
+    "linger.ms": 0,
+    "log_level": 0,
+    "message.timeout.ms": 120_000,
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "retry.backoff.max.ms": 100,
+    "retry.backoff.ms": 50,
+    "topic.metadata.refresh.fast.interval.ms": 100,
+}
+"""A client that looks again soon: what it waits for is the cluster."""
+
+
+class Gaps:
+    """The longest time between two acknowledgements of a partition."""
+
+    def __init__(self, partitions: Sequence[int], now_s: float) -> None:
+        self._last_s = dict.fromkeys(partitions, now_s)
+        self._longest_s = 0.0
+
+    def acknowledged(self, partition: int, now_s: float) -> None:
+        self._longest_s = max(self._longest_s, now_s - self._last_s[partition])
+        self._last_s[partition] = now_s
+
+    def taken(self, now_s: float) -> float:
+        """The longest since this was asked last; a gap that goes on counts as far as it has come, and goes on."""
+        longest = max([self._longest_s, *(now_s - last for last in self._last_s.values())])
+        self._longest_s = 0.0
+        return longest
+
+
+class Load:
+    """The process, as a context. Raises: TimeoutError if it does not answer."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
+        arguments = (bootstrap, topic, ",".join(map(str, partitions)))
+        self._process = subprocess.Popen(
+            tied([sys.executable, "-m", __name__, *arguments]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY_ROOT,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY_ROOT)},
+        )  # fmt: skip
+
+    def __enter__(self) -> Load:
+        self.gap()  # every partition has an acknowledgement
+        return self
+
+    def gap(self) -> float:
+        """Seconds, since it was asked last."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write("gap\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline() or "nan")
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def main(bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
+    """Until standard input ends."""
+    producer = Producer({"bootstrap.servers": bootstrap, **_CONFIG})
+    first = set(partitions)
+    gaps = Gaps(partitions, time.monotonic())
+
+    def delivered(error: Any, message: Any) -> None:
+        if error is None:
+            gaps.acknowledged(message.partition(), time.monotonic())
+            first.discard(message.partition())
+
+    while True:
+        begun_s = time.monotonic()
+        for partition in partitions:
+            producer.produce(topic, b"x" * 100, partition=partition, on_delivery=delivered)
+        while (left_s := begun_s + INTERVAL_S - time.monotonic()) > 0:
+            producer.poll(left_s)
+        if not first and select.select([sys.stdin], [], [], 0)[0]:
+            if not sys.stdin.readline():
+                return
+            print(gaps.taken(time.monotonic()), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], [int(number) for number in sys.argv[3].split(",")])

@@ -1,0 +1,79 @@
+"""What a cluster has written to where it keeps its state: counted from the files, not told.
+
+ZooKeeper's transaction log has each write of a broker; a multi is one transaction with several operations. The metadata
+log of KRaft has records; those that only say that time passes are left out.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_zk.registry.transaction_log import SessionClosed, SessionCreated, transactions
+from kafka_zk.storage.record_batch import decode_keys_and_values, iter_batches
+
+_NO_OP_RECORD = 20  # NoOpRecord.json@4.3: one every 500 ms
+_TIMEOUT_S = 5
+
+
+class Written(NamedTuple):
+    """``writes``: transactions, or batches. ``changes``: operations on znodes, or records. ``bytes``: of KRaft's log
+    only. ``requests``: all that ZooKeeper was sent, reads and pings too; None for KRaft."""
+
+    writes: int
+    changes: int
+    bytes: int | None
+    requests: int | None
+
+    def since(self, before: Written) -> Written:
+        """What came in between."""
+        return Written(*(None if a is None or b is None else a - b for a, b in zip(self, before, strict=True)))  # type: ignore[arg-type]
+
+
+def of_zookeeper(data_dir: Path, port: int) -> Written:
+    """Sessions, which come and go with clients, are no changes. Raises: OSError."""
+    changing = [
+        [each for each in transaction.operations if not isinstance(each, SessionCreated | SessionClosed)]
+        for transaction in transactions(data_dir)
+    ]
+    counts = [len(operations) for operations in changing if operations]
+    return Written(len(counts), sum(counts), None, _packets_received(port))
+
+
+def _packets_received(port: int) -> int:
+    """Source: the four-letter word ``mntr``."""
+    said = b""
+    with socket.create_connection(("127.0.0.1", port), _TIMEOUT_S) as connection:
+        connection.sendall(b"mntr")
+        while chunk := connection.recv(1 << 16):
+            said += chunk
+    return packets_in(said.decode())
+
+
+def packets_in(mntr: str) -> int:
+    """Of what ``mntr`` says. Raises: ValueError if it does not say it."""
+    for line in mntr.splitlines():
+        if line.startswith("zk_packets_received"):
+            return int(float(line.split()[1]))
+    raise ValueError("mntr does not say how many packets ZooKeeper has received")
+
+
+def of_kraft(folder: Path) -> Written:
+    """The log of a node that is in sync. Raises: OSError, CorruptRecord."""
+    writes = changes = size = 0
+    for segment in sorted(folder.glob("*.log")):
+        data = segment.read_bytes()
+        for position, header in iter_batches(data):
+            if header.is_control:
+                continue
+            values = [value for _, _, value in decode_keys_and_values(data, position) if value]
+            records = sum(not is_no_op(value) for value in values)
+            if records:
+                writes, changes, size = writes + 1, changes + records, size + header.size_bytes
+    return Written(writes, changes, size, None)
+
+
+def is_no_op(value: bytes) -> bool:
+    """Whether a metadata record only says that time passes: behind the frame's version comes the type."""
+    return value[1] == _NO_OP_RECORD

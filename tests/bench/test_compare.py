@@ -1,0 +1,123 @@
+"""The comparison of three systems: gaps, counts, medians, targets and plots are right, without running one."""
+
+import uuid
+from io import StringIO
+from pathlib import Path
+from xml.dom import minidom
+
+import pytest
+from rich.console import Console
+
+from kafka_zk.storage.record_batch import RecordBatchBuilder
+from tests.bench.compare.judged import TARGETS, median, verdicts
+from tests.bench.compare.load import Gaps
+from tests.bench.compare.shown import number, ratio, svg, tables
+from tests.bench.compare.systems import KRAFT, NAMES, ON_ZOOKEEPER, OURS, SYSTEMS
+from tests.bench.compare.written import Written, is_no_op, of_kraft, packets_in
+
+SAMPLES = {
+    ON_ZOOKEEPER: {100: [{"start_s": 8.0, "create_s": 2.0}], 2000: [{"create_s": 30.0}, {"create_s": 20.0}]},
+    KRAFT: {100: [{"start_s": 10.0}], 2000: [{"create_s": 10.0}]},
+    OURS: {
+        100: [{"start_s": 2.0, "create_s": 0.2, "rolling_gap_s": 0.7}],
+        2000: [{"create_s": 3.0, "stop_gap_s": 0.2, "kill_beyond_s": 0.0}, {"create_s": 2.0, "stop_gap_s": 0.3}],
+    },
+}
+
+
+def verdict(title: str, partitions: int, other: str | None) -> tuple[float | None, str]:
+    (found,) = [each for each in verdicts(SAMPLES)
+                if (each.target.title, each.partitions, each.target.other) == (title, partitions, other)]  # fmt: skip
+    return found.found, found.text
+
+
+def test_the_median_is_of_the_rounds_that_have_the_figure() -> None:
+    assert median(SAMPLES, ON_ZOOKEEPER, 2000, "create_s") == 25
+    assert median(SAMPLES, OURS, 2000, "kill_beyond_s") == 0
+    assert median(SAMPLES, KRAFT, 2000, "stop_gap_s") is None
+    assert median(SAMPLES, OURS, 5000, "create_s") is None
+
+
+def test_targets_are_ratios_of_medians_or_limits() -> None:
+    assert verdict("creation until usable", 2000, ON_ZOOKEEPER) == (0.1, "met")
+    assert verdict("creation until usable", 2000, KRAFT) == (0.25, "MISSED")
+    assert verdict("clean stop, produce gap", 2000, None) == (0.25, "met")
+    assert verdict("start", 100, ON_ZOOKEEPER) == (0.25, "met")
+    assert verdict("rolling restart, longest gap", 100, None) == (0.7, "MISSED")
+
+
+def test_what_was_not_measured_is_not_judged() -> None:
+    assert verdict("failover, beyond the session's end", 2000, ON_ZOOKEEPER) == (None, "not measured")
+    assert verdict("start", 2000, KRAFT) == (None, "not measured")
+    assert verdict("failover, beyond the session's end", 10_000, None) == (None, "not measured")
+
+
+def test_every_target_is_about_a_figure_that_is_shown() -> None:
+    from tests.bench.compare.shown import PLOTTED, ROWS
+
+    shown = {row.figure for row in ROWS}
+    assert {target.figure for target in TARGETS} <= shown
+    assert set(PLOTTED) <= shown
+
+
+def test_a_gap_is_the_longest_time_of_one_partition_without_an_acknowledgement() -> None:
+    gaps = Gaps([0, 1], 10.0)
+    gaps.acknowledged(0, 10.5)
+    gaps.acknowledged(1, 12.0)
+    gaps.acknowledged(0, 12.0)
+    assert gaps.taken(12.1) == 2.0
+    assert gaps.taken(12.5) == pytest.approx(0.5), "what was told is over"
+    gaps.acknowledged(0, 13.0)
+    assert gaps.taken(20.0) == 8.0, "partition 1 still waits"
+    gaps.acknowledged(1, 21.0)
+    assert gaps.taken(21.0) == 9.0, "and had waited before"
+
+
+def test_records_of_the_metadata_log_are_counted_but_for_those_that_pass_time(tmp_path: Path) -> None:
+    changes, idle = RecordBatchBuilder(), RecordBatchBuilder()
+    for value in (b"\x01\x02\x00", b"\x01\x03\x00", b"\x01\x14\x00"):
+        changes.append(0, None, value)
+    idle.append(0, None, b"\x01\x14\x00")
+    batches = [bytes(changes.build()), bytes(idle.build())]
+    (tmp_path / "00000000000000000000.log").write_bytes(b"".join(batches))
+    assert of_kraft(tmp_path) == Written(1, 2, len(batches[0]), None)
+    assert is_no_op(b"\x01\x14\x00") and not is_no_op(b"\x01\x15\x00")
+
+
+def test_what_came_in_between() -> None:
+    assert Written(5, 9, None, 40).since(Written(2, 3, None, 10)) == Written(3, 6, None, 30)
+
+
+def test_packets_are_read_from_what_zookeeper_says() -> None:
+    assert packets_in("zk_version\t3.8.4\nzk_packets_received\t1234\nzk_packets_sent\t9\n") == 1234
+    assert packets_in("zk_packets_received\t12.0\n") == 12
+    with pytest.raises(ValueError, match="how many packets"):
+        packets_in("This ZooKeeper instance is not currently serving requests")
+
+
+def test_tables_and_plots_have_all_that_was_found() -> None:
+    console = Console(width=200, record=True, file=StringIO())
+    for table in tables(SAMPLES, verdicts(SAMPLES)):
+        console.print(table)
+    text = console.export_text()
+    assert "100 partitions" in text and "2,000 partitions" in text and "MISSED" in text
+    picture = svg(SAMPLES, f"three <systems> {uuid.UUID(int=0)}")
+    assert minidom.parseString(picture).documentElement
+    assert picture.count("<polyline") >= len(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "–"), (0.0, "0"), (0.123456, "0.123"), (12.34, "12.3"), (1234.5, "1,234")]
+)
+def test_numbers_are_short(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_a_ratio_needs_both() -> None:
+    assert (ratio(1.0, 2.0), ratio(None, 2.0), ratio(1.0, None), ratio(1.0, 0.0)) == ("0.50", "–", "–", "–")
+
+
+def test_each_system_has_its_own_folder_and_ports(tmp_path: Path) -> None:
+    made = [SYSTEMS[name](tmp_path / name) for name in NAMES]
+    assert [system.name for system in made] == list(NAMES)
+    assert len({port for system in made for port in system.ports}) == 3 * len(NAMES)
