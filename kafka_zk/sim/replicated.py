@@ -98,7 +98,7 @@ class HeardTree(ZnodeTree):
 class ReplicatedRun(Run):
     """The state of a run; faults act on it as on a ``Run``."""
 
-    topics = TOPICS
+    topics: Mapping[str, Mapping[str, str]] = TOPICS
     properties: Mapping[str, str] = BROKER
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ still and are succeeded; then peace, and the judge of transactions beside those 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from twisted.internet.defer import ensureDeferred
@@ -29,6 +30,16 @@ from kafka_zk.sim.transaction_judge import History, Observed, transactions_of
 from kafka_zk.sim.world import World
 from kafka_zk.storage.types import TopicPartition
 
+PROPERTIES: Mapping[str, str] = MappingProxyType({
+    **BROKER,
+    "log.flush.interval.messages": "1",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.state.log.replication.factor": "3",
+})  # fmt: skip
 TRANSACTED = "transacted"
 TRANSACTED_PARTITIONS = 2
 PRODUCERS = ("p1", "p2", "p3")
@@ -113,11 +124,11 @@ class Life:
         return positions
 
     async def _work(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        self._read(await self._reader.poll(100), positions)
+        polled = await self._reader.poll(100)
         reached = {tp: await self._reader.position(tp) for tp in self._tps}
         for tp, position in reached.items():
             if position > positions[tp]:
-                records = [(each.offset, text(each)) for each in self._polled if each.tp == tp]
+                records = [(each.offset, text(each)) for each in polled if each.tp == tp]
                 self._note("read", partition=tp.partition, to=position, records=records, **{"from": positions[tp]})
         for _ in range(self._random.randint(1, 3)):
             await self._append(self._random.randint(1, 3))
@@ -126,9 +137,6 @@ class Life:
             await sleep(self.process, TIMEOUT_MS / 1000 * self._random.uniform(1, 2))
         await self._until_known(lambda: self._producer.send_offsets(reached, self._group))
         return reached
-
-    def _read(self, records: Sequence[ConsumerRecord], positions: Mapping[TopicPartition, int]) -> None:
-        self._polled = [record for record in records if record.offset >= positions[record.tp]]
 
     async def _append(self, count: int) -> None:
         sent = []
@@ -157,17 +165,8 @@ def transacted() -> list[TopicPartition]:
 class TransactionalRun(ReplicatedRun):
     """The state of a run; faults act on it as on a ``Run``."""
 
-    topics = {**TOPICS, TRANSACTED: {"min.insync.replicas": "2", "flush.messages": "1"}}
-    properties = {
-        **BROKER,
-        "log.flush.interval.messages": "1",
-        "offsets.topic.num.partitions": "2",
-        "offsets.topic.replication.factor": "3",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-        "transaction.state.log.min.isr": "2",
-        "transaction.state.log.num.partitions": "2",
-        "transaction.state.log.replication.factor": "3",
-    }
+    topics = MappingProxyType({**TOPICS, TRANSACTED: {"min.insync.replicas": "2", "flush.messages": "1"}})
+    properties = PROPERTIES
 
     def begin(self) -> None:
         super().begin()

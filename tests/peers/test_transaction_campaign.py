@@ -7,6 +7,7 @@ import pytest
 from tests.peers.mixed_cluster import APACHE_KAFKA
 from tests.peers.mixed_rounds import JvmRounds
 from tests.soak.replicated_cluster import ReplicatedCluster
+from tests.soak.replication_rounds import KILL, LONG_PAUSE, ONE_WAY, PAUSE, STOP
 from tests.soak.transaction_rounds import PROPERTIES, TransactionRounds
 
 pytestmark = pytest.mark.peers
@@ -15,8 +16,11 @@ _SLICE = 2
 
 
 class JvmTransactionRounds(TransactionRounds):
-    """JVMs want more time of a busy machine."""
+    """JVMs want more time of a busy machine, and none is cut from ZooKeeper: if its session ends while a coordinator of
+    Kafka loads a partition of ``__transaction_state``, it is never loaded (ZooKeeperClientExpiredException in
+    TransactionStateManager), and its producers wait for ever."""
 
+    actions = (KILL, KILL, STOP, PAUSE, LONG_PAUSE, ONE_WAY, ONE_WAY)
     machine_s = JvmRounds.machine_s
     isr_full_s = JvmRounds.isr_full_s
 

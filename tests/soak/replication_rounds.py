@@ -89,6 +89,7 @@ class ReplicationRounds:
     """
 
     librdkafka: Mapping[str, Any] = MappingProxyType({})
+    actions: Sequence[str] = ACTIONS
     roles: Sequence[str] = ROLES
     machine_s = MACHINE_S
     isr_full_s = ISR_FULL_S
@@ -207,7 +208,7 @@ class ReplicationRounds:
         victims: list[Broker] = []
         chosen = []
         for _ in range(count):
-            action = self._random.choice(ACTIONS)
+            action = self._random.choice(self.actions)
             victim = self._victim(self._random.choice(self.roles), victims)
             victims.append(victim)
             other = self._random.choice([each for each in self._cluster.brokers if each is not victim])

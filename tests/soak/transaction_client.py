@@ -21,12 +21,14 @@ from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.client.errors import KafkaError, KafkaTimeoutError
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.producer.blocking import BlockingProducer
-from kafka_zk.producer.errors import TransactionAbortable, TransactionAborted
+from kafka_zk.producer.errors import TransactionFatal
 from kafka_zk.producer.future import RecordFuture
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import monotonic_s
 
-TIMEOUT_MS = 4_000
+TIMEOUTS_MS = (4_000, 15_000)
+"""Of transactions, in every second life."""
+_SOCKET_TIMEOUT_MS = 4_000
 _ABORTS = 0.25
 _SLEEPS = 0.3
 _SLEEPS_TOO_LONG = 0.02
@@ -71,12 +73,12 @@ class Client(Protocol):
 class Ours:
     """kafka-zk's own clients."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, producer: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, producer: str, timeout_ms: int) -> None:
         self._topic, self._group = topic, producer
         self._tps = [TopicPartition(topic, number) for number in range(partitions)]
         quick = {"bootstrap_servers": bootstrap, "retry_backoff_ms": 50, "request_timeout_ms": 5_000}
         self._producer = BlockingProducer(
-            **quick, transactional_id=producer, transaction_timeout_ms=TIMEOUT_MS, delivery_timeout_ms=60_000,
+            **quick, transactional_id=producer, transaction_timeout_ms=timeout_ms, delivery_timeout_ms=60_000,
             max_block_ms=_CALL_S * 1000,
         )  # fmt: skip
         self._admin = BlockingAdmin(**quick)
@@ -106,7 +108,8 @@ class Ours:
         self._call(self._producer.begin_transaction)
 
     def send(self, partition: int, value: str) -> None:
-        self._sent.append((value, self._call(self._producer.send, self._topic, value.encode(), partition=partition)))
+        sent = self._call(self._producer.send, self._topic, value.encode(), partition=partition)
+        self._sent.append((value, sent))
 
     def flush(self) -> list[Acknowledgement]:
         self._call(self._producer.flush, _CALL_S)
@@ -125,23 +128,25 @@ class Ours:
     def _call(function: Any, *arguments: Any, **named: Any) -> Any:
         try:
             return function(*arguments, **named)
-        except (TransactionAbortable, TransactionAborted) as error:
-            raise Abort(repr(error)) from error
+        except TransactionFatal:
+            raise
         except KafkaTimeoutError as error:
             raise Again(repr(error)) from error
+        except KafkaError as error:  # also of a record that was not written
+            raise Abort(repr(error)) from error
 
 
 class Librdkafka:
     """confluent-kafka."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, producer: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, producer: str, timeout_ms: int) -> None:
         self._topic, self._partitions = topic, range(partitions)
         quick: dict[str, str | int | float | bool] = {
-            "bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": TIMEOUT_MS, "retry.backoff.ms": 50,
-            "topic.metadata.refresh.interval.ms": 300,
+            "bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": _SOCKET_TIMEOUT_MS,
+            "retry.backoff.ms": 50, "topic.metadata.refresh.interval.ms": 300,
         }  # fmt: skip
         self._producer = confluent_kafka.Producer({
-            **quick, "transactional.id": producer, "transaction.timeout.ms": TIMEOUT_MS, "linger.ms": 0,
+            **quick, "transactional.id": producer, "transaction.timeout.ms": timeout_ms, "linger.ms": 0,
         })  # fmt: skip
         self._consumer = confluent_kafka.Consumer({
             **quick, "group.id": producer, "isolation.level": "read_committed", "enable.auto.commit": False,
@@ -214,7 +219,7 @@ class Librdkafka:
             return function(*arguments, **named)
         except KafkaException as failure:
             error = failure.args[0]
-            if error.txn_requires_abort():
+            if error.txn_requires_abort() or error.code() == confluent_kafka.KafkaError._STATE:
                 raise Abort(str(error)) from failure
             if error.retriable() and not error.fatal():
                 raise Again(str(error)) from failure
@@ -297,7 +302,7 @@ class Worker:
             if self._random.random() < _SLEEPS:
                 self._ends.wait(self._random.uniform(0, 0.3))
         if self._random.random() < _SLEEPS_TOO_LONG:
-            self._ends.wait(TIMEOUT_MS / 1000 + self._random.uniform(0, 2))
+            self._ends.wait(self._random.uniform(4, 6))
         self._until_known(lambda: self._client.send_offsets(reached))
         return reached
 
@@ -326,10 +331,11 @@ def main(arguments: Sequence[str]) -> NoReturn:
     library, bootstrap, topic, partitions, producer, seed, path = arguments
     journal = Journal(path)
     name = f"{producer}-{seed}"
-    client = LIBRARIES[library](bootstrap, topic, int(partitions), producer)
+    timeout_ms = TIMEOUTS_MS[int(seed) % len(TIMEOUTS_MS)]
+    client = LIBRARIES[library](bootstrap, topic, int(partitions), producer, timeout_ms)
     try:
         Worker(client, int(partitions), name, int(seed), journal).run()
-    except (KafkaError, KafkaException, Abort, Again) as error:
+    except (KafkaError, KafkaException, Abort, Again, SystemError) as error:  # the last: confluent-kafka, when fenced
         journal.write("failed", what=repr(error))
     os._exit(0)  # what is open stays open: the coordinator, or a successor, ends it
 

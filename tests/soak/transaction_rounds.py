@@ -16,6 +16,7 @@ from kafka_zk.client.blocking_admin import BlockingAdmin
 from kafka_zk.consumer.blocking_reader import BlockingReader
 from kafka_zk.embedded.process import tied
 from kafka_zk.producer.blocking import BlockingProducer
+from kafka_zk.sim.transaction_judge import History, Observed, faults, summary, transactions_of
 from kafka_zk.storage import types
 from tests.peers.processes import wait_until
 from tests.soak import transaction_client, zookeeper_log
@@ -23,7 +24,6 @@ from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S
 from tests.soak.replication_clients import ClientThread
 from tests.soak.replication_history import election_faults
 from tests.soak.replication_rounds import PARTITIONS, ROLES, TOPIC, Fault, ReplicationRounds
-from kafka_zk.sim.transaction_judge import History, Observed, faults, summary, transactions_of
 
 PROPERTIES: Mapping[str, str] = MappingProxyType({
     "offsets.topic.num.partitions": "4",
@@ -176,7 +176,19 @@ class TransactionRounds(ReplicationRounds):
 
     @property
     def acknowledged_count(self) -> int:
+        """Of records that every reader was given."""
         return min(len(reader.observed) for reader in self.observers)
+
+    def wait_acknowledged(self, count: int, timeout_s: float = _END_S) -> None:
+        """So many more; a program that was fenced meanwhile has a successor."""
+        wanted = self.acknowledged_count + count
+
+        def is_acknowledged() -> bool:
+            for program in self.programs:
+                program.revive()
+            return self.acknowledged_count >= wanted
+
+        wait_until(is_acknowledged, timeout_s, f"{count} more committed records", interval_s=0.2)
 
     def play(self, chosen: Any, *, at_once: bool = False) -> None:
         """Beside what happens to brokers, something may happen to one client."""
@@ -189,8 +201,6 @@ class TransactionRounds(ReplicationRounds):
         if what != NOTHING:
             program.begin()
         super().play([*chosen, *([_Paused(zombie, paused_s)] if zombie else [])], at_once=at_once)
-        for each in self.programs:
-            each.revive()
 
     def judge(self, timeout_s: float = _END_S) -> list[str]:
         """End all transactions, read all that counts, and say what was wrong."""
