@@ -1,18 +1,19 @@
-"""The campaign of transactions against Apache Kafka 3.9.1, the oracle of what it demands (ours: tests/soak)."""
+"""The campaign of transactions with brokers of Apache Kafka 3.9.1: alone, as the oracle of what the campaign demands
+(ours alone: tests/soak), and in a cluster of both kinds, where coordinators and data lie on both."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.peers.mixed_cluster import APACHE_KAFKA
 from tests.peers.mixed_rounds import JvmRounds
-from tests.soak.replicated_cluster import ReplicatedCluster
+from tests.soak.replicated_cluster import OURS, Kind, ReplicatedCluster
 from tests.soak.replication_rounds import KILL, LONG_PAUSE, ONE_WAY, PAUSE, STOP
 from tests.soak.transaction_rounds import PROPERTIES, TransactionRounds
 
-pytestmark = pytest.mark.peers
-
 _SLICE = 2
+_CLUSTERS = ((APACHE_KAFKA,) * 3, (OURS, APACHE_KAFKA, OURS), (APACHE_KAFKA, OURS, APACHE_KAFKA))
 
 
 class JvmTransactionRounds(TransactionRounds):
@@ -25,12 +26,10 @@ class JvmTransactionRounds(TransactionRounds):
     isr_full_s = JvmRounds.isr_full_s
 
 
-def test_transactions_are_whole_whatever_happens(
-    peer_tools: None, tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
-    seed, count = pytestconfig.getoption("seed"), pytestconfig.getoption("rounds")
+def play(folder: Path, config: pytest.Config, kinds: Sequence[Kind]) -> None:
+    seed, count = config.getoption("seed"), config.getoption("rounds")
     properties = {**PROPERTIES, "controller.socket.timeout.ms": "15000"}
-    with ReplicatedCluster(tmp_path, [APACHE_KAFKA] * 3, properties) as cluster:
+    with ReplicatedCluster(folder, kinds, properties) as cluster:
         rounds = JvmTransactionRounds(cluster, seed)
         try:
             rounds.run(max(_SLICE, count - 1))
@@ -39,3 +38,19 @@ def test_transactions_are_whole_whatever_happens(
             rounds.close()
     print(rounds.story())
     assert not found, "\n".join(found)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kinds", _CLUSTERS, ids=lambda kinds: ", ".join(kind.name for kind in kinds))
+def test_transactions_are_whole_whatever_happens(
+    peer_tools: None, tmp_path: Path, pytestconfig: pytest.Config, kinds: Sequence[Kind]
+) -> None:
+    play(tmp_path, pytestconfig, kinds)
+
+
+@pytest.mark.peers
+def test_transactions_are_whole_in_a_cluster_of_both_kinds(
+    peer_tools: None, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """A slice of the same."""
+    play(tmp_path, pytestconfig, (OURS, APACHE_KAFKA, OURS))

@@ -7,7 +7,7 @@ import pytest
 from tests.soak.replicated_cluster import OURS, ReplicatedCluster
 from tests.soak.transaction_rounds import PROPERTIES, TransactionRounds
 
-pytestmark = [pytest.mark.integration, pytest.mark.embedded]
+pytestmark = [pytest.mark.integration, pytest.mark.embedded, pytest.mark.soak]
 
 ROUNDS = 10
 """Of one seed at most: then the next one begins with new brokers."""
