@@ -100,6 +100,7 @@ class ReplicatedRun(Run):
 
     topics: Mapping[str, Mapping[str, str]] = TOPICS
     properties: Mapping[str, str] = BROKER
+    faults_ms = FAULTS_MS
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
         super().__init__(seed, plan or (), REPLICATION_FAULTS)
@@ -346,7 +347,7 @@ def play_run(run: ReplicatedRun) -> Outcome:
     with run.world as world:
         try:
             run.begin()
-            world.run_for(FAULTS_MS)
+            world.run_for(run.faults_ms)
             run.make_peace()
             logs = run.settle_replicas()
             run.stop()

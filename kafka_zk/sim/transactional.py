@@ -19,13 +19,12 @@ from kafka_zk.consumer.records import ConsumerRecord
 from kafka_zk.producer.errors import TransactionAbortable, TransactionAborted
 from kafka_zk.producer.producer import Producer
 from kafka_zk.sim import transaction_judge
-from kafka_zk.sim.campaign import LIVENESS_MS, PATIENCE_MS, Outcome
+from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, PATIENCE_MS, Outcome
 from kafka_zk.sim.clients import make_admin
 from kafka_zk.sim.faults import Fault
 from kafka_zk.sim.history import Found
 from kafka_zk.sim.process import Process
 from kafka_zk.sim.replicated import BROKER, REPLICATION_FAULTS, TOPICS, ReplicatedRun, play_run
-from kafka_zk.sim.scheduler import Stuck
 from kafka_zk.sim.transaction_judge import History, Observed, transactions_of
 from kafka_zk.sim.world import World
 from kafka_zk.storage.types import TopicPartition
@@ -248,7 +247,7 @@ class TransactionalRun(ReplicatedRun):
         await last.close()
 
     def _transactions(self) -> History:
-        """Raises: Stuck if something stays open, or is not read, in LIVENESS_MS."""
+        """What was seen of them; that something stays open, or is not read, in LIVENESS_MS is noted as broken."""
         world = self.world
         deadline_ms = world.now_ms + LIVENESS_MS
         while True:
@@ -258,7 +257,8 @@ class TransactionalRun(ReplicatedRun):
                 break
             if world.now_ms > deadline_ms:
                 seen = len(self._observed_records)
-                raise Stuck(f"the last stable offsets are {stable}, the ends {ends}; {seen} of {count} were read")
+                self.broken.append(f"last stable offsets {stable}, ends {ends}; {seen} of {count} records were read")
+                break
             world.run_for(PATIENCE_MS)
         world.run(self._committed_reader.close(), LIVENESS_MS)
         world.run(self._observing, LIVENESS_MS)
@@ -294,7 +294,13 @@ class TransactionalRun(ReplicatedRun):
 
 
 def play_transactional(
-    seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = REPLICATION_FAULTS
+    seed: int,
+    plan: Sequence[Fault] | None = None,
+    kinds: Iterable[str] = REPLICATION_FAULTS,
+    faults_ms: int = FAULTS_MS,
 ) -> Outcome:
-    """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``."""
-    return play_run(TransactionalRun(seed, plan, kinds))
+    """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``; peace comes after
+    ``faults_ms``."""
+    run = TransactionalRun(seed, plan, kinds)
+    run.faults_ms = faults_ms
+    return play_run(run)

@@ -25,7 +25,7 @@ SHAPES = ((1, 1), (10, 1), (100, 1), (10, 10), (100, 10))
 """Records of a transaction, and the partitions that they are spread over."""
 _TIMES = {1: 1000, 16: 150}
 """Transactions of each producer, by how many producers there are."""
-_READ_TRANSACTIONS = 3000
+_READ_TRANSACTIONS = 10_000
 _IDS = 100_000
 _CONNECTIONS = 16
 _READ_S = 60

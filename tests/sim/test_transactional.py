@@ -8,8 +8,11 @@ from tests.sim.transaction_safeguards import play_transactional_without
 pytestmark = pytest.mark.integration  # seconds of work, if of no process
 
 
-def test_a_slice_of_seeds() -> None:
-    outcome = play_transactional(0)
+SLICE_MS = 15_000
+
+
+def test_a_slice_of_a_seed() -> None:
+    outcome = play_transactional(0, faults_ms=SLICE_MS)
     assert not outcome.violations, "\n".join(outcome.violations[:5])
     assert any(" transactions (" in line for line in outcome.history.lines())
 
