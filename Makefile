@@ -14,6 +14,7 @@
 #   make bench-consumer    Python consumers: records read and offsets committed a second
 #   make bench-groups      what groups of the broker cost: joins, commits, heartbeats, loads
 #   make bench-cluster     three brokers each, every partition on all: produce, latency, a follower's return
+#   make bench-transactions  transactions a second and what one takes, readers of them, memory of their ids
 #   make bench-compaction  the log cleaners of both on the same folders, and producers beside them
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
 #   make lint       ruff, mypy --strict, import-linter
@@ -31,7 +32,7 @@ comma := ,
 
 .PHONY: demo test test-fast test-attack test-peers test-containers peers-tools foreign-tools containers-tools soak sim \
 	compare bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	lint clean venv
+	bench-transactions lint clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -81,6 +82,9 @@ bench-cluster: peers-tools $(VENV)/.dev
 
 bench-compaction: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compaction $(BENCH_ARGS)
+
+bench-transactions: peers-tools $(VENV)/.dev
+	$(BIN)/python -m tests.bench.transactions $(BENCH_ARGS)
 
 compare: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench.compare --json target/bench/compare.json --svg target/bench/compare.svg $(COMPARE_ARGS)

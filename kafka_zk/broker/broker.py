@@ -214,7 +214,7 @@ class Broker:
         ]  # fmt: skip
         replicas.marker_listeners.append(coordinator.transactional_commits.markers_written)
         self._transactions = BrokerTransactions(
-            config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids
+            config, self._clock, replicas, metadata, self._connect_to_broker, self._allocate_producer_ids, events
         )
         self.log_cleaner = LogCleaner(
             self._clock,

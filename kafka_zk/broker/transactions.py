@@ -7,11 +7,13 @@ from kafka_zk.handlers.services import Services
 from kafka_zk.handlers.transactions.write_txn_markers import write
 from kafka_zk.metadata.cache import MetadataCache
 from kafka_zk.network.client import KafkaConnection
+from kafka_zk.registry.events import EventSource
 from kafka_zk.replica.manager import ReplicaManager
 from kafka_zk.replica.transaction_markers import TransactionMarker
 from kafka_zk.system.clock import Clock
 from kafka_zk.transaction.config import TransactionConfig
 from kafka_zk.transaction.coordinator import TransactionCoordinator
+from kafka_zk.transaction.events import TransactionReporter
 from kafka_zk.transaction.marker_channels import TxnMarker, Written
 from kafka_zk.transaction.marker_client import MarkerClient
 from kafka_zk.transaction.producer_ids import ProducerIdManager
@@ -28,6 +30,7 @@ class BrokerTransactions:
         metadata: MetadataCache,
         connect: Callable[[str, int], Awaitable[KafkaConnection]],
         allocate_block: Callable[[], Awaitable[range]],
+        events: EventSource,
     ) -> None:
         self._config = config
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
@@ -38,6 +41,7 @@ class BrokerTransactions:
             metadata,
             ProducerIdManager(allocate_block),
             self._write_markers,
+            TransactionReporter(events).tell,
         )
         self._broker_id = replicas.broker_id
         self._services: Services | None = None

@@ -98,6 +98,10 @@ class HeardTree(ZnodeTree):
 class ReplicatedRun(Run):
     """The state of a run; faults act on it as on a ``Run``."""
 
+    topics: Mapping[str, Mapping[str, str]] = TOPICS
+    properties: Mapping[str, str] = BROKER
+    faults_ms = FAULTS_MS
+
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
         super().__init__(seed, plan or (), REPLICATION_FAULTS)
         self.broker_ids = tuple(range(1, 6 if seed % 3 == 2 else 4))
@@ -121,10 +125,10 @@ class ReplicatedRun(Run):
     def begin(self) -> None:
         world = self.world
         for number in self.broker_ids:
-            world.broker(number, **{key.replace(".", "_"): value for key, value in BROKER.items()})
+            world.broker(number, **{key.replace(".", "_"): value for key, value in self.properties.items()})
         world.start_all()
         self._admin = make_admin(world, world.process("admin"))
-        for topic, configs in TOPICS.items():
+        for topic, configs in self.topics.items():
             world.run(self._admin.create_topic(topic, PARTITIONS, REPLICATION_FACTOR, configs))
         self._tool = world.zookeeper.client("tool", session_timeout_ms=600_000)
         self.producers = [SimProducer(world, f"producer-{n}", self._writable, self.history) for n in (1, 2)]
@@ -289,7 +293,7 @@ class ReplicatedRun(Run):
     def _is_whole(self) -> bool:
         if self.world.zookeeper.tree.exists(admin.REASSIGN_PARTITIONS) is not None:
             return False
-        for topic in TOPICS:
+        for topic in self.topics:
             assignment = self._assignment(topic)
             if assignment.adding or assignment.removing:
                 return False
@@ -338,12 +342,16 @@ def play_replicated(
     seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[str] = REPLICATION_FAULTS
 ) -> Outcome:
     """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``."""
-    run = ReplicatedRun(seed, plan, kinds)
-    outcome = Outcome(seed, run.plan, history=run.history)
+    return play_run(ReplicatedRun(seed, plan, kinds))
+
+
+def play_run(run: ReplicatedRun) -> Outcome:
+    """Faults, peace, and the judges."""
+    outcome = Outcome(run.world.seed, run.plan, history=run.history)
     with run.world as world:
         try:
             run.begin()
-            world.run_for(FAULTS_MS)
+            world.run_for(run.faults_ms)
             run.make_peace()
             logs = run.settle_replicas()
             run.stop()

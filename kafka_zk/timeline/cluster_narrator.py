@@ -13,9 +13,21 @@ from kafka_zk.replica.partition import Role
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline import cluster_events as seen
 from kafka_zk.timeline.events import OBSERVER
+from kafka_zk.transaction.events import TransactionChanged
+from kafka_zk.transaction.states import TransactionState
 
 STARTED = "started"
 """The cause of a watcher's first read."""
+_TRANSACTIONS = {
+    TransactionState.EMPTY: "new producers of transactional ids {}",
+    TransactionState.ONGOING: "transactions go on: {}",
+    TransactionState.PREPARE_COMMIT: "transactions will be committed: {}",
+    TransactionState.PREPARE_ABORT: "transactions will be aborted: {}",
+    TransactionState.COMPLETE_COMMIT: "transactions are committed: {}",
+    TransactionState.COMPLETE_ABORT: "transactions are aborted: {}",
+}
+_TOLD_OF_TRANSACTIONS = (TransactionState.EMPTY, TransactionState.PREPARE_ABORT)
+"""The others come with every transaction of every producer."""
 _ROLES = {Role.LEADER: "leads {}", Role.FOLLOWER: "follows the leader of {}", Role.OFFLINE: "has lost the log of {}"}
 
 
@@ -168,6 +180,16 @@ class ClusterNarrator:
     @phrase.register
     def _(self, event: replica.ControllerIgnored) -> Phrase | None:
         return Phrase(f"refuses a request of controller epoch {event.controller_epoch}: it knows {event.known_epoch}")
+
+    # --- transactions ---
+
+    @phrase.register
+    def _(self, event: TransactionChanged) -> Phrase | None:
+        text = _TRANSACTIONS.get(event.state)
+        if text is None:
+            return None
+        item = f"{event.transactional_id} (producer {event.producer_id}, epoch {event.producer_epoch})"
+        return Phrase(text, (item,), is_detail=event.state not in _TOLD_OF_TRANSACTIONS)
 
 
 def _state(tp: TopicPartition, leader: int, leader_epoch: int, isr: Iterable[int]) -> str:

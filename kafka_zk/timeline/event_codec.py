@@ -20,9 +20,11 @@ from kafka_zk.replica import events as replica_events
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline import cluster_events
 from kafka_zk.timeline import events as seen_events
+from kafka_zk.transaction import events as transaction_events
 
 _MODULES = (
-    registry_events, group_events, controller_events, replica_events, coordinator_events, seen_events, cluster_events,
+    registry_events, group_events, controller_events, replica_events, coordinator_events, transaction_events,
+    seen_events, cluster_events,
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench import machine, report
-from tests.bench.group_life import FIGURES, LOADS, OVERRIDES, Groups, Measured
+from tests.bench.group_life import FIGURES, LOADS, OVERRIDES, Figure, Groups, Measured
 from tests.bench.partition_wire import Refused
 from tests.bench.partitions import ratio_text
 from tests.peers import apache_kafka, jars, requirements, targets
@@ -142,16 +142,22 @@ class Bench:
                 self._samples[key][name].append(value)
 
 
-def table(samples: Mapping[str, Mapping[str, Sequence[float]]], rounds: int, scale: float) -> Table:
+def table(
+    samples: Mapping[str, Mapping[str, Sequence[float]]],
+    rounds: int,
+    scale: float,
+    name: str = "groups",
+    figures: Mapping[str, Figure] = FIGURES,
+) -> Table:
     """Medians of each broker, and the median and range of the pairs' ratios."""
-    title = f"groups: medians of {rounds}; ratio ours / Kafka: median (range) of pairs"
+    title = f"{name}: medians of {rounds}; ratio ours / Kafka: median (range) of pairs"
     if scale < 1:
-        title += f"; {scale:g} of all members, groups, commits and records"
+        title += f"; {scale:g} of all of it"
     made = Table(title=title)
     for column in ("figure", "Kafka", "ours", "ratio", "wanted"):
         made.add_column(column, justify="left" if column == "figure" else "right")
-    for key, figure in FIGURES.items():
-        kafka, ours = (samples.get(key, {}).get(name, []) for name in (APACHE_KAFKA, KAFKA_ZK))
+    for key, figure in figures.items():
+        kafka, ours = (samples.get(key, {}).get(each, []) for each in (APACHE_KAFKA, KAFKA_ZK))
         if kafka or ours:
             texts = [f"{statistics.median(each) / figure.divisor:,.1f}" if each else "–" for each in (kafka, ours)]
             made.add_row(f"{figure.name}, {figure.unit}", *texts, ratio_text(kafka, ours), figure.wanted)

@@ -92,13 +92,14 @@ def command_of(
     example: str, bootstrap: str, zookeeper: str, source: str, target: str, group: str
 ) -> Callable[[int], Sequence[str]]:
     """How a member of that number is started, for as long as nobody kills it."""
+    program = [sys.executable, str(EXAMPLES / example)]
     if example == "exactly_once.py":
-        return lambda number: [str(EXAMPLES / example), bootstrap, source, target, group, f"member-{number}", "600"]
-    return lambda number: [str(EXAMPLES / example), zookeeper, bootstrap, source, target, group, "600"]
+        return lambda number: [*program, bootstrap, source, target, group, f"member-{number}", "600"]
+    return lambda number: [*program, zookeeper, bootstrap, source, target, group, "600"]
 
 
 class Members:
-    """Processes of one example, numbered."""
+    """Processes of one program, numbered."""
 
     def __init__(self, command_of: Callable[[int], Sequence[str]], folder: Path) -> None:
         self._command_of = command_of
@@ -107,9 +108,8 @@ class Members:
 
     def start(self, number: int) -> None:
         with (self._folder / f"member-{number}.out").open("ab") as output:
-            command = [sys.executable, *self._command_of(number)]
             self._running[number] = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, env=ENVIRONMENT, cwd=self._folder
+                self._command_of(number), stdout=output, stderr=subprocess.STDOUT, env=ENVIRONMENT, cwd=self._folder
             )
 
     def kill(self, number: int) -> None:

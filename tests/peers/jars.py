@@ -25,7 +25,9 @@ MAGIC_1_VERSION = "0.10.2.2"
 LEGACY_VERSIONS = (MAGIC_0_VERSION, MAGIC_1_VERSION)
 #: Spark's own Kafka source: no Kafka version, but resolved in the same way.
 SPARK_KAFKA = "spark-kafka"
-VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name != SPARK_KAFKA))
+#: Kafka Streams and Connect's file connector, of the oracle's version.
+APPLICATIONS = "applications"
+VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in {SPARK_KAFKA, APPLICATIONS}))
 
 _RESOLVE_TIMEOUT_S = 900
 
@@ -70,5 +72,5 @@ def _copy_dependencies(pom: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or (*VERSIONS, SPARK_KAFKA):
+    for each in sys.argv[1:] or (*VERSIONS, SPARK_KAFKA, APPLICATIONS):
         print(each, jars(each), flush=True)

@@ -63,9 +63,10 @@ def run_tool(
 def compiled(version: str) -> Path:
     """A folder with our classes compiled against one Kafka version; compiled again when a source changes.
 
-    tests/peers/java for today's versions, tests/peers/java/legacy for those from before 0.11.
+    tests/peers/java for today's versions, tests/peers/java/legacy for those from before 0.11, and
+    tests/peers/java/applications for those that need Kafka Streams.
     """
-    sources = sorted((SOURCES / "legacy" if version in jars.LEGACY_VERSIONS else SOURCES).glob("*.java"))
+    sources = sorted(_sources(version).glob("*.java"))
     stamp = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = jars.CACHE / "drivers" / version / stamp
     if folder.exists():
@@ -79,6 +80,12 @@ def compiled(version: str) -> Path:
         raise JavaFailed(f"javac ended with {done.returncode}:\n{done.stderr}")
     partial.rename(folder)
     return folder
+
+
+def _sources(version: str) -> Path:
+    if version == jars.APPLICATIONS:
+        return SOURCES / "applications"
+    return SOURCES / "legacy" if version in jars.LEGACY_VERSIONS else SOURCES
 
 
 def driver_command(

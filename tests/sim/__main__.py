@@ -22,12 +22,14 @@ from kafka_zk.sim.faults import DRAWN, KINDS, Fault
 from kafka_zk.sim.old_rules import OLD_RULES
 from kafka_zk.sim.replicated import play_replicated
 from kafka_zk.sim.scenario import of_campaign
+from kafka_zk.sim.transactional import play_transactional
 from tests.sim import played
 from tests.sim.safeguards import SAFEGUARDS
 from tests.sim.shrink import shrunk
 
 SINGLE = "seeds of partitions of one replica"
 REPLICATED = "seeds of replicated partitions"
+TRANSACTIONAL = "seeds of transactions"
 Play = Callable[[int], Outcome]
 
 
@@ -44,16 +46,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seeds = range(int(first), int(last or first) + 1)
         if options.without:
             return _search(options.without, seeds, kinds, shrink=options.shrink)
-        played_by = play_replicated if options.replicated else partial(play, plan=None, kinds=kinds)
-        return _many(seeds, kinds, played_by, options.workers, REPLICATED if options.replicated else SINGLE)
+        if options.transactional:
+            return _many(seeds, kinds, play_transactional, options.workers, TRANSACTIONAL)
+        if options.replicated:
+            return _many(seeds, kinds, play_replicated, options.workers, REPLICATED)
+        return _many(seeds, kinds, partial(play, plan=None, kinds=kinds), options.workers, SINGLE)
     plan = None
     if options.plan:
         lines = Path(options.plan).read_text().splitlines()
         plan = [Fault.parse(line) for line in lines if line.strip() and not line.startswith("#")]
-    outcome = play_replicated(options.seed, plan) if options.replicated else play(options.seed, plan, kinds)
+    if options.transactional:
+        outcome = play_transactional(options.seed, plan)
+    elif options.replicated:
+        outcome = play_replicated(options.seed, plan)
+    else:
+        outcome = play(options.seed, plan, kinds)
     if options.verbose:
         print("\n".join(outcome.history.lines()))
-    return _report(outcome, kinds, shrink=plan is None and not options.replicated)
+    can_shrink = plan is None and not (options.replicated or options.transactional)
+    return _report(outcome, kinds, shrink=can_shrink)
 
 
 def _report(outcome: Outcome, kinds: Sequence[str], *, shrink: bool) -> int:
@@ -133,6 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="play this one")
     parser.add_argument("--seeds", metavar="A-B", help="play many, on all cores")
     parser.add_argument("--replicated", action="store_true", help="the world of replicated partitions")
+    parser.add_argument("--transactional", action="store_true", help="the world of transactions")
     parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: so many processes, not one per core")
     parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kafka_zk.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from tests.peers.processes import wait_until
 from tests.soak import replication_clients, zookeeper_log
 from tests.soak.replicated_cluster import SESSION_TIMEOUT_S, START_S, Broker, ReplicatedCluster
@@ -88,6 +89,8 @@ class ReplicationRounds:
     """
 
     librdkafka: Mapping[str, Any] = MappingProxyType({})
+    actions: Sequence[str] = ACTIONS
+    roles: Sequence[str] = ROLES
     machine_s = MACHINE_S
     isr_full_s = ISR_FULL_S
 
@@ -101,12 +104,16 @@ class ReplicationRounds:
         self._begin_s = time.monotonic()
         self._create_topic()
         self.wait_full(_END_S)
-        self.senders = replication_clients.senders(cluster.bootstrap, TOPIC, PARTITIONS, self.librdkafka)
-        self.readers = replication_clients.readers(cluster.bootstrap, TOPIC, PARTITIONS)
-        self.clients: list[replication_clients.ClientThread] = [*self.senders, *self.readers]
+        self.clients: list[replication_clients.ClientThread] = []
+        self._make_clients()
         for client in self.clients:
             client.start()
         self.wait_acknowledged(100)
+
+    def _make_clients(self) -> None:
+        self.senders = replication_clients.senders(self._cluster.bootstrap, TOPIC, PARTITIONS, self.librdkafka)
+        self.readers = replication_clients.readers(self._cluster.bootstrap, TOPIC, PARTITIONS)
+        self.clients += [*self.senders, *self.readers]
 
     def _create_topic(self) -> None:
         def is_known() -> bool:  # a client that asks too early asks again only after minutes
@@ -201,8 +208,8 @@ class ReplicationRounds:
         victims: list[Broker] = []
         chosen = []
         for _ in range(count):
-            action = self._random.choice(ACTIONS)
-            victim = self._victim(self._random.choice(ROLES), victims)
+            action = self._random.choice(self.actions)
+            victim = self._victim(self._random.choice(self.roles), victims)
             victims.append(victim)
             other = self._random.choice([each for each in self._cluster.brokers if each is not victim])
             seconds = SESSION_TIMEOUT_S * self._random.uniform(*_SESSIONS.get(action, (0, 1)))
@@ -216,6 +223,7 @@ class ReplicationRounds:
             "leader": {state.leader},
             "follower": state.isr - {state.leader, controller},
             "controller": {controller},
+            "coordinator": {each.leader for each in self._cluster.states(TRANSACTION_STATE_TOPIC).values()},
         }[role]
         free = [each for each in self._cluster.brokers if each not in taken]
         return self._random.choice([each for each in free if each.broker_id in ids] or free)

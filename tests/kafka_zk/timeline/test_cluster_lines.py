@@ -23,6 +23,8 @@ from kafka_zk.timeline.cluster_events import BrokerGone, ControllerSeen, Leaders
 from kafka_zk.timeline.cluster_lines import HOLD_BACK_MS, ClusterEvents, ClusterLines
 from kafka_zk.timeline.cluster_narrator import ClusterNarrator
 from kafka_zk.timeline.events import OBSERVER
+from kafka_zk.transaction.events import TransactionChanged
+from kafka_zk.transaction.states import TransactionState
 from tests.kafka_zk.timeline.samples import every_event
 
 T = [TopicPartition("t", number) for number in range(9)]
@@ -141,3 +143,19 @@ def test_every_event_of_a_cluster_has_a_phrase(event: Event) -> None:
     phrase = ClusterNarrator().phrase(event)
     assert (phrase is None) == (type(event) in _REPEATS)
     assert phrase is None or ("{}" in phrase.text) == bool(phrase.items)
+
+
+def test_transactions_are_told_when_they_abort_and_the_others_to_those_who_want_every_step() -> None:
+    """Those of one moment in one line."""
+
+    def changed(time_ms: int, transactional_id: str, state: TransactionState) -> TransactionChanged:
+        return TransactionChanged(time_ms, "broker-1", "", 0, transactional_id, 7, 2, state, (T[0],))
+
+    events = [
+        changed(1, "x", TransactionState.ONGOING),
+        changed(2, "x", TransactionState.PREPARE_ABORT),
+        changed(3, "y", TransactionState.PREPARE_ABORT),
+    ]
+    aborted = "broker 1      transactions will be aborted: x (producer 7, epoch 2), y (producer 7, epoch 2)"
+    assert told(*events) == [aborted]
+    assert told(*events, verbose=True) == ["broker 1      transactions go on: x (producer 7, epoch 2)", aborted]

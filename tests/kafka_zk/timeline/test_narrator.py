@@ -8,7 +8,10 @@ from kafka_zk.storage.types import TopicPartition
 from kafka_zk.timeline.narrator import Narrator, listed, short_name
 from tests.kafka_zk.timeline.samples import every_event
 
-_OF_BROKERS = ("kafka_zk.controller.events", "kafka_zk.replica.events", "kafka_zk.timeline.cluster_events")
+_OF_BROKERS = (
+    "kafka_zk.controller.events", "kafka_zk.replica.events", "kafka_zk.timeline.cluster_events",
+    "kafka_zk.transaction.events",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

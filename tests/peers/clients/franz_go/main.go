@@ -2,6 +2,8 @@
 // of its input.
 //
 //	franz_go BOOTSTRAP GROUP TOPIC NAME LOG ASSIGNOR SESSION_TIMEOUT_MS
+//
+// With fewer arguments it is a client with transactions: see transactions.go.
 package main
 
 import (
@@ -31,6 +33,10 @@ func (j journal) write(event string, fields map[string]any) {
 }
 
 func main() {
+	if len(os.Args) < 8 {
+		transactions(os.Args[1:])
+		return
+	}
 	bootstrap, group, topic, name, path, assignor := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]
 	sessionTimeoutMs, err := strconv.Atoi(os.Args[7])
 	if err != nil {

@@ -2,6 +2,8 @@
 // committed); it leaves at the end of its input.
 //
 //	sarama BOOTSTRAP GROUP TOPIC NAME LOG ASSIGNOR SESSION_TIMEOUT_MS
+//
+// With fewer arguments it is a client with transactions: see transactions.go.
 package main
 
 import (
@@ -61,6 +63,10 @@ func (m *member) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.
 }
 
 func main() {
+	if len(os.Args) < 8 {
+		transactions(os.Args[1:])
+		return
+	}
 	bootstrap, group, topic, name, path, assignor := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]
 	sessionTimeoutMs, err := strconv.Atoi(os.Args[7])
 	if err != nil {

@@ -1,0 +1,45 @@
+"""What became of the transactions that this broker coordinates, for observers (``kafka-zk watch``, traces, tests)."""
+
+from dataclasses import dataclass
+
+from kafka_zk.registry.events import Event, EventSource
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.states import TransactionState
+from kafka_zk.transaction.transaction import Transaction
+
+_CAUSES = {
+    TransactionState.EMPTY: "InitProducerId",
+    TransactionState.ONGOING: "AddPartitionsToTxn",
+    TransactionState.PREPARE_COMMIT: "EndTxn",
+    TransactionState.PREPARE_ABORT: "EndTxn, a new producer, or its time is over",
+    TransactionState.COMPLETE_COMMIT: "all markers are written",
+    TransactionState.COMPLETE_ABORT: "all markers are written",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionChanged(Event):
+    """The state of a transactional id is in the log. ``partitions``: those that have yet to get a marker, if any."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: TransactionState
+    partitions: tuple[TopicPartition, ...]
+
+
+class TransactionReporter:
+    """Of one coordinator; ``tell`` is what it wants for ``tell``. Costs next to nothing while nobody observes."""
+
+    def __init__(self, source: EventSource) -> None:
+        self._source = source
+
+    def tell(self, transaction: Transaction) -> None:
+        """Tell the observer."""
+        if not self._source.observed:
+            return
+        metadata = transaction.metadata
+        self._source.emit(
+            TransactionChanged, transaction.transactional_id, metadata.producer_id, metadata.producer_epoch,
+            metadata.state, tuple(sorted(metadata.tps)), cause=_CAUSES.get(metadata.state, metadata.state.value),
+        )  # fmt: skip

@@ -1,0 +1,27 @@
+"""What observers are told of transactions."""
+
+from kafka_zk.registry.events import Event, EventSource, ignore
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.events import TransactionChanged, TransactionReporter
+from kafka_zk.transaction.states import TransactionState
+from kafka_zk.transaction.transaction import Transaction
+
+NOW_MS = 1_700_000_000_000
+
+
+def test_a_change_is_told_with_who_and_where() -> None:
+    told: list[Event] = []
+    transaction = Transaction.new("x", 7, 60_000, NOW_MS)
+    tps = frozenset({TopicPartition("t", 1), TopicPartition("t", 0)})
+    transaction.metadata = transaction.metadata._replace(state=TransactionState.ONGOING, producer_epoch=3, tps=tps)
+    TransactionReporter(EventSource("broker-1", told.append, lambda: NOW_MS)).tell(transaction)
+    assert told == [
+        TransactionChanged(
+            NOW_MS, "broker-1", "AddPartitionsToTxn", 0, "x", 7, 3, TransactionState.ONGOING, tuple(sorted(tps))
+        )
+    ]
+
+
+def test_nobody_is_told_without_an_observer() -> None:
+    """And nothing is made for them."""
+    TransactionReporter(EventSource("broker-1", ignore, lambda: NOW_MS)).tell(Transaction.new("x", 7, 1, NOW_MS))

@@ -1,0 +1,31 @@
+"""Runs of transactions in the simulated world: a slice of seeds, and planted defects that the judge finds."""
+
+import pytest
+
+from kafka_zk.sim.transactional import play_transactional
+from tests.sim.transaction_safeguards import play_transactional_without
+
+pytestmark = pytest.mark.integration  # seconds of work, if of no process
+
+
+SLICE_MS = 15_000
+
+
+def test_a_slice_of_a_seed() -> None:
+    outcome = play_transactional(0, faults_ms=SLICE_MS)
+    assert not outcome.violations, "\n".join(outcome.violations[:5])
+    assert any(" transactions (" in line for line in outcome.history.lines())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("safeguard", "said"),
+    [
+        ("stable_is_the_high_watermark", "open record"),
+        ("aborted_are_not_told", "aborted record"),
+        ("offsets_count_at_once", "consumed offsets"),
+    ],
+)
+def test_a_missing_safeguard_is_found(safeguard: str, said: str) -> None:
+    found = play_transactional_without(safeguard, 0).violations
+    assert any(each.startswith(said) for each in found), found

@@ -1,0 +1,133 @@
+"""Takes one safeguard of transactions out, and plays runs until the judge finds that it is missing.
+
+``python -m tests.sim.transaction_safeguards NAME --seeds 0-9``. Exit code 0 if it was found.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import pytest
+from twisted.logger import globalLogBeginner
+
+from kafka_zk.group.offsets import GroupOffsets
+from kafka_zk.sim.campaign import Outcome
+from kafka_zk.sim.transactional import play_transactional
+from kafka_zk.storage.log import Log
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.transaction.requests import ProducerIdAndEpoch, SendMarkers
+from kafka_zk.transaction.transaction import Transaction
+
+TakeOut = Callable[[pytest.MonkeyPatch], None]
+
+
+def stable_is_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    """Readers are given what is in open transactions."""
+    patch.setattr(Log, "last_stable_offset", property(lambda log: log.high_watermark))
+
+
+def aborted_are_not_told(patch: pytest.MonkeyPatch) -> None:
+    """Readers are not told which transactions were aborted."""
+    patch.setattr(Log, "aborted_transactions", lambda log, start_offset, end_offset: [])
+
+
+def markers_of_all_but_one(patch: pytest.MonkeyPatch) -> None:
+    """One partition is taken to have its marker before anybody has sent it."""
+    complete = Transaction._complete
+
+    def without_one(transaction: Transaction, now_ms: int) -> Any:
+        effects = []
+        for effect in complete(transaction, now_ms):
+            if isinstance(effect, SendMarkers) and len(effect.tps) > 1:
+                last = max(effect.tps)
+                transaction.markers_written([last], now_ms)
+                effect = effect._replace(tps=effect.tps - {last})
+            effects.append(effect)
+        return effects
+
+    patch.setattr(Transaction, "_complete", without_one)
+
+
+def commits_become_aborts(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator that takes over ends what was being committed as if nobody had committed it."""
+
+    def loaded(transaction: Transaction, now_ms: int) -> Any:
+        effects = []
+        for effect in take_over(transaction, now_ms):
+            effects.append(effect._replace(commit=False) if isinstance(effect, SendMarkers) else effect)
+        return effects
+
+    take_over = Transaction.loaded
+    patch.setattr(Transaction, "loaded", loaded)
+
+
+def offsets_count_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Offsets of a transaction count when they are written, whatever becomes of it."""
+    written = GroupOffsets.written_in_transaction
+
+    def count(offsets: GroupOffsets, producer_id: int, those: Any, record_offset: int) -> None:
+        written(offsets, producer_id, those, record_offset)
+        offsets.end_transaction(producer_id, is_committed=True)
+
+    patch.setattr(GroupOffsets, "written_in_transaction", count)
+
+
+def no_producer_is_fenced(patch: pytest.MonkeyPatch) -> None:
+    """The coordinator looks at producer ids only, not at epochs."""
+
+    def refusal(transaction: Transaction, producer: ProducerIdAndEpoch) -> None:
+        return None
+
+    patch.setattr(Transaction, "_refusal", refusal)
+
+
+def partitions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A producer that adds more partitions loses those that it had added."""
+    add = Transaction.add_partitions
+
+    def forget(transaction: Transaction, reply: Any, producer: Any, tps: frozenset[TopicPartition], now_ms: int) -> Any:
+        effects = add(transaction, reply, producer, tps, now_ms)
+        if transaction.pending is not None:
+            transaction.pending = transaction.pending._replace(tps=tps)
+        return effects
+
+    patch.setattr(Transaction, "add_partitions", forget)
+
+
+SAFEGUARDS: dict[str, TakeOut] = {
+    take_out.__name__: take_out
+    for take_out in (
+        stable_is_the_high_watermark, aborted_are_not_told, markers_of_all_but_one, commits_become_aborts,
+        offsets_count_at_once, no_producer_is_fenced, partitions_are_forgotten,
+    )
+}  # fmt: skip
+
+
+def play_transactional_without(name: str, seed: int) -> Outcome:
+    """A run without one of ``SAFEGUARDS``."""
+    with pytest.MonkeyPatch.context() as patch:
+        SAFEGUARDS[name](patch)
+        return play_transactional(seed)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    names: Collection[str] = sorted(SAFEGUARDS)
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.transaction_safeguards", description=__doc__)
+    parser.add_argument("name", choices=names)
+    parser.add_argument("--seeds", metavar="A-B", default="0-9")
+    options = parser.parse_args(arguments)
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
+    first, _, last = options.seeds.partition("-")
+    for count, seed in enumerate(range(int(first), int(last or first) + 1), 1):
+        outcome = play_transactional_without(options.name, seed)
+        if outcome.violations:
+            violation = outcome.violations[0].splitlines()[0][:200]
+            print(f"without {options.name}: found by seed {seed} after {count} seeds: {violation}", flush=True)
+            return 0
+    print(f"without {options.name}: not found in {count} seeds", flush=True)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

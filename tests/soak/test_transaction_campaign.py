@@ -1,0 +1,28 @@
+"""Three brokers that die, stand still and are cut off while programs append and read in transactions."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.soak.replicated_cluster import OURS, ReplicatedCluster
+from tests.soak.transaction_rounds import PROPERTIES, TransactionRounds
+
+pytestmark = [pytest.mark.integration, pytest.mark.embedded, pytest.mark.soak]
+
+ROUNDS = 10
+"""Of one seed at most: then the next one begins with new brokers."""
+
+
+def test_transactions_are_whole_whatever_happens(
+    tmp_path: Path, pytestconfig: pytest.Config, process_campaign_seed: int
+) -> None:
+    seed, count = process_campaign_seed, min(ROUNDS, pytestconfig.getoption("rounds"))
+    with ReplicatedCluster(tmp_path, [OURS] * 3, PROPERTIES) as cluster:
+        rounds = TransactionRounds(cluster, seed)
+        try:
+            rounds.run(count)
+            found = rounds.judge()
+        finally:
+            rounds.close()
+    print(rounds.story())
+    assert not found, "\n".join(found)
