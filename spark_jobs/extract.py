@@ -71,6 +71,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For others to leave.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
+@click.option("--packages", metavar="GROUP:NAME:VERSION[,...]", help="Jars that Spark fetches from Maven Central.")
 @click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 @json_option
@@ -90,6 +91,7 @@ def command(
     wait_s: float,
     fail_on_data_loss: bool,
     master: str | None,
+    packages: str | None,
     conf: tuple[tuple[str, str], ...],
     dry_run: bool,
     as_json: bool,
@@ -131,7 +133,7 @@ def command(
             wait_ms=wait_s * 1000,
         )
         job.check(extraction)
-        config = dict(conf)
+        config = {**dict(conf), **({"spark.jars.packages": packages} if packages else {})}
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
         preflight.check_folder(target, config)

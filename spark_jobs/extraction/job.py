@@ -30,9 +30,9 @@ from kafka_zk.spark_jobs.extraction.errors import (
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
-from kafka_zk.spark_jobs.extraction.preflight import check_store
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
+from kafka_zk.spark_jobs.extraction.stores import check_store
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.offset_ranges import split as split_ranges

@@ -51,11 +51,13 @@ JAVA_IS_NEEDED = {*KILL_POINTS[: KILL_POINTS.index(Point(Step.PUBLISH, Phase.END
 class KilledExtraction:
     """One topic, one group, one target folder. ``master`` is Spark's, ``conf`` what it needs besides."""
 
+    format = "json"
+
     def __init__(
         self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = ONE_ATTEMPT, **conf: str
     ) -> None:
         self._cluster = cluster
-        self._target = folder / "lake"
+        self._target = str(folder / "lake")
         self._folder = folder
         self._topic = topic
         self._master = master
@@ -76,7 +78,7 @@ class KilledExtraction:
         """Its pipes are closed only when every process that it has started on this machine has ended."""
         arguments = [
             "--zookeeper", self._cluster.zookeeper_connect, "--group", f"group-{self._topic}", "--topic", self._topic,
-            "--to", str(self._target), "--format", "json", "--decode", "string", "--json", "--master", self._master,
+            "--to", self._target, "--format", self.format, "--decode", "string", "--json", "--master", self._master,
         ]  # fmt: skip
         arguments += [f"--conf={name}={value}" for name, value in {**SMALL, **self._conf}.items()]
         point = json.dumps(kill._asdict() if kill else {})
@@ -131,7 +133,7 @@ class KilledExtraction:
         assert sum(each.offset for each in stored.values()) == self._written
 
     def _records(self) -> Iterator[tuple[int, int, str]]:
-        for path in self._target.glob("range=*/*.json"):
+        for path in Path(self._target).glob("range=*/*.json"):
             for line in path.read_text().splitlines():
                 record: dict[str, Any] = json.loads(line)
                 yield record["partition"], record["offset"], record["value"]

@@ -25,7 +25,10 @@ MAGIC_1_VERSION = "0.10.2.2"
 LEGACY_VERSIONS = (MAGIC_0_VERSION, MAGIC_1_VERSION)
 #: Spark's own Kafka source: no Kafka version, but resolved in the same way.
 SPARK_KAFKA = "spark-kafka"
-VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name != SPARK_KAFKA))
+#: S3 for Hadoop, with the parts of Amazon's SDK that it uses instead of the bundle of 650 MB; Delta Lake; Iceberg.
+SPARK_S3, SPARK_DELTA, SPARK_ICEBERG = "spark-s3", "spark-delta", "spark-iceberg"
+SPARKS = (SPARK_KAFKA, SPARK_S3, SPARK_DELTA, SPARK_ICEBERG)
+VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in SPARKS))
 
 _RESOLVE_TIMEOUT_S = 900
 
@@ -70,5 +73,5 @@ def _copy_dependencies(pom: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or (*VERSIONS, SPARK_KAFKA):
+    for each in sys.argv[1:] or (*VERSIONS, *SPARKS):
         print(each, jars(each), flush=True)
