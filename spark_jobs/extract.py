@@ -21,6 +21,7 @@ from kafka_zk.cli.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
+from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG, TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 from kafka_zk.system.clock import monotonic_s
 
@@ -50,7 +51,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--group", required=True, help="Its offsets in ZooKeeper say what is new.")
 @click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
-@click.option("--format", "format_name", type=click.Choice(FORMATS), default="parquet", show_default=True)
+@click.option("--format", "format_name", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True)
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
     "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
@@ -62,7 +63,10 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
     show_default=True,
     help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
 )
-@click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN", help="May be repeated.")
+@click.option(
+    "--partition-by", "partition_by", multiple=True, metavar="TERM", help="A column, or days(COLUMN); may be repeated."
+)
+@click.option("--merge-schema", is_flag=True, help="New columns are added to the table (delta, iceberg).")
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
 @click.option(
@@ -85,6 +89,7 @@ def command(
     schema: str | None,
     on_undecodable: str,
     partition_by: tuple[str, ...],
+    merge_schema: bool,
     max_records: int | None,
     max_records_per_task: int | None,
     until: str,
@@ -126,6 +131,7 @@ def command(
             schema=schema,
             on_undecodable=on_undecodable,
             partition_by=partition_by,
+            merge_schema=merge_schema,
             max_records=max_records,
             max_records_per_task=max_records_per_task,
             until_ms=None if until == "now" else parse_time_ms(until),
@@ -136,7 +142,8 @@ def command(
         config = {**dict(conf), **({"spark.jars.packages": packages} if packages else {})}
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
-        preflight.check_folder(target, config)
+        if format_name != ICEBERG:
+            preflight.check_folder(target, config)
         report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error

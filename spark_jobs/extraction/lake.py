@@ -10,7 +10,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from kafka_zk.spark_jobs.extraction import decoding
+from kafka_zk.spark_jobs.extraction import decoding, partitioning
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
@@ -19,6 +19,7 @@ from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
 from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.stores import Publication, missing_module, publication
+from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.offset_specs import format_offsets
@@ -54,7 +55,7 @@ class SparkLake:
     def check(self) -> None:
         """Before anything is begun. Raises: WronglyAsked."""
         self._check_target()
-        self._check_columns()
+        self.check_columns()
 
     def _check_target(self) -> None:
         target = self._extraction.target
@@ -66,15 +67,23 @@ class SparkLake:
             told = missing_module(target, str(error), hadoop)
             raise WronglyAsked(told or f"{target}: {first_line(error)}") from error
 
-    def _check_columns(self) -> None:
-        """By decoding no records at all."""
+    def check_columns(self) -> None:
+        """Raises: WronglyAsked."""
         extraction = self._extraction
         try:
-            empty = self._spark.createDataFrame([], COLUMNS)
-            columns = self._decoded(empty).drop(decoding.FITS).schema
+            columns = self.empty().schema
         except PySparkException as error:
             raise WronglyAsked(f"--schema: {first_line(error)}") from error
-        decoding.check_columns(columns, extraction.format, extraction.partition_by)
+        decoding.check_columns(columns, extraction.format, partitioning.plain(extraction.partition_by))
+        partitioning.check_columns(extraction.partition_by, columns)
+
+    def empty(self) -> Any:
+        """What would be written of no records at all."""
+        return self._decoded(self._spark.createDataFrame([], COLUMNS)).drop(decoding.FITS)
+
+    def staged(self, manifest: Manifest) -> Any:
+        """What lies in the staging folder."""
+        return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
     def _decoded(self, frame: Any) -> Any:
         asked = self._extraction
@@ -96,9 +105,10 @@ class SparkLake:
         counted = Observation()
         frame = self._decoded(reader.load())
         frame = frame.observe(counted, *_counts(frame.columns)).drop(decoding.FITS)
-        writer = frame.write.format(manifest.format)
-        if self._extraction.partition_by:
-            writer = writer.partitionBy(*self._extraction.partition_by)
+        terms = () if is_table(self._extraction.format) else self._extraction.partition_by
+        writer = partitioning.with_columns(frame, terms).write.format(manifest.format)
+        if terms:
+            writer = writer.partitionBy(*partitioning.columns(terms))
         if publication(manifest.target) is Publication.COPY:  # where a rename is a copy, one less
             writer = writer.option(_COMMITTER, "2")
         staging = self._folders.staging(manifest)

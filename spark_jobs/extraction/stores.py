@@ -4,12 +4,14 @@ Tests: tests/spark_jobs/extraction/test_stores.py, tests/peers/test_spark_stores
 """
 
 import enum
+import re
 from urllib.parse import urlsplit
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 
 _RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
 _MODULES = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure"}
+_NO_FILE_SYSTEM = re.compile(r"ClassNotFoundException: Class \S*FileSystem not found|No FileSystem for scheme")
 _OLD_NAMES = {"s3": "s3a", "s3n": "s3a"}
 
 
@@ -39,7 +41,7 @@ def check_store(target: str) -> None:
 def missing_module(target: str, failure: str, hadoop_version: str) -> str | None:
     """What to add when Hadoop does not find the class of a file system; None if that is not what failed."""
     scheme = scheme_of(target)
-    if not any(words in failure for words in ("ClassNotFoundException", "No FileSystem for scheme")):
+    if not _NO_FILE_SYSTEM.search(failure):
         return None
     if scheme in _MODULES:
         return f"--to: {scheme}:// needs --packages org.apache.hadoop:{_MODULES[scheme]}:{hadoop_version}"

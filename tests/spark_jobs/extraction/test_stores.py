@@ -32,4 +32,5 @@ def test_what_is_missing_is_named() -> None:
     assert missing_module("s3a://b/l", absent, "3.5.0") == "--to: s3a:// needs --packages org.apache.hadoop:hadoop-aws:3.5.0"
     told = missing_module("gs://b/l", 'No FileSystem for scheme "gs"', "3.5.0")
     assert told is not None and told.startswith("--to: Spark has no file system for gs://")
-    assert missing_module("s3a://b/l", "AccessDenied", "3.5.0") is None
+    for other in ("AccessDenied", "java.lang.ClassNotFoundException: software.amazon.Other"):
+        assert missing_module("s3a://b/l", other, "3.5.0") is None
