@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,6 +23,7 @@ from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_sch
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
 from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG, TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
+from kafka_zk.spark_jobs.sink_options import sink_options, with_packages
 from kafka_zk.system.clock import monotonic_s
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--group", required=True, help="Its offsets in ZooKeeper say what is new.")
 @click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
-@click.option("--format", "format_name", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True)
+@click.option(
+    "--format", "format_name", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True
+)
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
     "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
@@ -66,7 +69,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--partition-by", "partition_by", multiple=True, metavar="TERM", help="A column, or days(COLUMN); may be repeated."
 )
-@click.option("--merge-schema", is_flag=True, help="New columns are added to the table (delta, iceberg).")
+@sink_options
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
 @click.option(
@@ -75,7 +78,6 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For others to leave.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
-@click.option("--packages", metavar="GROUP:NAME:VERSION[,...]", help="Jars that Spark fetches from Maven Central.")
 @click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 @json_option
@@ -89,17 +91,16 @@ def command(
     schema: str | None,
     on_undecodable: str,
     partition_by: tuple[str, ...],
-    merge_schema: bool,
     max_records: int | None,
     max_records_per_task: int | None,
     until: str,
     wait_s: float,
     fail_on_data_loss: bool,
     master: str | None,
-    packages: str | None,
     conf: tuple[tuple[str, str], ...],
     dry_run: bool,
     as_json: bool,
+    **values: Any,
 ) -> None:
     """Extract the new records of topics with Spark, from the group's offsets in ZooKeeper on, each exactly once.
 
@@ -115,6 +116,7 @@ def command(
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     """
     started_s = monotonic_s()
+    packages = values.pop("packages")
     if told := absent_packages():
         raise CommandFailed(told)
     from kafka_zk.spark_jobs.extraction import job, preflight
@@ -131,15 +133,15 @@ def command(
             schema=schema,
             on_undecodable=on_undecodable,
             partition_by=partition_by,
-            merge_schema=merge_schema,
             max_records=max_records,
             max_records_per_task=max_records_per_task,
             until_ms=None if until == "now" else parse_time_ms(until),
             fail_on_data_loss=fail_on_data_loss,
             wait_ms=wait_s * 1000,
+            **values,
         )
         job.check(extraction)
-        config = {**dict(conf), **({"spark.jars.packages": packages} if packages else {})}
+        config = with_packages(dict(conf), packages)
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
         if format_name != ICEBERG:

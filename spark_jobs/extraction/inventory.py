@@ -3,8 +3,8 @@
     <target>/_kafka_zk_staging/<name>-<attempt>.json    beside the staging folder
     <target>/<name>/_kafka_zk_range.json                in the published folder: it is complete
 
-Publication and ``kafka-zk lake verify`` go by the names in it, so they need no listing. Spark and other readers pass over
-names with an underscore in front. Tests: tests/spark_jobs/extraction/test_inventory.py.
+Publication and ``kafka-zk lake verify`` go by the names in it, so they need no listing. Spark and other readers pass
+over names with an underscore in front. Tests: tests/spark_jobs/extraction/test_inventory.py.
 """
 
 import json

@@ -306,8 +306,9 @@ class ExtractionRun:
         return offsets
 
     def _plan(
-        self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None, left: Leftover
-    ) -> Manifest:
+        self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None,
+        left: Leftover,
+    ) -> Manifest:  # fmt: skip
         """Also moves the offsets of partitions that had none (or lost some) to where the ranges begin."""
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)

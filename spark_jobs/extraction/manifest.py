@@ -6,9 +6,9 @@
      "writer":"9f3c…","sequence":"17"}
 
 Longs are strings, as everywhere in this project's znodes. The name is made of the ranges alone, so a range that is
-extracted again (after a crash) gets the same name, and one name never stands for two ranges. ``writer`` and ``sequence``
-stand for the plan where a table's commits are told apart: the group's own writer, made with its first manifest, and the
-number of the plan; a range that is repeated after a crash keeps both.
+extracted again (after a crash) gets the same name, and one name never stands for two ranges. ``writer`` (of the group,
+made with its first manifest) and ``sequence`` (the number of the plan) tell a table's commits apart; a range that is
+repeated after a crash keeps both.
 Tests: tests/spark_jobs/extraction/test_manifest.py.
 """
 

@@ -2,8 +2,9 @@
 
     carrier   years(timestamp)   months(timestamp)   days(timestamp)   hours(timestamp)   bucket(16, key)
 
-A table of Iceberg has the transform itself. Folders and Delta tables get a column of text, ``timestamp_day=2026-11-23``,
-in UTC as Iceberg's are; ``bucket`` is Iceberg's alone. Tests: tests/spark_jobs/extraction/test_partitioning.py.
+A table of Iceberg has the transform itself. Folders and Delta tables get a column of text, as in
+``timestamp_day=2026-11-23``, in UTC as Iceberg's are; ``bucket`` is Iceberg's alone.
+Tests: tests/spark_jobs/extraction/test_partitioning.py.
 """
 
 import re
@@ -14,15 +15,13 @@ from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
 
 _TIMES = {"years": "yyyy", "months": "yyyy-MM", "days": "yyyy-MM-dd", "hours": "yyyy-MM-dd-HH"}
-_TERM = re.compile(r"(?P<name>[a-z]+)\((?:(?P<count>[1-9][0-9]*)\s*,\s*)?(?P<column>[^(),]+)\)")
+_TERM = re.compile(r"(?P<name>[a-z]+)\((?:(?P<buckets>[1-9][0-9]*)\s*,\s*)?(?P<column>[^(),]+)\)")
 
 
 class Transform(NamedTuple):
-    """``count`` is of buckets."""
-
     name: str
     column: str
-    count: int | None
+    buckets: int | None
 
     @property
     def derived(self) -> str:
@@ -35,9 +34,12 @@ def transform(term: str) -> Transform | None:
     if "(" not in term:
         return None
     found = _TERM.fullmatch(term.strip())
-    if found is None or found["name"] not in (*_TIMES, "bucket") or (found["name"] == "bucket") != bool(found["count"]):
-        raise WronglyAsked(f"--partition-by: {term!r} is neither a column nor {', '.join(_TIMES)}(COLUMN), bucket(N, COLUMN)")
-    return Transform(found["name"], found["column"].strip(), int(found["count"]) if found["count"] else None)
+    known = found is not None and (found["name"] in _TIMES if found["buckets"] is None else found["name"] == "bucket")
+    if found is None or not known:
+        raise WronglyAsked(
+            f"--partition-by: {term!r} is neither a column nor {', '.join(_TIMES)}(COLUMN), bucket(N, COLUMN)"
+        )
+    return Transform(found["name"], found["column"].strip(), int(found["buckets"]) if found["buckets"] else None)
 
 
 def plain(terms: Sequence[str]) -> tuple[str, ...]:
@@ -49,7 +51,7 @@ def check(terms: Sequence[str], format: str) -> None:
     """Raises: WronglyAsked."""
     for term in terms:
         asked = transform(term)
-        if asked is not None and asked.count is not None and format != ICEBERG:
+        if asked is not None and asked.buckets is not None and format != ICEBERG:
             raise WronglyAsked(f"--partition-by: {term}: only --format {ICEBERG} has buckets")
 
 
@@ -59,9 +61,10 @@ def check_columns(terms: Sequence[str], schema: Any) -> None:
     for asked in filter(None, map(transform, terms)):
         if asked.column not in types:
             raise WronglyAsked(f"--partition-by: there is no column {asked.column}, only {', '.join(types)}")
-        if asked.count is None and types[asked.column] not in ("timestamp", "timestamp_ntz", "date"):
-            raise WronglyAsked(f"--partition-by: {asked.name} needs a time, and {asked.column} is {types[asked.column]}")
-        if asked.count is None and asked.derived in types:
+        if asked.buckets is None and types[asked.column] not in ("timestamp", "timestamp_ntz", "date"):
+            kind = types[asked.column]
+            raise WronglyAsked(f"--partition-by: {asked.name} needs a time, and {asked.column} is {kind}")
+        if asked.buckets is None and asked.derived in types:
             raise WronglyAsked(f"--partition-by: there is a column {asked.derived} already")
 
 
@@ -93,8 +96,8 @@ def iceberg_terms(terms: Sequence[str]) -> list[Any]:
         asked = transform(term)
         if asked is None:
             made.append(f.col(term))
-        elif asked.count is not None:
-            made.append(partitioning.bucket(asked.count, asked.column))
+        elif asked.buckets is not None:
+            made.append(partitioning.bucket(asked.buckets, asked.column))
         else:
             made.append(getattr(partitioning, asked.name)(asked.column))
     return made

@@ -1,7 +1,7 @@
 """The folders of a plain target: how a staged range becomes visible as ``range=...``, and what is there.
 
-PUBLISH may be repeated at any point, by whoever comes next: it goes by the inventory that was written when the staging was
-complete, every step of it is one file that is there or not, and a file that is there is not touched again.
+PUBLISH may be repeated at any point, by whoever comes next: it goes by the inventory that was written when the staging
+was complete, every step of it is one file that is there or not, and a file that is there is not touched again.
 Tests: tests/spark_jobs/extraction/test_range_folders.py.
 """
 

@@ -11,8 +11,8 @@ and at no moment are records in the target whose offsets have not moved, or in i
 the group's offsets meanwhile changes their versions, on which COMMIT depends; it is refused then and the staging folder
 dropped. A claim changes them too, so of two jobs that each believe to own a partition one commits.
 
-A table (Delta, Iceberg) shows records by a commit of its own, which may be refused: there the table leads and the offsets
-follow. PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
+A table (Delta, Iceberg) shows records by a commit of its own, which may be refused: there the table leads and the
+offsets follow. PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
 
     killed before PUBLISH  neither has moved: the next run extracts the same ranges again
     killed before COMMIT   the table has the plan: the next run moves the offsets, then goes on

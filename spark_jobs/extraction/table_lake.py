@@ -1,12 +1,12 @@
 """Extractions into tables: the staged files are appended by one commit of the table that names the plan.
 
-A plan (the manifest's writer and sequence) is committed to a table once, by the table's own means, so it does not matter
-which run tries, how often and how late:
+A plan (the manifest's writer and sequence) is committed to a table once, by the table's own means, so it does not
+matter which run tries, how often and how late:
 
-- Delta: the application transaction ``kafka-zk-<writer>`` has the sequence as its version; an append with a version that
-  is there already does nothing, and of two at once one fails.
-- Iceberg: ``<writer>-<sequence>`` is the id of a staged snapshot (write, audit, publish), and Iceberg refuses to publish an
-  id twice, also when it tries a commit again.
+- Delta: the application transaction ``kafka-zk-<writer>`` has the sequence as its version; an append with a version
+  that is there already does nothing, and of two at once one fails.
+- Iceberg: ``<writer>-<sequence>`` is the id of a staged snapshot (write, audit, publish), and Iceberg refuses to
+  publish an id twice, also when it tries a commit again.
 
 ``fence`` commits nothing under the plan's name: a run that sleeps finds it used up.
 Tests: tests/peers/test_spark_tables.py.
@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 
 from kafka_zk.spark_jobs.extraction import partitioning
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, WronglyAsked
+from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.lake import SparkLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -124,6 +125,7 @@ class DeltaTables:
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
+        self._files = HadoopFiles(spark)
 
     def qualified(self, target: str, folders: SparkLake) -> str:
         return folders.qualified(target)
@@ -141,21 +143,17 @@ class DeltaTables:
         return loader.getResource("io/delta/sql/DeltaSparkSessionExtension.class") is not None
 
     def commit_of(self, manifest: Manifest) -> str | None:
-        try:
-            history = self._spark.sql(f"DESCRIBE HISTORY delta.`{manifest.target}`")
-            rows = history.select("userMetadata").where("userMetadata IS NOT NULL").collect()
-        except PySparkException as error:
-            if "DELTA_" in str(error) or "PATH_NOT_FOUND" in str(error):  # there is no table
-                return None
-            raise
-        for row in rows:
+        if not self._is_table(manifest.target):
+            return None
+        history = self._spark.sql(f"DESCRIBE HISTORY delta.`{manifest.target}`")
+        for row in history.select("userMetadata").where("userMetadata IS NOT NULL").collect():
             try:
                 note = json.loads(row.userMetadata)
             except ValueError:
                 continue  # somebody else's
-            if isinstance(note, dict) and note.get("writer") == manifest.writer:
-                if note.get("sequence") == str(manifest.sequence):
-                    return str(note.get("what"))
+            plan = (manifest.writer, str(manifest.sequence))
+            if isinstance(note, dict) and (note.get("writer"), note.get("sequence")) == plan:
+                return str(note.get("what"))
         return None
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
@@ -175,7 +173,8 @@ class DeltaTables:
         writer.save(manifest.target)
 
     def _is_table(self, target: str) -> bool:
-        return bool(self._spark._jvm.org.apache.spark.sql.delta.DeltaTable.isDeltaTable(target))
+        """By its log; staged files alone make none."""
+        return self._files.exists(f"{target}/_delta_log")
 
 
 class IcebergTables:

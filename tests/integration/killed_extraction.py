@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +52,8 @@ class KilledExtraction:
     """One topic, one group, one target folder. ``master`` is Spark's, ``conf`` what it needs besides."""
 
     format = "json"
+    environ: Mapping[str, str] = {}
+    """Of the processes, beside this one's."""
 
     def __init__(
         self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = ONE_ATTEMPT, **conf: str
@@ -83,7 +85,7 @@ class KilledExtraction:
         arguments += [f"--conf={name}={value}" for name, value in {**SMALL, **self._conf}.items()]
         point = json.dumps(kill._asdict() if kill else {})
         command = [sys.executable, "-m", "tests.integration.extraction_process", point, *arguments, *more]
-        environ = {**ENVIRON, **os.environ, **LOCAL}
+        environ = {**ENVIRON, **os.environ, **LOCAL, **self.environ}
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 
     def run(self, kill: Kill | None = None, *more: str) -> "subprocess.CompletedProcess[str]":

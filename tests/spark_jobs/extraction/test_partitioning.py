@@ -16,7 +16,9 @@ def test_columns_and_transforms_are_told_apart() -> None:
     assert partitioning.transform(terms[2]) == ("bucket", "carrier", 16)
 
 
-@pytest.mark.parametrize("term", ["weeks(timestamp)", "days()", "days(3, timestamp)", "bucket(carrier)", "days(a", "(a)"])
+@pytest.mark.parametrize(
+    "term", ["weeks(timestamp)", "days()", "days(3, timestamp)", "bucket(carrier)", "days(a", "(a)"]
+)
 def test_what_is_no_term_is_refused(term: str) -> None:
     with pytest.raises(WronglyAsked, match="is neither a column nor years, months, days, hours"):
         partitioning.check((term,), "iceberg")

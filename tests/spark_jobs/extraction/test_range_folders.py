@@ -130,7 +130,7 @@ def test_a_listing_that_is_behind_stops_the_run() -> None:
     store = ObjectStore()
     folders, manifest = _staged(store)
     store.hidden = {f"{folders.staging(manifest)}/part-1.parquet"}
-    with pytest.raises(ExtractionFailed, match="3 records were written, but the files that .* lists hold 2"):
+    with pytest.raises(ExtractionFailed, match=r"3 records were written, but the files that .* lists hold 2"):
         folders.complete(manifest, "g", 3)
 
 
@@ -142,7 +142,7 @@ def test_a_committed_range_whose_files_are_gone_is_an_error() -> None:
     with pytest.raises(ExtractionFailed, match="was staged and is gone"):
         folders.publish(manifest)
     folders.discard(manifest)
-    with pytest.raises(ExtractionFailed, match="have moved, but .* is not there"):
+    with pytest.raises(ExtractionFailed, match=r"have moved, but .* is not there"):
         folders.publish(manifest)
 
 

@@ -29,7 +29,8 @@ def test_others_are_spark_s_to_judge(target: str) -> None:
 
 def test_what_is_missing_is_named() -> None:
     absent = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
-    assert missing_module("s3a://b/l", absent, "3.5.0") == "--to: s3a:// needs --packages org.apache.hadoop:hadoop-aws:3.5.0"
+    told = missing_module("s3a://b/l", absent, "3.5.0")
+    assert told == "--to: s3a:// needs --packages org.apache.hadoop:hadoop-aws:3.5.0"
     told = missing_module("gs://b/l", 'No FileSystem for scheme "gs"', "3.5.0")
     assert told is not None and told.startswith("--to: Spark has no file system for gs://")
     for other in ("AccessDenied", "java.lang.ClassNotFoundException: software.amazon.Other"):
