@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,9 @@ from kafka_zk.cli.waiting import waiting
 from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
+from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG, TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
+from kafka_zk.spark_jobs.sink_options import sink_options, with_packages
 from kafka_zk.system.clock import monotonic_s
 
 if TYPE_CHECKING:
@@ -50,7 +52,9 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--group", required=True, help="Its offsets in ZooKeeper say what is new.")
 @click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
-@click.option("--format", "format_name", type=click.Choice(FORMATS), default="parquet", show_default=True)
+@click.option(
+    "--format", "format_name", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True
+)
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
     "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
@@ -62,7 +66,10 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
     show_default=True,
     help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
 )
-@click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN", help="May be repeated.")
+@click.option(
+    "--partition-by", "partition_by", multiple=True, metavar="TERM", help="A column, or days(COLUMN); may be repeated."
+)
+@sink_options
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
 @click.option(
@@ -93,6 +100,7 @@ def command(
     conf: tuple[tuple[str, str], ...],
     dry_run: bool,
     as_json: bool,
+    **values: Any,
 ) -> None:
     """Extract the new records of topics with Spark, from the group's offsets in ZooKeeper on, each exactly once.
 
@@ -108,6 +116,7 @@ def command(
     kafka-zk extract ... --until 2026-11-21T06:00Z --max-records 1000000 --dry-run
     """
     started_s = monotonic_s()
+    packages = values.pop("packages")
     if told := absent_packages():
         raise CommandFailed(told)
     from kafka_zk.spark_jobs.extraction import job, preflight
@@ -129,12 +138,14 @@ def command(
             until_ms=None if until == "now" else parse_time_ms(until),
             fail_on_data_loss=fail_on_data_loss,
             wait_ms=wait_s * 1000,
+            **values,
         )
         job.check(extraction)
-        config = dict(conf)
+        config = with_packages(dict(conf), packages)
         if given_master := master or config.get("spark.master"):
             preflight.check_master(given_master)
-        preflight.check_folder(target, config)
+        if format_name != ICEBERG:
+            preflight.check_folder(target, config)
         report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error

@@ -19,6 +19,7 @@ from kafka_zk.client.waiting import sleep
 from kafka_zk.consumer.reader import Reader
 from kafka_zk.registry.client import Create, Operation, SetData, WatchedEvent
 from kafka_zk.registry.znodes import admin, controller, topics
+from kafka_zk.registry.znodes.topics import TopicAssignment
 from kafka_zk.replica.partition import Partition, Role
 from kafka_zk.sim import judges, replica_judges
 from kafka_zk.sim.campaign import FAULTS_MS, LIVENESS_MS, NEVER, PATIENCE_MS, Outcome, Run
@@ -302,7 +303,7 @@ class ReplicatedRun(Run):
                     return False
         return True
 
-    def _assignment(self, topic: str) -> topics.TopicAssignment:
+    def _assignment(self, topic: str) -> TopicAssignment:
         """What a broker without a session lost by a reassignment it keeps: nobody tells it later, in Kafka neither."""
         return topics.decode_assignment(topic, self.world.zookeeper.tree.get(topics.topic_path(topic))[0])
 

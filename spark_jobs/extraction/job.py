@@ -16,7 +16,7 @@ from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, SessionL
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.extraction import decoding
+from kafka_zk.spark_jobs.extraction import decoding, partitioning
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.errors import (
@@ -30,9 +30,10 @@ from kafka_zk.spark_jobs.extraction.errors import (
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
-from kafka_zk.spark_jobs.extraction.preflight import check_store
 from kafka_zk.spark_jobs.extraction.progress import Progress
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
+from kafka_zk.spark_jobs.extraction.stores import check_store
+from kafka_zk.spark_jobs.extraction.table_formats import check_table, is_table
 from kafka_zk.spark_jobs.extraction.undecodable import NOTHING_STAGED, Staged, refusal
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.offset_ranges import split as split_ranges
@@ -60,7 +61,7 @@ class Cluster(Protocol):
 
 
 class Lake(Protocol):
-    """Where records go (``lake.SparkLake``)."""
+    """Where records go (``lakes.Lakes``)."""
 
     def qualified(self, folder: str) -> str: ...
 
@@ -74,14 +75,21 @@ class Lake(Protocol):
 
     def discard(self, manifest: Manifest) -> None: ...
 
+    def in_table(self, manifest: Manifest) -> bool: ...
+
+    def fence(self, manifest: Manifest) -> bool: ...
+
 
 def check(extraction: Extraction) -> None:
     """What can be known to be wrong without asking anybody. Raises: WronglyAsked."""
+    check_table(extraction.format, extraction.target, extraction.merge_schema)
     check_store(extraction.target)
+    partitioning.check(extraction.partition_by, extraction.format)
     decoding.check(extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable)
     columns = decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
     if columns is not None:
-        decoding.check_columns(columns, extraction.format, extraction.partition_by)
+        decoding.check_columns(columns, extraction.format, partitioning.plain(extraction.partition_by))
+        partitioning.check_columns(extraction.partition_by, columns)
 
 
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
@@ -167,9 +175,9 @@ def _run(
     """The protocol, over connections that have been idle while Spark started."""
     from py4j.protocol import Py4JError
 
-    from kafka_zk.spark_jobs.extraction.lake import SparkLake
+    from kafka_zk.spark_jobs.extraction.lakes import Lakes
 
-    lake = SparkLake(spark, extraction, progress)
+    lake = Lakes(spark, extraction, progress)
     try:
         lake.check()
         connections.zookeeper.process(0)  # what happened to the session meanwhile
@@ -208,17 +216,32 @@ class ExtractionRun:
             self._step(Step.JOIN, self._join)
             offsets = self._step(Step.CLAIM, self._claim)
             found, left = self._step(Step.SETTLE, lambda: self._settle(offsets))
+            if left is Leftover.FOLLOW:
+                offsets = self._follow(found, offsets)
             planning = Planning(self._extraction, self._cluster.brokers, offsets)
             ranges = list(found.ranges) if left is Leftover.REPEAT else planning.new_ranges()
             if ranges:
-                manifest = self._step(Step.PLAN, lambda: self._plan(ranges, offsets))
+                manifest = self._step(Step.PLAN, lambda: self._plan(ranges, offsets, found, left))
                 self._step(Step.STAGE, lambda: self._stage(manifest))
-                self._step(Step.COMMIT, lambda: self._commit(manifest))
-                self._step(Step.PUBLISH, lambda: self._publish(manifest))
-                self._step(Step.CLOSE, lambda: run_blocking(self._hold.record(manifest.to(State.PUBLISHED))))
+                self._make_visible(manifest)
         finally:
             self._step(Step.LEAVE, lambda: run_blocking(self._hold.leave()))
         return planning.report(ranges, self._staged, tuple(self._published), left)
+
+    def _make_visible(self, manifest: Manifest) -> None:
+        """In files the offsets lead; in a table its own commit does, and what was staged for it is dropped then."""
+        if is_table(manifest.format):
+            self._step(Step.PUBLISH, lambda: self._publish(manifest))
+            self._step(Step.COMMIT, lambda: self._commit(manifest))
+        else:
+            self._step(Step.COMMIT, lambda: self._commit(manifest))
+            self._step(Step.PUBLISH, lambda: self._publish(manifest))
+        self._step(Step.CLOSE, lambda: self._close(manifest))
+
+    def _close(self, manifest: Manifest) -> None:
+        if is_table(manifest.format):
+            self._lake.discard(manifest)
+        run_blocking(self._hold.record(manifest.to(State.PUBLISHED)))
 
     def _step(self, step: Step, work: Callable[[], Any]) -> Any:
         self._observe(step, Phase.BEGIN)
@@ -252,17 +275,46 @@ class ExtractionRun:
 
     def _settle(self, offsets: Mapping[TopicPartition, int]) -> tuple[Manifest | None, Leftover]:
         manifest = run_blocking(self._hold.read_manifest())
-        left = leftover(manifest, offsets, self._target, self._extraction.format)
-        if manifest is not None and left is Leftover.PUBLISH:
-            self._publish(manifest)
-            run_blocking(self._hold.record(manifest.to(State.PUBLISHED)))
-        elif manifest is not None and left is not Leftover.NOTHING:
-            (self._drop if left is Leftover.DROP else self._lake.discard)(manifest)
+        in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
+        left = leftover(manifest, offsets, self._target, self._extraction.format, in_table)
+        if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
+            return manifest, left
+        if left is Leftover.PUBLISH:
+            if not is_table(manifest.format):  # where the table has led
+                self._publish(manifest)
+            self._close(manifest)
+        elif left is Leftover.REPEAT:
+            self._lake.discard(manifest)
+        elif self._drop(manifest):
+            return manifest, Leftover.FOLLOW
         return manifest, left
 
-    def _plan(self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int]) -> Manifest:
+    def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Move the offsets to what the table has; returns them. Raises: ForeignCommit, ExtractionFailed."""
+        if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
+            raise ExtractionFailed(
+                f"{manifest.target} has {manifest.name}, but the group's offsets do not say so yet: "
+                f"run it once with --topic {absent[0]} too"
+            )
+        self._published.append(self._lake.published(manifest))
+        if all(offsets[each.tp] == each.from_offset for each in manifest.ranges):
+            run_blocking(self._hold.commit(manifest.to(State.COMMITTED)))
+            offsets = {**offsets, **{each.tp: each.until_offset for each in manifest.ranges}}
+        else:
+            self._note(f"{manifest.target} has {manifest.name}; somebody else has set the group's offsets since")
+        self._close(manifest)
+        return offsets
+
+    def _plan(
+        self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None,
+        left: Leftover,
+    ) -> Manifest:  # fmt: skip
         """Also moves the offsets of partitions that had none (or lost some) to where the ranges begin."""
-        manifest = manifests.planned(ranges, self._target, self._extraction.format, self._attempt, wall_ms())
+        writer = last.writer if last is not None and last.writer else self._attempt
+        sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
+        manifest = manifests.planned(
+            ranges, self._target, self._extraction.format, self._attempt, wall_ms(), writer, sequence
+        )
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
                 f"{self._lake.published(manifest)} is there already: the group's offsets were set back, so this range "
@@ -283,17 +335,21 @@ class ExtractionRun:
             self._drop(manifest)
             raise Undecodable(told)
 
-    def _drop(self, manifest: Manifest) -> None:
-        """Forget an attempt that has not been committed: the next run plans anew."""
+    def _drop(self, manifest: Manifest) -> bool:
+        """Forget an attempt that has not been committed, so that the next run plans anew; True if a table has it."""
+        if self._lake.fence(manifest):
+            return True
         self._lake.discard(manifest)
         run_blocking(self._hold.record(manifest.to(State.DROPPED)))
+        return False
 
     def _commit(self, manifest: Manifest) -> None:
         try:
             run_blocking(self._hold.commit(manifest.to(State.COMMITTED)))
         except ForeignCommit as refused:
             self._lake.discard(manifest)
-            raise ForeignCommit(f"{refused}; nothing was published") from refused
+            told = f"the table has {manifest.name}" if is_table(manifest.format) else "nothing was published"
+            raise ForeignCommit(f"{refused}; {told}") from refused
 
     def _publish(self, manifest: Manifest) -> None:
         self._lake.publish(manifest)

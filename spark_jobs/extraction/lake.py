@@ -1,7 +1,6 @@
-"""Where an extraction goes: Spark writes the staging folder, a rename publishes it.
+"""Where an extraction to files goes: Spark writes the staging folder, ``range_folders.py`` publishes it.
 
-The folders are in Hadoop's file systems as Spark sees them: local disks, HDFS, whatever renames a folder atomically.
-Object stores do not: publish to HDFS there, or let a table format do the commit (docs/spark.md).
+The folders are in Hadoop's file systems as Spark sees them; how each class of store publishes is ``stores.py``.
 """
 
 import json
@@ -11,17 +10,23 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from kafka_zk.spark_jobs.extraction import decoding
-from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, WronglyAsked
+from kafka_zk.spark_jobs.extraction import decoding, partitioning
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.stores import Publication, missing_module, publication
+from kafka_zk.spark_jobs.extraction.table_formats import is_table
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.offset_specs import format_offsets
 from kafka_zk.spark_jobs.schema import COLUMNS
 from kafka_zk.storage.types import TopicPartition
+
+_COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
 def _read_options(extraction: Extraction) -> dict[str, str]:
@@ -40,35 +45,45 @@ class SparkLake:
         self._spark = spark
         self._extraction = extraction
         self._progress = progress
+        self._files = HadoopFiles(spark)
+        self._folders = RangeFolders(self._files, lambda paths: int(spark.read.parquet(*paths).count()))
 
     def qualified(self, folder: str) -> str:
         """The folder as an absolute URI."""
-        return str(self._files(folder).makeQualified(self._path(folder)).toString()).rstrip("/")
+        return self._files.qualified(folder)
 
     def check(self) -> None:
         """Before anything is begun. Raises: WronglyAsked."""
         self._check_target()
-        self._check_columns()
+        self.check_columns()
 
     def _check_target(self) -> None:
         target = self._extraction.target
         try:
-            path = self._path(target)
-            files = self._files(target)
-            if files.exists(path) and not files.getFileStatus(path).isDirectory():
+            if self._files.is_file(target):
                 raise WronglyAsked(f"{target} is a file, not a folder")
         except Py4JJavaError as error:
-            raise WronglyAsked(f"{target}: {first_line(error)}") from error
+            hadoop = str(self._spark._jvm.org.apache.hadoop.util.VersionInfo.getVersion())
+            told = missing_module(target, str(error), hadoop)
+            raise WronglyAsked(told or f"{target}: {first_line(error)}") from error
 
-    def _check_columns(self) -> None:
-        """By decoding no records at all."""
+    def check_columns(self) -> None:
+        """Raises: WronglyAsked."""
         extraction = self._extraction
         try:
-            empty = self._spark.createDataFrame([], COLUMNS)
-            columns = self._decoded(empty).drop(decoding.FITS).schema
+            columns = self.empty().schema
         except PySparkException as error:
             raise WronglyAsked(f"--schema: {first_line(error)}") from error
-        decoding.check_columns(columns, extraction.format, extraction.partition_by)
+        decoding.check_columns(columns, extraction.format, partitioning.plain(extraction.partition_by))
+        partitioning.check_columns(extraction.partition_by, columns)
+
+    def empty(self) -> Any:
+        """What would be written of no records at all."""
+        return self._decoded(self._spark.createDataFrame([], COLUMNS)).drop(decoding.FITS)
+
+    def staged(self, manifest: Manifest) -> Any:
+        """What lies in the staging folder."""
+        return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
     def _decoded(self, frame: Any) -> Any:
         asked = self._extraction
@@ -90,45 +105,32 @@ class SparkLake:
         counted = Observation()
         frame = self._decoded(reader.load())
         frame = frame.observe(counted, *_counts(frame.columns)).drop(decoding.FITS)
-        writer = frame.write.format(manifest.format)
-        if self._extraction.partition_by:
-            writer = writer.partitionBy(*self._extraction.partition_by)
-        staging = self._staging(manifest)
+        terms = () if is_table(self._extraction.format) else self._extraction.partition_by
+        writer = partitioning.with_columns(frame, terms).write.format(manifest.format)
+        if terms:
+            writer = writer.partitionBy(*partitioning.columns(terms))
+        if publication(manifest.target) is Publication.COPY:  # where a rename is a copy, one less
+            writer = writer.option(_COMMITTER, "2")
+        staging = self._folders.staging(manifest)
         with JobProgress(self._spark, staging, pieces, self._progress):
             writer.save(staging)
-        return _staged(counted.get)
+        staged = _staged(counted.get)
+        self._folders.complete(manifest, self._extraction.group, staged.records)
+        return staged
 
     def published(self, manifest: Manifest) -> str:
-        return f"{manifest.target}/{manifest.name}"
+        return self._folders.published(manifest)
 
     def is_published(self, manifest: Manifest) -> bool:
-        folder = self.published(manifest)
-        return bool(self._files(folder).exists(self._path(folder)))
+        return self._folders.is_published(manifest)
 
     def publish(self, manifest: Manifest) -> None:
-        """Rename the staging folder to the range's name; done before, it does nothing. Raises: ExtractionFailed."""
-        if self.is_published(manifest):
-            return
-        source, target = self._staging(manifest), self.published(manifest)
-        files = self._files(source)
-        if not files.exists(self._path(source)):
-            raise ExtractionFailed(f"the offsets of {manifest.name} have moved, but its folder {source} is not there")
-        if not files.rename(self._path(source), self._path(target)):
-            raise ExtractionFailed(f"{source} could not be renamed to {target}")
+        """Make the range's folder visible; done before, it does nothing. Raises: ExtractionFailed."""
+        self._folders.publish(manifest)
 
     def discard(self, manifest: Manifest) -> None:
         """Remove the staging folder, if it is there."""
-        staging = self._staging(manifest)
-        self._files(staging).delete(self._path(staging), True)
-
-    def _staging(self, manifest: Manifest) -> str:
-        return f"{manifest.target}/{manifest.staging}"
-
-    def _files(self, folder: str) -> Any:
-        return self._path(folder).getFileSystem(self._spark._jsc.hadoopConfiguration())
-
-    def _path(self, text: str) -> Any:
-        return self._spark._jvm.org.apache.hadoop.fs.Path(text)
+        self._folders.discard(manifest)
 
 
 def _counts(columns: Sequence[str]) -> list[Any]:

@@ -2,10 +2,13 @@
 
     /consumers/<group>/kafka-zk/extraction
     {"version":1,"state":"planned","ranges":{"flights":{"0":["0","42110"]}},"target":"file:/data/flights",
-     "name":"range=flights@0-42110-5d41402a","staging":"_kafka_zk_staging/…","format":"parquet","timestamp":"1795…"}
+     "name":"range=flights@0-42110-5d41402a","staging":"_kafka_zk_staging/…","format":"parquet","timestamp":"1795…",
+     "writer":"9f3c…","sequence":"17"}
 
 Longs are strings, as everywhere in this project's znodes. The name is made of the ranges alone, so a range that is
-extracted again (after a crash) gets the same name, and one name never stands for two ranges.
+extracted again (after a crash) gets the same name, and one name never stands for two ranges. ``writer`` (of the group,
+made with its first manifest) and ``sequence`` (the number of the plan) tell a table's commits apart; a range that is
+repeated after a crash keeps both.
 Tests: tests/spark_jobs/extraction/test_manifest.py.
 """
 
@@ -23,7 +26,7 @@ STAGING_FOLDER = "_kafka_zk_staging"  # Spark passes over names with an undersco
 
 
 class State(enum.StrEnum):
-    PLANNED = "planned"  # nothing is decided: the ranges may be extracted again or dropped
+    PLANNED = "planned"  # nothing is decided, unless a table has it: the ranges may be extracted again or dropped
     COMMITTED = "committed"  # the offsets have moved: the staging folder must be published
     PUBLISHED = "published"  # all is done
     DROPPED = "dropped"  # the attempt is forgotten: others have moved the offsets, or another target is wanted
@@ -38,6 +41,12 @@ class Manifest:
     staging: str  # relative to the target
     format: str
     timestamp_ms: int
+    writer: str = ""
+    sequence: int = 0
+
+    @property
+    def attempt(self) -> str:
+        return self.staging.rpartition("-")[2]
 
     @property
     def unfinished(self) -> bool:
@@ -48,11 +57,15 @@ class Manifest:
         return replace(self, state=state)
 
 
-def planned(ranges: Sequence[OffsetRange], target: str, format: str, attempt: str, now_ms: int) -> Manifest:
+def planned(
+    ranges: Sequence[OffsetRange], target: str, format: str, attempt: str, now_ms: int,
+    writer: str = "", sequence: int = 0,
+) -> Manifest:  # fmt: skip
     """The manifest of a new attempt. ``attempt`` makes the staging folder its own: a task of a killed run that still
     writes can never write into the folder of the next one."""
     name = range_name(ranges)
-    return Manifest(State.PLANNED, tuple(ranges), target, name, f"{STAGING_FOLDER}/{name}-{attempt}", format, now_ms)
+    staging = f"{STAGING_FOLDER}/{name}-{attempt}"
+    return Manifest(State.PLANNED, tuple(ranges), target, name, staging, format, now_ms, writer, sequence)
 
 
 def range_name(ranges: Sequence[OffsetRange]) -> str:
@@ -87,6 +100,8 @@ def encode(manifest: Manifest) -> bytes:
             "staging": manifest.staging,
             "format": manifest.format,
             "timestamp": str(manifest.timestamp_ms),
+            "writer": manifest.writer,
+            "sequence": str(manifest.sequence),
         }
     )
 
@@ -111,4 +126,6 @@ def decode(where: str, data: bytes | None) -> Manifest:
         staging=json_codec.text(where, document, "staging"),
         format=json_codec.text(where, document, "format"),
         timestamp_ms=json_codec.integer(where, document, "timestamp", within=INT64),
+        writer=json_codec.text(where, document, "writer", ""),  # older ones have neither
+        sequence=json_codec.integer(where, {"sequence": "0", **document}, "sequence", within=INT64),
     )

@@ -44,6 +44,7 @@ class Extraction:
     schema: str | None = None
     on_undecodable: str = FAIL
     partition_by: tuple[str, ...] = ()
+    merge_schema: bool = False
     max_records: int | None = None
     max_records_per_task: int | None = None
     until_ms: int | None = None

@@ -18,7 +18,6 @@ _HADOOP_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _CONFIGURED = (*_HADOOP_FOLDERS, "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT")
 """With one of these in the environment a path without a scheme may be of any file system, or Spark runs already."""
 _DEFAULT_FILE_SYSTEM = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
-_OBJECT_STORES = frozenset({"s3", "s3a", "s3n", "gs", "oss", "cos", "cosn", "obs", "swift", "wasb", "wasbs"})
 _CONNECT_TIMEOUT_S = 1.0
 
 
@@ -52,16 +51,6 @@ def _check_standalone(master: str) -> None:
         except OSError as error:
             refusals.append(f"{address}: {error.strerror or error}")
     raise WronglyAsked(f"--master: no Spark master is there ({'; '.join(refusals)})")
-
-
-def check_store(target: str) -> None:
-    """Raises: WronglyAsked for stores that are known not to rename a folder atomically."""
-    scheme = urlsplit(target).scheme.lower()
-    if scheme in _OBJECT_STORES:
-        raise WronglyAsked(
-            f"--to: {scheme}:// is an object store, which does not rename a folder atomically, so that half a range "
-            "could be seen; extract to HDFS or a disk and copy the finished folders"
-        )
 
 
 def check_folder(target: str, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:

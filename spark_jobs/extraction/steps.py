@@ -11,6 +11,13 @@ and at no moment are records in the target whose offsets have not moved, or in i
 the group's offsets meanwhile changes their versions, on which COMMIT depends; it is refused then and the staging folder
 dropped. A claim changes them too, so of two jobs that each believe to own a partition one commits.
 
+A table (Delta, Iceberg) shows records by a commit of its own, which may be refused: there the table leads and the
+offsets follow. PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
+
+    killed before PUBLISH  neither has moved: the next run extracts the same ranges again
+    killed before COMMIT   the table has the plan: the next run moves the offsets, then goes on
+    dropped                the plan's name is used up in the table first, so that no run that sleeps can commit it later
+
 The steps are data so that the crash tests can kill a run at each. Tests: tests/spark_jobs/extraction/test_steps.py,
 tests/integration/test_extraction_protocol.py.
 """
@@ -31,7 +38,7 @@ class Step(enum.Enum):
     PLAN = "write the manifest"
     STAGE = "write the records to the staging folder"
     COMMIT = "move the offsets and the manifest in one multi"
-    PUBLISH = "rename the staging folder to the range's name"
+    PUBLISH = "rename the staging folder to the range's name, or commit it to the table"
     CLOSE = "mark the manifest as published"
     LEAVE = "give the partitions back and leave the group"
 
@@ -52,14 +59,21 @@ class Leftover(enum.Enum):
     REPEAT = "the same ranges are extracted again"
     DROP = "its attempt is forgotten"
     PUBLISH = "its folder is published"
+    FOLLOW = "the table has its records, the offsets follow"
 
 
-def leftover(manifest: Manifest | None, offsets: Mapping[TopicPartition, int], target: str, format: str) -> Leftover:
-    """Judge by the manifest and by the group's offsets now (-1: none), which are held by this run's claims."""
+def leftover(
+    manifest: Manifest | None, offsets: Mapping[TopicPartition, int], target: str, format: str, in_table: bool = False
+) -> Leftover:
+    """Judge by the manifest and by the group's offsets now (-1: none), which are held by this run's claims.
+
+    ``in_table``: the manifest is of a table, which has its commit."""
     if manifest is None or not manifest.unfinished:
         return Leftover.NOTHING
     if manifest.state is State.COMMITTED:
         return Leftover.PUBLISH
+    if in_table:
+        return Leftover.FOLLOW
     unmoved = all(offsets.get(each.tp) == each.from_offset for each in manifest.ranges)
     wanted = (manifest.target, manifest.format) == (target, format)
     return Leftover.REPEAT if unmoved and wanted else Leftover.DROP

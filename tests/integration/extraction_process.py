@@ -20,6 +20,7 @@ from kafka_zk.spark_jobs import options as source_options
 from kafka_zk.spark_jobs.datasource import KafkaZkDataSource, RangeReader
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
 from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.range_partition import read_range
 from kafka_zk.testing.timings import SESSION_TIMEOUT_MS
@@ -28,7 +29,8 @@ from tests.integration.processes import wait_for
 DRIVER, JAVA, WORKER, EXECUTOR = "driver", "java", "worker", "executor"
 """The Python of the driver, its Java, a Python that reads, the Java of an executor of a cluster."""
 MIDDLE = "middle"
-"""A phase of STAGE beside the protocol's own: a task has handed over a part of its records."""
+"""A phase beside the protocol's own: of STAGE, a task has handed over a part of its records; of PUBLISH into an object
+store, the first file is in its place."""
 _ROWS = 2
 
 
@@ -88,6 +90,18 @@ def _kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+def kill_between_files(kill: Kill, pids: dict[str, int]) -> None:
+    """The publication into an object store ends after its first file."""
+    original = RangeFolders._copy_file
+
+    def copy_file(folders: RangeFolders, source: str, target: str, size: int) -> None:
+        original(folders, source, target, size)
+        if kill.claim():
+            _kill(pids[kill.victim])
+
+    RangeFolders._copy_file = copy_file  # type: ignore[method-assign]
+
+
 def _processes(*words: str) -> list[int]:
     """Processes whose command line has all the words as arguments."""
     found = []
@@ -123,7 +137,9 @@ def main(point: str, *arguments: str) -> None:
             spark = start_spark()
             sessions.append(spark)
             pids.update(driver_processes())
-            if kill is not None and kill.phase == MIDDLE:
+            if kill is not None and (kill.step, kill.phase) == (Step.PUBLISH.name, MIDDLE):
+                kill_between_files(kill, pids)
+            elif kill is not None and kill.phase == MIDDLE:
                 spark.dataSource.register(killing_source(kill, pids))
             return spark
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,11 +51,15 @@ JAVA_IS_NEEDED = {*KILL_POINTS[: KILL_POINTS.index(Point(Step.PUBLISH, Phase.END
 class KilledExtraction:
     """One topic, one group, one target folder. ``master`` is Spark's, ``conf`` what it needs besides."""
 
+    format = "json"
+    environ: Mapping[str, str] = {}
+    """Of the processes, beside this one's."""
+
     def __init__(
         self, cluster: EmbeddedCluster, folder: Path, topic: str, master: str = ONE_ATTEMPT, **conf: str
     ) -> None:
         self._cluster = cluster
-        self._target = folder / "lake"
+        self._target = str(folder / "lake")
         self._folder = folder
         self._topic = topic
         self._master = master
@@ -76,12 +80,12 @@ class KilledExtraction:
         """Its pipes are closed only when every process that it has started on this machine has ended."""
         arguments = [
             "--zookeeper", self._cluster.zookeeper_connect, "--group", f"group-{self._topic}", "--topic", self._topic,
-            "--to", str(self._target), "--format", "json", "--decode", "string", "--json", "--master", self._master,
+            "--to", self._target, "--format", self.format, "--decode", "string", "--json", "--master", self._master,
         ]  # fmt: skip
         arguments += [f"--conf={name}={value}" for name, value in {**SMALL, **self._conf}.items()]
         point = json.dumps(kill._asdict() if kill else {})
         command = [sys.executable, "-m", "tests.integration.extraction_process", point, *arguments, *more]
-        environ = {**ENVIRON, **os.environ, **LOCAL}
+        environ = {**ENVIRON, **os.environ, **LOCAL, **self.environ}
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 
     def run(self, kill: Kill | None = None, *more: str) -> "subprocess.CompletedProcess[str]":
@@ -131,7 +135,7 @@ class KilledExtraction:
         assert sum(each.offset for each in stored.values()) == self._written
 
     def _records(self) -> Iterator[tuple[int, int, str]]:
-        for path in self._target.glob("range=*/*.json"):
+        for path in Path(self._target).glob("range=*/*.json"):
             for line in path.read_text().splitlines():
                 record: dict[str, Any] = json.loads(line)
                 yield record["partition"], record["offset"], record["value"]

@@ -27,7 +27,10 @@ LEGACY_VERSIONS = (MAGIC_0_VERSION, MAGIC_1_VERSION)
 SPARK_KAFKA = "spark-kafka"
 #: Kafka Streams and Connect's file connector, of the oracle's version.
 APPLICATIONS = "applications"
-VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in {SPARK_KAFKA, APPLICATIONS}))
+#: S3 for Hadoop, with the parts of Amazon's SDK that it uses instead of the bundle of 650 MB; Delta Lake; Iceberg.
+SPARK_S3, SPARK_DELTA, SPARK_ICEBERG = "spark-s3", "spark-delta", "spark-iceberg"
+OTHERS = (SPARK_KAFKA, APPLICATIONS, SPARK_S3, SPARK_DELTA, SPARK_ICEBERG)
+VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in OTHERS))
 
 _RESOLVE_TIMEOUT_S = 900
 
@@ -72,5 +75,5 @@ def _copy_dependencies(pom: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or (*VERSIONS, SPARK_KAFKA, APPLICATIONS):
+    for each in sys.argv[1:] or (*VERSIONS, *OTHERS):
         print(each, jars(each), flush=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
-from kafka_zk.spark_jobs.extraction.preflight import check_folder, check_master, check_store
+from kafka_zk.spark_jobs.extraction.preflight import check_folder, check_master
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,3 @@ def test_where_the_default_file_system_may_be_another_spark_judges(tmp_path: Pat
     file.touch()
     check_folder(str(file), {}, {"HADOOP_CONF_DIR": "/etc/hadoop"})
     check_folder(str(file), {"spark.hadoop.fs.defaultFS": "hdfs://h"}, {})
-
-
-@pytest.mark.parametrize("target", ["s3a://bucket/lake", "S3://bucket", "gs://b/l", "wasbs://c@a.blob/l"])
-def test_an_object_store_does_not_rename_atomically(target: str) -> None:
-    with pytest.raises(WronglyAsked, match="is an object store"):
-        check_store(target)
-
-
-@pytest.mark.parametrize("target", ["lake", "/lake", "file:/lake", "hdfs://h/lake", "abfss://c@a.dfs/lake", "C:lake"])
-def test_other_file_systems_may(target: str) -> None:
-    check_store(target)

@@ -30,6 +30,11 @@ def test_what_is_done_about_a_manifest(
     assert leftover(MANIFEST.to(state), offsets, target, "parquet") is found
 
 
+def test_what_a_table_has_is_followed_whatever_is_asked_for_now() -> None:
+    assert leftover(MANIFEST, UNMOVED, "file:/other", "csv", in_table=True) is Leftover.FOLLOW
+    assert leftover(MANIFEST.to(State.PUBLISHED), UNMOVED, "file:/lake", "parquet", in_table=True) is Leftover.NOTHING
+
+
 def test_without_a_manifest_there_is_nothing_to_do() -> None:
     assert leftover(None, UNMOVED, "file:/lake", "parquet") is Leftover.NOTHING
 

@@ -1,0 +1,97 @@
+"""Hadoop's file systems as the driver's Java sees them: ``file:``, ``hdfs:``, ``s3a:``, ``abfs:``, ``gs:`` and others.
+
+Folders and files are named by URIs. What goes wrong raises py4j's ``Py4JJavaError``.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+class HadoopFiles:
+    """Over one Spark session: its configuration names the file systems, and holds their keys."""
+
+    def __init__(self, spark: Any) -> None:
+        self._jvm = spark._jvm
+        self._configuration = spark._jsc.hadoopConfiguration()
+
+    def qualified(self, uri: str) -> str:
+        """As an absolute URI."""
+        path, files = self._found(uri)
+        return str(files.makeQualified(path).toString()).rstrip("/")
+
+    def exists(self, uri: str) -> bool:
+        path, files = self._found(uri)
+        return bool(files.exists(path))
+
+    def is_file(self, uri: str) -> bool:
+        path, files = self._found(uri)
+        return bool(files.exists(path)) and bool(files.getFileStatus(path).isFile())
+
+    def size(self, uri: str) -> int | None:
+        """Bytes of a file; None if it is not there."""
+        path, files = self._found(uri)
+        return int(files.getFileStatus(path).getLen()) if files.exists(path) else None
+
+    def rename(self, source: str, target: str) -> bool:
+        """False where the file system refuses."""
+        path, files = self._found(source)
+        return bool(files.rename(path, self._path(target)))
+
+    def make_folder(self, uri: str) -> None:
+        path, files = self._found(uri)
+        files.mkdirs(path)
+
+    def delete(self, uri: str) -> None:
+        """A file, or a folder with all that is in it; nothing if it is not there."""
+        path, files = self._found(uri)
+        files.delete(path, True)
+
+    def folders(self, uri: str) -> list[str]:
+        """Names of the folders in this one, sorted; none if it is not there."""
+        path, files = self._found(uri)
+        if not files.exists(path):
+            return []
+        return sorted(each.getPath().getName() for each in files.listStatus(path) if each.isDirectory())
+
+    def walk(self, uri: str) -> Iterator[tuple[str, int]]:
+        """All files below a folder: path relative to it, and bytes."""
+        path, files = self._found(uri)
+        if not files.exists(path):
+            return
+        root = files.makeQualified(path).toUri().getPath().rstrip("/") + "/"
+        found = files.listFiles(path, True)
+        while found.hasNext():
+            status = found.next()
+            yield status.getPath().toUri().getPath().removeprefix(root), int(status.getLen())
+
+    def read(self, uri: str) -> bytes | None:
+        """A whole small file; None if it is not there."""
+        path, files = self._found(uri)
+        if not files.exists(path):
+            return None
+        stream = files.open(path)
+        try:
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+
+    def write(self, uri: str, document: Mapping[str, Any]) -> None:
+        """JSON into a file that is there as a whole or not at all once the call has returned, whoever is killed.
+
+        An object store shows an object when it is closed. Elsewhere a file under another name is renamed.
+        """
+        path, files = self._found(uri)
+        partial = self._path(f"{uri}.partial")
+        stream = files.create(partial, True)
+        stream.write(bytearray(json.dumps(document, sort_keys=True).encode()))
+        stream.close()
+        if not files.rename(partial, path):  # it is there: of an earlier attempt at the same
+            files.delete(partial, False)
+
+    def _found(self, uri: str) -> tuple[Any, Any]:
+        path = self._path(uri)
+        return path, path.getFileSystem(self._configuration)
+
+    def _path(self, uri: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(uri)

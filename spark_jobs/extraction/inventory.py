@@ -1,0 +1,100 @@
+"""What a range folder holds: its ranges, how many records, which files. Written when the staging is complete.
+
+    <target>/_kafka_zk_staging/<name>-<attempt>.json    beside the staging folder
+    <target>/<name>/_kafka_zk_range.json                in the published folder: it is complete
+
+Publication and ``kafka-zk lake verify`` go by the names in it, so they need no listing. Spark and other readers pass
+over names with an underscore in front. Tests: tests/spark_jobs/extraction/test_inventory.py.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+
+FILE_NAME = "_kafka_zk_range.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """``files`` are paths in the folder and bytes; ``replaces`` are names of folders whose records are in this one."""
+
+    group: str
+    ranges: tuple[OffsetRange, ...]
+    records: int
+    format: str
+    files: Mapping[str, int]
+    replaces: tuple[str, ...] = ()
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON; offsets are strings as in the manifest's znode."""
+        return {
+            "version": 1,
+            "group": self.group,
+            "ranges": [
+                [each.topic, each.partition, str(each.from_offset), str(each.until_offset)] for each in self.ranges
+            ],
+            "records": self.records,
+            "format": self.format,
+            "files": dict(self.files),
+            "replaces": list(self.replaces),
+        }
+
+
+def is_data(path: str) -> bool:
+    """Whether a file holds records: Spark's own success files and checksums have ``_`` or ``.`` in front."""
+    return not path.rpartition("/")[2].startswith(("_", "."))
+
+
+def decode(where: str, data: bytes) -> Inventory:
+    """Raises: ExtractionFailed for what is none."""
+    try:
+        document = json.loads(data)
+        return Inventory(
+            group=str(document["group"]),
+            ranges=tuple(
+                OffsetRange(str(topic), int(partition), int(start), int(end))
+                for topic, partition, start, end in document["ranges"]
+            ),
+            records=int(document["records"]),
+            format=str(document["format"]),
+            files={str(path): int(size) for path, size in document["files"].items()},
+            replaces=tuple(map(str, document["replaces"])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ExtractionFailed(f"{where} does not describe a range folder: {error}") from error
+
+
+def current(found: Mapping[str, Inventory]) -> dict[str, Inventory]:
+    """Of all published folders those that no other one replaces."""
+    replaced = {name for each in found.values() for name in each.replaces}
+    return {name: each for name, each in found.items() if name not in replaced}
+
+
+def faults(found: Mapping[str, Inventory]) -> list[str]:
+    """Where the ranges of the folders overlap or leave gaps, in sentences; empty if every offset is there once."""
+    by_tp: dict[str, list[tuple[OffsetRange, str]]] = {}
+    for name, each in found.items():
+        for piece in each.ranges:
+            by_tp.setdefault(str(piece.tp), []).append((piece, name))
+    told = []
+    for tp, pieces in sorted(by_tp.items()):
+        told += _faults_of(tp, sorted(pieces, key=lambda each: (each[0].from_offset, each[0].until_offset)))
+    return told
+
+
+def _faults_of(tp: str, pieces: Sequence[tuple[OffsetRange, str]]) -> list[str]:
+    told = []
+    reached, owner = pieces[0][0].from_offset, ""
+    for piece, name in pieces:
+        if piece.from_offset < reached:
+            end = min(reached, piece.until_offset)
+            told.append(f"offsets {piece.from_offset} to {end - 1} of {tp} are in {owner} and in {name}")
+        elif piece.from_offset > reached:
+            told.append(f"offsets {reached} to {piece.from_offset - 1} of {tp} are in no folder")
+        if piece.until_offset >= reached:
+            reached, owner = piece.until_offset, name
+    return told

@@ -1,0 +1,63 @@
+"""Where an extraction goes, by format: range folders, or the tables of Delta and Iceberg.
+
+What an earlier run has left may be of another format than what is asked for now, so every manifest says its own.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kafka_zk.spark_jobs.extraction.lake import SparkLake
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.progress import Progress
+from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG
+from kafka_zk.spark_jobs.extraction.table_lake import DeltaTables, IcebergTables, TableLake
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+
+
+class Lakes:
+    """The lake of each format, over one session."""
+
+    def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
+        self._asked = extraction.format
+        self._folders = SparkLake(spark, extraction, progress)
+        self._tables = {
+            DELTA: TableLake(self._folders, DeltaTables(spark), extraction),
+            ICEBERG: TableLake(self._folders, IcebergTables(spark), extraction),
+        }
+
+    def qualified(self, target: str) -> str:
+        return self._of(self._asked).qualified(target)
+
+    def check(self) -> None:
+        """Before anything is begun. Raises: WronglyAsked."""
+        self._of(self._asked).check()
+
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
+        return self._of(manifest.format).stage(manifest, pieces, bootstrap_servers)
+
+    def published(self, manifest: Manifest) -> str:
+        return self._of(manifest.format).published(manifest)
+
+    def is_published(self, manifest: Manifest) -> bool:
+        return self._of(manifest.format).is_published(manifest)
+
+    def publish(self, manifest: Manifest) -> None:
+        self._of(manifest.format).publish(manifest)
+
+    def discard(self, manifest: Manifest) -> None:
+        self._of(manifest.format).discard(manifest)
+
+    def in_table(self, manifest: Manifest) -> bool:
+        """Whether a table has the manifest's records."""
+        table = self._tables.get(manifest.format)
+        return table is not None and table.in_table(manifest)
+
+    def fence(self, manifest: Manifest) -> bool:
+        """See to it that no run commits the plan to its table later; True if the table has its records already."""
+        table = self._tables.get(manifest.format)
+        return table is not None and table.fence(manifest)
+
+    def _of(self, format: str) -> SparkLake | TableLake:
+        return self._tables.get(format, self._folders)

@@ -1,0 +1,103 @@
+"""``--partition-by``: columns as they are, and transforms of them with the names that Iceberg gives.
+
+    carrier   years(timestamp)   months(timestamp)   days(timestamp)   hours(timestamp)   bucket(16, key)
+
+A table of Iceberg has the transform itself. Folders and Delta tables get a column of text, as in
+``timestamp_day=2026-11-23``, in UTC as Iceberg's are; ``bucket`` is Iceberg's alone.
+Tests: tests/spark_jobs/extraction/test_partitioning.py.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
+
+_TIMES = {"years": "yyyy", "months": "yyyy-MM", "days": "yyyy-MM-dd", "hours": "yyyy-MM-dd-HH"}
+_TERM = re.compile(r"(?P<name>[a-z]+)\((?:(?P<buckets>[1-9][0-9]*)\s*,\s*)?(?P<column>[^(),]+)\)")
+
+
+class Transform(NamedTuple):
+    name: str
+    column: str
+    buckets: int | None
+
+    @property
+    def derived(self) -> str:
+        """The name of the column of text."""
+        return f"{self.column}_{self.name.removesuffix('s')}"
+
+
+def transform(term: str) -> Transform | None:
+    """None for a column as it is. Raises: WronglyAsked."""
+    if "(" not in term:
+        return None
+    found = _TERM.fullmatch(term.strip())
+    known = found is not None and (found["name"] in _TIMES if found["buckets"] is None else found["name"] == "bucket")
+    if found is None or not known:
+        raise WronglyAsked(
+            f"--partition-by: {term!r} is neither a column nor {', '.join(_TIMES)}(COLUMN), bucket(N, COLUMN)"
+        )
+    return Transform(found["name"], found["column"].strip(), int(found["buckets"]) if found["buckets"] else None)
+
+
+def plain(terms: Sequence[str]) -> tuple[str, ...]:
+    """The columns that are named as they are."""
+    return tuple(term for term in terms if transform(term) is None)
+
+
+def check(terms: Sequence[str], format: str) -> None:
+    """Raises: WronglyAsked."""
+    for term in terms:
+        asked = transform(term)
+        if asked is not None and asked.buckets is not None and format != ICEBERG:
+            raise WronglyAsked(f"--partition-by: {term}: only --format {ICEBERG} has buckets")
+
+
+def check_columns(terms: Sequence[str], schema: Any) -> None:
+    """Against the columns (a ``StructType``). Raises: WronglyAsked."""
+    types = {field.name: field.dataType.typeName() for field in schema}
+    for asked in filter(None, map(transform, terms)):
+        if asked.column not in types:
+            raise WronglyAsked(f"--partition-by: there is no column {asked.column}, only {', '.join(types)}")
+        if asked.buckets is None and types[asked.column] not in ("timestamp", "timestamp_ntz", "date"):
+            kind = types[asked.column]
+            raise WronglyAsked(f"--partition-by: {asked.name} needs a time, and {asked.column} is {kind}")
+        if asked.buckets is None and asked.derived in types:
+            raise WronglyAsked(f"--partition-by: there is a column {asked.derived} already")
+
+
+def columns(terms: Sequence[str]) -> list[str]:
+    """The columns by whose values folders are made."""
+    return [term if (asked := transform(term)) is None else asked.derived for term in terms]
+
+
+def with_columns(frame: Any, terms: Sequence[str]) -> Any:
+    """The frame with the columns of text that the transforms stand for."""
+    from pyspark.sql import functions as f
+
+    types = {field.name: field.dataType.typeName() for field in frame.schema}
+    for asked in filter(None, map(transform, terms)):
+        time = f.col(f"`{asked.column}`")
+        if types[asked.column] == "timestamp":
+            time = f.to_utc_timestamp(time, f.current_timezone())
+        frame = frame.withColumn(asked.derived, f.date_format(time, _TIMES[asked.name]))
+    return frame
+
+
+def iceberg_terms(terms: Sequence[str]) -> list[Any]:
+    """As ``DataFrameWriterV2.partitionedBy`` takes them."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.functions import partitioning
+
+    made: list[Any] = []
+    for term in terms:
+        asked = transform(term)
+        if asked is None:
+            made.append(f.col(term))
+        elif asked.buckets is not None:
+            made.append(partitioning.bucket(asked.buckets, asked.column))
+        else:
+            made.append(getattr(partitioning, asked.name)(asked.column))
+    return made

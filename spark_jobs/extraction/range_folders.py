@@ -1,0 +1,140 @@
+"""The folders of a plain target: how a staged range becomes visible as ``range=...``, and what is there.
+
+PUBLISH may be repeated at any point, by whoever comes next: it goes by the inventory that was written when the staging
+was complete, every step of it is one file that is there or not, and a file that is there is not touched again.
+Tests: tests/spark_jobs/extraction/test_range_folders.py.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from kafka_zk.spark_jobs.extraction import inventory as inventories
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.inventory import Inventory
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.stores import Publication, publication
+
+RANGE_PREFIX = "range="
+
+
+
+class Files(Protocol):
+    """What is needed of a file system (``hadoop_files.HadoopFiles``)."""
+
+    def exists(self, uri: str) -> bool: ...
+
+    def size(self, uri: str) -> int | None: ...
+
+    def rename(self, source: str, target: str) -> bool: ...
+
+    def make_folder(self, uri: str) -> None: ...
+
+    def delete(self, uri: str) -> None: ...
+
+    def folders(self, uri: str) -> list[str]: ...
+
+    def walk(self, uri: str) -> Iterator[tuple[str, int]]: ...
+
+    def read(self, uri: str) -> bytes | None: ...
+
+    def write(self, uri: str, document: Mapping[str, Any]) -> None: ...
+
+
+class RangeFolders:
+    """``count_rows`` says how many rows Parquet files hold."""
+
+    def __init__(self, files: Files, count_rows: Callable[[Sequence[str]], int]) -> None:
+        self.files = files
+        self._count_rows = count_rows
+
+    def staging(self, manifest: Manifest) -> str:
+        return f"{manifest.target}/{manifest.staging}"
+
+    def published(self, manifest: Manifest) -> str:
+        return f"{manifest.target}/{manifest.name}"
+
+    def is_published(self, manifest: Manifest) -> bool:
+        folder = self.published(manifest)
+        if publication(manifest.target) is Publication.RENAME:
+            return self.files.exists(folder)
+        return self.files.exists(f"{folder}/{inventories.FILE_NAME}")
+
+    def complete(self, manifest: Manifest, group: str, records: int, replaces: tuple[str, ...] = ()) -> None:
+        """Write down what was staged. Raises: ExtractionFailed when the files do not hold that many records."""
+        staging = self.staging(manifest)
+        files = {path: size for path, size in self.files.walk(staging) if inventories.is_data(path)}
+        copied = publication(manifest.target) is Publication.COPY
+        if copied and manifest.format == "parquet":
+            self._check_records(staging, files, records)
+        found = Inventory(group, manifest.ranges, records, manifest.format, files, replaces).as_document()
+        self.files.write(self._description(manifest) if copied else f"{staging}/{inventories.FILE_NAME}", found)
+
+    def _check_records(self, staging: str, files: Mapping[str, int], records: int) -> None:
+        """A listing that is behind shows too few files; their footers tell. Raises: ExtractionFailed."""
+        paths = [f"{staging}/{path}" for path in files]
+        found = self._count_rows(paths) if paths else 0
+        if found != records:
+            raise ExtractionFailed(
+                f"{records:,} records were written, but the files that {staging} lists hold {found:,}; "
+                "run it again, it goes on where it was"
+            )
+
+    def publish(self, manifest: Manifest) -> None:
+        """Done before, it does nothing. Raises: ExtractionFailed."""
+        if publication(manifest.target) is Publication.RENAME:
+            self._rename(manifest)
+        else:
+            self._copy(manifest)
+
+    def discard(self, manifest: Manifest) -> None:
+        """Remove the staging folder, if it is there."""
+        self.files.delete(self.staging(manifest))
+        self.files.delete(self._description(manifest))
+
+    def _description(self, manifest: Manifest) -> str:
+        return f"{self.staging(manifest)}.json"
+
+    def _rename(self, manifest: Manifest) -> None:
+        if self.is_published(manifest):
+            return
+        source, target = self.staging(manifest), self.published(manifest)
+        if not self.files.exists(source):
+            raise ExtractionFailed(f"the offsets of {manifest.name} have moved, but its folder {source} is not there")
+        if not self.files.rename(source, target):
+            raise ExtractionFailed(f"{source} could not be renamed to {target}")
+
+    def _copy(self, manifest: Manifest) -> None:
+        """File by file: the rename of a folder that meets another one there moves it into that one."""
+        if self.is_published(manifest):
+            self.discard(manifest)
+            return
+        where = self._description(manifest)
+        if (data := self.files.read(where)) is None:
+            raise ExtractionFailed(f"the offsets of {manifest.name} have moved, but {where} is not there")
+        staged = inventories.decode(where, data)
+        source, target = self.staging(manifest), self.published(manifest)
+        for path, size in staged.files.items():
+            self._copy_file(f"{source}/{path}", f"{target}/{path}", size)
+        self.files.write(f"{target}/{inventories.FILE_NAME}", staged.as_document())
+        self.discard(manifest)
+
+    def _copy_file(self, source: str, target: str, size: int) -> None:
+        """Raises: ExtractionFailed."""
+        if self.files.size(target) == size:
+            return
+        if not self.files.exists(source):
+            raise ExtractionFailed(f"{source} was staged and is gone, and {target} is not there")
+        self.files.delete(target)  # of another size: not what was staged
+        self.files.make_folder(target.rpartition("/")[0])
+        if not self.files.rename(source, target):
+            raise ExtractionFailed(f"{source} could not be renamed to {target}")
+
+    def found(self, target: str) -> dict[str, Inventory | None]:
+        """All range folders of a target by name; None where the inventory is not there (yet)."""
+        there: dict[str, Inventory | None] = {}
+        for name in self.files.folders(target):
+            if name.startswith(RANGE_PREFIX):
+                where = f"{target}/{name}/{inventories.FILE_NAME}"
+                data = self.files.read(where)
+                there[name] = None if data is None else inventories.decode(where, data)
+        return there

@@ -1,0 +1,48 @@
+"""How a staged range becomes visible, for each class of store; the classes are docs/decisions/0017.
+
+Tests: tests/spark_jobs/extraction/test_stores.py, tests/peers/test_spark_stores.py.
+"""
+
+import enum
+import re
+from urllib.parse import urlsplit
+
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+
+_RENAMING = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
+_MODULES = {"s3a": "hadoop-aws", "abfs": "hadoop-azure", "abfss": "hadoop-azure"}
+_NO_FILE_SYSTEM = re.compile(r"ClassNotFoundException: Class \S*FileSystem not found|No FileSystem for scheme")
+_OLD_NAMES = {"s3": "s3a", "s3n": "s3a"}
+
+
+class Publication(enum.Enum):
+    """What PUBLISH does."""
+
+    RENAME = "one rename of the staging folder"
+    COPY = "a rename of each staged file, then the folder's description"
+
+
+def publication(uri: str) -> Publication:
+    """For a qualified URI. Whoever is not known to rename folders at once gets what is right for every store."""
+    return Publication.RENAME if scheme_of(uri) in _RENAMING else Publication.COPY
+
+
+def scheme_of(uri: str) -> str:
+    return urlsplit(uri).scheme.lower()
+
+
+def check_store(target: str) -> None:
+    """Raises: WronglyAsked for schemes for which Hadoop has no file system any more."""
+    scheme = scheme_of(target)
+    if scheme in _OLD_NAMES:
+        raise WronglyAsked(f"--to: Hadoop has no file system {scheme}://, only {_OLD_NAMES[scheme]}://")
+
+
+def missing_module(target: str, failure: str, hadoop_version: str) -> str | None:
+    """What to add when Hadoop does not find the class of a file system; None if that is not what failed."""
+    scheme = scheme_of(target)
+    if not _NO_FILE_SYSTEM.search(failure):
+        return None
+    if scheme in _MODULES:
+        return f"--to: {scheme}:// needs --packages org.apache.hadoop:{_MODULES[scheme]}:{hadoop_version}"
+    return f"--to: Spark has no file system for {scheme}://: give the jars of one by --packages"

@@ -1,0 +1,21 @@
+"""The table formats: their own commit shows the records, and the group's offsets follow it (``steps.py``)."""
+
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+
+DELTA, ICEBERG = "delta", "iceberg"
+TABLE_FORMATS = (DELTA, ICEBERG)
+
+
+def is_table(format: str) -> bool:
+    return format in TABLE_FORMATS
+
+
+def check_table(format: str, target: str, merge_schema: bool) -> None:
+    """What can be judged by the words alone. Raises: WronglyAsked."""
+    if merge_schema and not is_table(format):
+        raise WronglyAsked(f"--merge-schema is for --format {' and '.join(TABLE_FORMATS)}: files have no common schema")
+    if format == ICEBERG and (any(sign in target for sign in "/:`") or target.count(".") < 2):
+        raise WronglyAsked(
+            f"--to: {target!r} is no Iceberg table: CATALOG.NAMESPACE.TABLE is needed, and the catalog's "
+            "configuration by --conf spark.sql.catalog.CATALOG..."
+        )

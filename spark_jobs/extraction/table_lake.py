@@ -1,0 +1,259 @@
+"""Extractions into tables: the staged files are appended by one commit of the table that names the plan.
+
+A plan (the manifest's writer and sequence) is committed to a table once, by the table's own means, so it does not
+matter which run tries, how often and how late:
+
+- Delta: the application transaction ``kafka-zk-<writer>`` has the sequence as its version; an append with a version
+  that is there already does nothing, and of two at once one fails.
+- Iceberg: ``<writer>-<sequence>`` is the id of a staged snapshot (write, audit, publish), and Iceberg refuses to
+  publish an id twice, also when it tries a commit again.
+
+``fence`` commits nothing under the plan's name: a run that sleeps finds it used up.
+Tests: tests/peers/test_spark_tables.py.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from pyspark.errors import PySparkException
+
+from kafka_zk.spark_jobs.extraction import partitioning
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, WronglyAsked
+from kafka_zk.spark_jobs.extraction.hadoop_files import HadoopFiles
+from kafka_zk.spark_jobs.extraction.lake import SparkLake
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+
+RECORDS, FENCE = "records", "fence"
+"""What a commit of ours is."""
+_STAGED_AS = "parquet"
+
+
+class Tables(Protocol):
+    """Tables of one format; a table is named by a manifest's target."""
+
+    def qualified(self, target: str, folders: SparkLake) -> str: ...
+
+    def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
+        """Make the table if need be; returns the folder where its files are."""
+        ...
+
+    def location(self, target: str) -> str | None: ...
+
+    def commit_of(self, manifest: Manifest) -> str | None:
+        """What is committed under the plan's name: RECORDS, FENCE or None."""
+        ...
+
+    def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None: ...
+
+
+class TableLake:
+    """The lake of one table format (``lakes.Lakes``). Files are staged as for a folder, beside the table's."""
+
+    def __init__(self, folders: SparkLake, tables: Tables, extraction: Extraction) -> None:
+        self._folders = folders
+        self._tables = tables
+        self._extraction = extraction
+
+    def qualified(self, target: str) -> str:
+        return self._tables.qualified(target, self._folders)
+
+    def check(self) -> None:
+        """Raises: WronglyAsked."""
+        self._folders.check_columns()
+        try:
+            self._tables.location(self.qualified(self._extraction.target))
+        except (PySparkException, ExtractionFailed) as error:
+            raise WronglyAsked(f"--to: {first_line(error)}") from error
+
+    def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
+        empty = self._folders.empty()
+        location = self._tables.prepare(manifest.target, empty, self._extraction.partition_by)
+        return self._folders.stage(_beside(manifest, location), pieces, bootstrap_servers)
+
+    def published(self, manifest: Manifest) -> str:
+        return f"{manifest.target} {manifest.name}"
+
+    def is_published(self, manifest: Manifest) -> bool:
+        """Nobody can say: a table's files are not named by ranges."""
+        return False
+
+    def publish(self, manifest: Manifest) -> None:
+        """Append what is staged, unless the table has it. Raises: ExtractionFailed, and what Spark raises."""
+        location = self._tables.location(manifest.target)
+        assert location is not None, "made before the staging"
+        frame = self._folders.staged(_beside(manifest, location))
+        self._tables.append(frame, manifest, RECORDS, self._extraction)
+        if (found := self._tables.commit_of(manifest)) != RECORDS:
+            raise ExtractionFailed(f"{manifest.target} has no commit of {manifest.name} (found: {found})")
+
+    def discard(self, manifest: Manifest) -> None:
+        """Remove the staging folder, if it is there."""
+        if (location := self._tables.location(manifest.target)) is not None:
+            self._folders.discard(_beside(manifest, location))
+
+    def in_table(self, manifest: Manifest) -> bool:
+        return self._tables.commit_of(manifest) == RECORDS
+
+    def fence(self, manifest: Manifest) -> bool:
+        """Use up the plan's name; True if the table has its records already."""
+        if self._tables.location(manifest.target) is None:
+            return False
+        if self._tables.commit_of(manifest) is None:
+            self._tables.append(None, manifest, FENCE, self._extraction)
+        return self.in_table(manifest)
+
+
+def _beside(manifest: Manifest, location: str) -> Manifest:
+    """The same with its staging folder in the table's own."""
+    return replace(manifest, target=location, format=_STAGED_AS)
+
+
+def _note_of(manifest: Manifest, what: str) -> dict[str, Any]:
+    """What a commit says of itself."""
+    ranges = [[each.topic, each.partition, str(each.from_offset), str(each.until_offset)] for each in manifest.ranges]
+    return {"writer": manifest.writer, "sequence": str(manifest.sequence), "what": what, "ranges": ranges}
+
+
+class DeltaTables:
+    """Named by their folder."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self._files = HadoopFiles(spark)
+
+    def qualified(self, target: str, folders: SparkLake) -> str:
+        return folders.qualified(target)
+
+    def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
+        return target
+
+    def location(self, target: str) -> str | None:
+        if not self._is_known():
+            raise ExtractionFailed("--format delta needs --packages io.delta:delta-spark_<Spark>_2.13:<version>")
+        return target
+
+    def _is_known(self) -> bool:
+        loader = self._spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        return loader.getResource("io/delta/sql/DeltaSparkSessionExtension.class") is not None
+
+    def commit_of(self, manifest: Manifest) -> str | None:
+        if not self._is_table(manifest.target):
+            return None
+        history = self._spark.sql(f"DESCRIBE HISTORY delta.`{manifest.target}`")
+        for row in history.select("userMetadata").where("userMetadata IS NOT NULL").collect():
+            try:
+                note = json.loads(row.userMetadata)
+            except ValueError:
+                continue  # somebody else's
+            plan = (manifest.writer, str(manifest.sequence))
+            if isinstance(note, dict) and (note.get("writer"), note.get("sequence")) == plan:
+                return str(note.get("what"))
+        return None
+
+    def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
+        if frame is None:
+            if not self._is_table(manifest.target):
+                return
+            frame = self._spark.read.format("delta").load(manifest.target).limit(0)
+        else:
+            frame = partitioning.with_columns(frame, extraction.partition_by)
+        writer = frame.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", f"kafka-zk-{manifest.writer}").option("txnVersion", manifest.sequence)
+        writer = writer.option("userMetadata", json.dumps(_note_of(manifest, what)))
+        if extraction.merge_schema:
+            writer = writer.option("mergeSchema", "true")
+        if names := partitioning.columns(extraction.partition_by):
+            writer = writer.partitionBy(*names)
+        writer.save(manifest.target)
+
+    def _is_table(self, target: str) -> bool:
+        """By its log; staged files alone make none."""
+        return self._files.exists(f"{target}/_delta_log")
+
+
+class IcebergTables:
+    """Named by catalog, namespaces and table."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def qualified(self, target: str, folders: SparkLake) -> str:
+        return target
+
+    def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
+        if self.location(target) is None:
+            terms = partitioning.iceberg_terms(partition_by)
+            writer = empty.writeTo(target).using("iceberg").tableProperty("write.wap.enabled", "true")
+            (writer.partitionedBy(*terms) if terms else writer).create()
+        location = self.location(target)
+        assert location is not None, "it was made"
+        return location
+
+    def location(self, target: str) -> str | None:
+        if not self._spark.catalog.tableExists(target):
+            return None
+        rows = self._spark.sql(f"DESCRIBE TABLE EXTENDED {target}").where("col_name = 'Location'").collect()
+        return str(rows[0].data_type).rstrip("/")
+
+    def commit_of(self, manifest: Manifest) -> str | None:
+        if self.location(manifest.target) is None:
+            return None
+        wanted = _wap_id(manifest)
+        summaries = {row.snapshot_id: row.summary for row in self._table(manifest, "snapshots").collect()}
+        history = self._table(manifest, "history").where("is_current_ancestor").collect()
+        for row in history:
+            summary = summaries.get(row.snapshot_id, {})
+            if wanted not in (summary.get("wap.id"), summary.get("published-wap-id")):
+                continue
+            source = summaries.get(int(summary.get("source-snapshot-id", row.snapshot_id)), summary)
+            if (what := source.get("kafka-zk.what")) is None:
+                raise ExtractionFailed(f"{manifest.target}: the snapshot of {wanted} was expired too early")
+            return str(what)
+        return None
+
+    def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None:
+        target = manifest.target
+        if frame is None:
+            frame = self._spark.table(target).limit(0)
+        properties = {"write.wap.enabled": "true"}
+        if extraction.merge_schema:
+            properties["write.spark.accept-any-schema"] = "true"
+        told = ", ".join(f"'{name}'='{value}'" for name, value in properties.items())
+        self._spark.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ({told})")
+        self._spark.conf.set("spark.wap.id", _wap_id(manifest))
+        try:
+            writer = frame.writeTo(target)
+            for name, value in {**_note_of(manifest, what), "attempt": manifest.attempt}.items():
+                text = value if isinstance(value, str) else json.dumps(value)
+                writer = writer.option(f"snapshot-property.kafka-zk.{name}", text)
+            if extraction.merge_schema:
+                writer = writer.option("mergeSchema", "true").option("check-ordering", "false")
+            writer.append()
+        finally:
+            self._spark.conf.unset("spark.wap.id")
+        self._publish(manifest, what)
+
+    def _publish(self, manifest: Manifest, what: str) -> None:
+        """Make the snapshot that this run has staged the table's. Raises: what Iceberg raises, unless it is done."""
+        staged = self._table(manifest, "snapshots").orderBy("committed_at", ascending=False).collect()
+        ours = {"kafka-zk.attempt": manifest.attempt, "kafka-zk.what": what, "wap.id": _wap_id(manifest)}
+        snapshot = next(row.snapshot_id for row in staged if ours.items() <= row.summary.items())
+        catalog, _, name = manifest.target.partition(".")
+        try:
+            self._spark.sql(f"CALL {catalog}.system.cherrypick_snapshot('{name}', {snapshot})").collect()
+        except Exception:
+            if self.commit_of(manifest) is None:
+                raise
+
+    def _table(self, manifest: Manifest, name: str) -> Any:
+        return self._spark.sql(f"SELECT * FROM {manifest.target}.{name}")
+
+
+def _wap_id(manifest: Manifest) -> str:
+    return f"{manifest.writer}-{manifest.sequence}"

@@ -1,0 +1,23 @@
+"""The options of ``kafka-zk extract`` that say how stores and tables are written."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+_OPTIONS = (
+    click.option("--merge-schema", is_flag=True, help="New columns are added to the table (delta, iceberg)."),
+    click.option("--packages", metavar="GROUP:NAME:VERSION[,...]", help="Jars that Spark fetches from Maven Central."),
+)
+
+
+def sink_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator; ``packages`` is for ``with_packages``, the others are fields of ``Extraction``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def with_packages(config: dict[str, str], packages: str | None) -> dict[str, str]:
+    """Spark's configuration with the jars."""
+    return {**config, "spark.jars.packages": packages} if packages else config

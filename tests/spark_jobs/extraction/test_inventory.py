@@ -1,0 +1,50 @@
+"""What range folders say of themselves, and what is wrong among them."""
+
+import json
+
+import pytest
+
+from kafka_zk.spark_jobs.extraction import inventory as inventories
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.inventory import Inventory, is_data
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+
+
+def folder(*ranges: tuple[int, int], replaces: tuple[str, ...] = ()) -> Inventory:
+    """Of partition 0 from the first pair, of 1 from the second."""
+    pieces = tuple(OffsetRange("t", number, start, end) for number, (start, end) in enumerate(ranges))
+    return Inventory("g", pieces, 5, "parquet", {"a=1/part-0": 7}, replaces)
+
+
+def test_round_trip() -> None:
+    written = folder((0, 3), (4, 2**62), replaces=("x",))
+    assert inventories.decode("w", json.dumps(written.as_document()).encode()) == written
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"group":"g","ranges":[["t"]]}'])
+def test_what_is_none_is_said_to_be_none(data: bytes) -> None:
+    with pytest.raises(ExtractionFailed, match="/p does not describe a range folder"):
+        inventories.decode("/p", data)
+
+
+def test_hidden_files_hold_no_records() -> None:
+    assert is_data("part-0.parquet") and is_data("a=_/part-0")
+    assert not is_data("_SUCCESS") and not is_data("a=1/.part-0.crc")
+
+
+def test_every_offset_once_is_no_fault() -> None:
+    assert inventories.faults({"a": folder((5, 9), (0, 4)), "b": folder((9, 12)), "c": folder((12, 13), (4, 5))}) == []
+
+
+def test_gaps_and_overlaps_are_named() -> None:
+    told = inventories.faults({"a": folder((0, 9)), "b": folder((3, 5)), "c": folder((8, 12)), "d": folder((14, 15))})
+    assert told == [
+        "offsets 3 to 4 of t-0 are in a and in b",
+        "offsets 8 to 8 of t-0 are in a and in c",
+        "offsets 12 to 13 of t-0 are in no folder",
+    ]
+
+
+def test_a_folder_that_is_replaced_does_not_count() -> None:
+    found = {"a": folder((0, 3)), "b": folder((3, 5)), "ab": folder((0, 5), replaces=("a", "b"))}
+    assert list(inventories.current(found)) == ["ab"]

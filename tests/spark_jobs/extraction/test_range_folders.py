@@ -1,0 +1,157 @@
+"""Publication in a store without atomic renames of folders, killed at every operation and repeated."""
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kafka_zk.spark_jobs.extraction import inventory as inventories
+from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed
+from kafka_zk.spark_jobs.extraction.manifest import Manifest, planned
+from kafka_zk.spark_jobs.extraction.range_folders import RangeFolders
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+
+TARGET = "s3a://bucket/lake"
+FILES = {"a=1/part-0.parquet": b"one", "a=2/part-0.parquet": b"two!", "part-1.parquet": b"three"}
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+class ObjectStore:
+    """Objects by name: no folders, a rename is a copy and a deletion. Ends the process before operation ``dies_at``."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.dies_at: int | None = None
+        self.hidden: set[str] = set()
+        """What a slow listing does not show yet."""
+
+    def _operate(self) -> None:
+        if self.dies_at is not None:
+            if self.dies_at == 0:
+                raise Killed
+            self.dies_at -= 1
+
+    def exists(self, uri: str) -> bool:
+        return any(name == uri or name.startswith(f"{uri}/") for name in self.objects)
+
+    def size(self, uri: str) -> int | None:
+        return len(self.objects[uri]) if uri in self.objects else None
+
+    def rename(self, source: str, target: str) -> bool:
+        assert target not in self.objects
+        self._operate()
+        self.objects[target] = self.objects[source]
+        self._operate()
+        del self.objects[source]
+        return True
+
+    def make_folder(self, uri: str) -> None: ...
+
+    def delete(self, uri: str) -> None:
+        for name in [name for name in self.objects if name == uri or name.startswith(f"{uri}/")]:
+            self._operate()
+            del self.objects[name]
+
+    def folders(self, uri: str) -> list[str]:
+        return sorted({name.removeprefix(f"{uri}/").split("/")[0] for name, _ in self.walk(uri) if "/" in name})
+
+    def walk(self, uri: str) -> Iterator[tuple[str, int]]:
+        for name, data in self.objects.items():
+            if name.startswith(f"{uri}/") and name not in self.hidden:
+                yield name.removeprefix(f"{uri}/"), len(data)
+
+    def read(self, uri: str) -> bytes | None:
+        return self.objects.get(uri)
+
+    def write(self, uri: str, document: Mapping[str, Any]) -> None:
+        self._operate()
+        self.objects[uri] = json.dumps(document).encode()
+
+
+def _rows(paths: Sequence[str]) -> int:
+    return len(paths)
+
+
+def _staged(store: ObjectStore) -> tuple[RangeFolders, Manifest]:
+    manifest = planned([OffsetRange("t", 0, 0, 3)], TARGET, "parquet", "attempt", 0)
+    folders = RangeFolders(store, _rows)
+    for path, data in FILES.items():
+        store.objects[f"{folders.staging(manifest)}/{path}"] = data
+    store.objects[f"{folders.staging(manifest)}/_SUCCESS"] = b""
+    return folders, manifest
+
+
+def _published(store: ObjectStore, manifest: Manifest) -> dict[str, bytes]:
+    prefix = f"{TARGET}/{manifest.name}/"
+    return {name.removeprefix(prefix): data for name, data in store.objects.items() if name.startswith(prefix)}
+
+
+@pytest.mark.parametrize("dies_at", range(20))
+def test_killed_anywhere_it_is_finished_by_the_next(dies_at: int) -> None:
+    store = ObjectStore()
+    folders, manifest = _staged(store)
+    folders.complete(manifest, "g", 3)
+    store.dies_at = dies_at
+    try:
+        folders.publish(manifest)
+    except Killed:
+        found = _published(store, manifest)
+        assert folders.is_published(manifest) == (inventories.FILE_NAME in found)
+        assert not folders.is_published(manifest) or FILES.items() <= found.items(), "described before it was whole"
+    store.dies_at = None
+    folders.publish(manifest)
+    found = _published(store, manifest)
+    description = found.pop(inventories.FILE_NAME)
+    assert found == FILES
+    assert inventories.decode("w", description).files == {path: len(data) for path, data in FILES.items()}
+    assert all(name.startswith(f"{TARGET}/range=") for name in store.objects), "nothing is left of the staging"
+
+
+def test_there_are_operations_enough_to_be_killed_at() -> None:
+    for count in itertools.count():
+        store = ObjectStore()
+        folders, manifest = _staged(store)
+        folders.complete(manifest, "g", 3)
+        store.dies_at = count
+        try:
+            folders.publish(manifest)
+        except Killed:
+            continue
+        assert 8 < count <= 20
+        return
+
+
+def test_a_listing_that_is_behind_stops_the_run() -> None:
+    store = ObjectStore()
+    folders, manifest = _staged(store)
+    store.hidden = {f"{folders.staging(manifest)}/part-1.parquet"}
+    with pytest.raises(ExtractionFailed, match=r"3 records were written, but the files that .* lists hold 2"):
+        folders.complete(manifest, "g", 3)
+
+
+def test_a_committed_range_whose_files_are_gone_is_an_error() -> None:
+    store = ObjectStore()
+    folders, manifest = _staged(store)
+    folders.complete(manifest, "g", 3)
+    store.delete(folders.staging(manifest))
+    with pytest.raises(ExtractionFailed, match="was staged and is gone"):
+        folders.publish(manifest)
+    folders.discard(manifest)
+    with pytest.raises(ExtractionFailed, match=r"have moved, but .* is not there"):
+        folders.publish(manifest)
+
+
+def test_folders_are_listed_with_what_they_hold() -> None:
+    store = ObjectStore()
+    folders, manifest = _staged(store)
+    folders.complete(manifest, "g", 3)
+    folders.publish(manifest)
+    store.objects[f"{TARGET}/range=half/part-0"] = b""
+    found = folders.found(TARGET)
+    assert found["range=half"] is None
+    assert (whole := found[manifest.name]) is not None and whole.records == 3
