@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,7 @@ from kafka_zk.embedded.spark_packages import absent_packages
 from kafka_zk.spark_jobs.extraction.decoding import DECODINGS, FORMATS, read_schema
 from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, WronglyAsked
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
+from kafka_zk.spark_jobs.value_options import value_options
 from kafka_zk.system.clock import monotonic_s
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--format", "format_name", type=click.Choice(FORMATS), default="parquet", show_default=True)
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
-    "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
+    "--schema",
+    callback=_schema,
+    metavar="TEXT|@FILE",
+    help="DDL as 'a INT, b STRING' (json), or an Avro record; for --value-format the reader's schema.",
 )
 @click.option(
     "--on-undecodable",
@@ -62,6 +66,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
     show_default=True,
     help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
 )
+@value_options
 @click.option("--partition-by", "partition_by", multiple=True, metavar="COLUMN", help="May be repeated.")
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
@@ -93,6 +98,7 @@ def command(
     conf: tuple[tuple[str, str], ...],
     dry_run: bool,
     as_json: bool,
+    **values: Any,
 ) -> None:
     """Extract the new records of topics with Spark, from the group's offsets in ZooKeeper on, each exactly once.
 
@@ -129,6 +135,7 @@ def command(
             until_ms=None if until == "now" else parse_time_ms(until),
             fail_on_data_loss=fail_on_data_loss,
             wait_ms=wait_s * 1000,
+            **values,
         )
         job.check(extraction)
         config = dict(conf)

@@ -4,33 +4,20 @@ The folders are in Hadoop's file systems as Spark sees them: local disks, HDFS, 
 Object stores do not: publish to HDFS there, or let a table format do the commit (docs/spark.md).
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 
-from kafka_zk.spark_jobs.extraction import decoding
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.errors import ExtractionFailed, WronglyAsked
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.progress import JobProgress, Progress
+from kafka_zk.spark_jobs.extraction.record_frames import RecordFrames
 from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
-from kafka_zk.spark_jobs.offset_specs import format_offsets
-from kafka_zk.spark_jobs.schema import COLUMNS
-from kafka_zk.storage.types import TopicPartition
-
-
-def _read_options(extraction: Extraction) -> dict[str, str]:
-    """How to read, as the data source's options."""
-    options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
-    options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
-    if extraction.max_records_per_task is not None:
-        options["maxRecordsPerPartition"] = str(extraction.max_records_per_task)
-    return options
 
 
 class SparkLake:
@@ -40,6 +27,7 @@ class SparkLake:
         self._spark = spark
         self._extraction = extraction
         self._progress = progress
+        self._frames = RecordFrames(spark, extraction)
 
     def qualified(self, folder: str) -> str:
         """The folder as an absolute URI."""
@@ -48,7 +36,7 @@ class SparkLake:
     def check(self) -> None:
         """Before anything is begun. Raises: WronglyAsked."""
         self._check_target()
-        self._check_columns()
+        self._frames.check()
 
     def _check_target(self) -> None:
         target = self._extraction.target
@@ -60,43 +48,24 @@ class SparkLake:
         except Py4JJavaError as error:
             raise WronglyAsked(f"{target}: {first_line(error)}") from error
 
-    def _check_columns(self) -> None:
-        """By decoding no records at all."""
-        extraction = self._extraction
-        try:
-            empty = self._spark.createDataFrame([], COLUMNS)
-            columns = self._decoded(empty).drop(decoding.FITS).schema
-        except PySparkException as error:
-            raise WronglyAsked(f"--schema: {first_line(error)}") from error
-        decoding.check_columns(columns, extraction.format, extraction.partition_by)
-
-    def _decoded(self, frame: Any) -> Any:
-        asked = self._extraction
-        if asked.decode is None:
-            return frame
-        return decoding.decoded(frame, asked.decode, asked.schema, asked.on_undecodable, asked.format)
-
     def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
         """Write the records of the manifest's ranges to its staging folder; returns what was written.
 
         ``pieces`` are the ranges of the tasks, for the progress.
         """
-        from pyspark.sql import Observation
-
         self._progress(0, sum(piece.size for piece in pieces))  # Spark takes seconds before its first task begins
-        reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
-        for name, value in {**_read_options(self._extraction), **_bounds(manifest.ranges)}.items():
-            reader = reader.option(name, value)
-        counted = Observation()
-        frame = self._decoded(reader.load())
-        frame = frame.observe(counted, *_counts(frame.columns)).drop(decoding.FITS)
+        frame, counted = self._frames.to_write(manifest.ranges, bootstrap_servers)
         writer = frame.write.format(manifest.format)
         if self._extraction.partition_by:
             writer = writer.partitionBy(*self._extraction.partition_by)
         staging = self._staging(manifest)
         with JobProgress(self._spark, staging, pieces, self._progress):
             writer.save(staging)
-        return _staged(counted.get)
+        return counted()
+
+    def undecodable(self, manifest: Manifest, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        """The records of the manifest's ranges that cannot be decoded, as they are; they are read again for it."""
+        return self._frames.undecodable(manifest.ranges, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
         return f"{manifest.target}/{manifest.name}"
@@ -129,40 +98,3 @@ class SparkLake:
 
     def _path(self, text: str) -> Any:
         return self._spark._jvm.org.apache.hadoop.fs.Path(text)
-
-
-def _counts(columns: Sequence[str]) -> list[Any]:
-    """The aggregates that ``_staged`` reads."""
-    from pyspark.sql import functions as f
-
-    counts = [f.count(f.lit(1)).alias("records")]
-    if decoding.FITS in columns:
-        misfit = ~f.col(decoding.FITS)
-        counts += [
-            f.count(decoding.FITS).alias("values"),
-            f.count_if(misfit).alias("undecodable"),
-            f.min(f.when(misfit, f.struct("topic", "partition", "offset"))).alias("first"),
-        ]
-    return counts
-
-
-def _staged(counts: Mapping[str, Any]) -> Staged:
-    if "values" not in counts:
-        return Staged(int(counts["records"]))
-    first = counts["first"]
-    where = f"offset {first['offset']} of {TopicPartition(first['topic'], first['partition'])}" if first else ""
-    return Staged(int(counts["records"]), int(counts["values"]), int(counts["undecodable"]), where)
-
-
-def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
-    """Exactly these ranges, as the source's options say it."""
-    assigned: dict[str, list[int]] = {}
-    for each in ranges:
-        assigned.setdefault(each.topic, []).append(each.partition)
-    starts = {each.tp: each.from_offset for each in ranges}
-    ends = {each.tp: each.until_offset for each in ranges}
-    return {
-        "assign": json.dumps(assigned),
-        "startingOffsets": json.dumps(format_offsets(starts)),
-        "endingOffsets": json.dumps(format_offsets(ends)),
-    }
