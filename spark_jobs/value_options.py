@@ -1,5 +1,6 @@
-"""The options of ``kafka-zk extract`` about values by a schema registry, dead letters, columns and rows."""
+"""The options of ``kafka-zk extract`` about values by a schema registry, dead letters, columns and rows; and rounds."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,29 @@ import click
 
 from kafka_zk.spark_jobs.extraction.columns import INCLUDED
 from kafka_zk.spark_jobs.wire.value_decoder import VALUE_FORMATS
+
+_INTERVAL = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+
+
+class _Interval(click.ParamType[float]):
+    """``30s``, ``5m``, ``1h``, ``500ms``, as seconds."""
+
+    name = "interval"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        matched = _INTERVAL.fullmatch(value)
+        if matched is None:
+            self.fail(f"{value!r} is no interval like 30s, 5m or 1h", param, ctx)
+        return float(matched[1]) * _SECONDS[matched[2]]
+
+
+every_option = click.option(
+    "--every", "every_s", type=_Interval(), metavar="INTERVAL", help="Go on until SIGTERM, a round each 30s, 5m, 1h."
+)
+metrics_option = click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="With --every: /metrics for Prometheus; 0 is a free port."
+)
 
 _OPTIONS = (
     click.option(

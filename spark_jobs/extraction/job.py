@@ -129,8 +129,8 @@ def extract(
         idle = _idle_report(extraction, connections)
         if idle is not None:
             return replace(idle, seconds=monotonic_s() - started_s)
-        session, start_seconds = _started(spark, note)
-        report = _run(session, extraction, connections, progress, note, observe)
+        session, start_seconds = started(spark, note)
+        report = run(session, extraction, connections, progress=progress, note=note, observe=observe)
     return replace(report, seconds=monotonic_s() - started_s, spark_start_seconds=start_seconds)
 
 
@@ -165,7 +165,7 @@ def _planning(
     return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
 
 
-def _started(spark: Any, note: Note) -> tuple[Any, float]:
+def started(spark: Any, note: Note) -> tuple[Any, float]:
     """The session, and how many seconds its start took."""
     if not callable(spark):
         return spark, 0.0
@@ -177,10 +177,11 @@ def _started(spark: Any, note: Note) -> tuple[Any, float]:
     return session, seconds
 
 
-def _run(
-    spark: Any, extraction: Extraction, connections: Connections, progress: Progress, note: Note, observe: Observe
-) -> Report:
-    """The protocol, over connections that have been idle while Spark started."""
+def run(
+    spark: Any, extraction: Extraction, connections: Connections, *,
+    progress: Progress = lambda *_: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
+) -> Report:  # fmt: skip
+    """The protocol, over connections that may have been idle for long. Raises: see ``extract``."""
     from py4j.protocol import Py4JError
 
     from kafka_zk.spark_jobs.extraction.lake import SparkLake
