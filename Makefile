@@ -145,5 +145,5 @@ $(VENV)/.go: $(VENV)/.dev
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo "installing what the tests need into $(VENV)"
-	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark$(comma)test$(comma)dev]')
+	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark$(comma)registry$(comma)test$(comma)dev]')
 	@touch $@

@@ -24,6 +24,7 @@ from kafka_zk.spark_jobs.extraction.errors import ForeignCommit, GroupBusy, Wron
 from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG, TABLE_FORMATS
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 from kafka_zk.spark_jobs.sink_options import sink_options, with_packages
+from kafka_zk.spark_jobs.value_options import every_option, metrics_option, value_options
 from kafka_zk.system.clock import monotonic_s
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 )
 @click.option("--decode", type=click.Choice(DECODINGS), help="By default keys and values are bytes.")
 @click.option(
-    "--schema", callback=_schema, metavar="TEXT|@FILE", help="DDL as 'a INT, b STRING' (json), or an Avro record."
+    "--schema",
+    callback=_schema,
+    metavar="TEXT|@FILE",
+    help="DDL as 'a INT, b STRING' (json), or an Avro record; for --value-format the reader's schema.",
 )
 @click.option(
     "--on-undecodable",
@@ -66,6 +70,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
     show_default=True,
     help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
 )
+@value_options
 @click.option(
     "--partition-by", "partition_by", multiple=True, metavar="TERM", help="A column, or days(COLUMN); may be repeated."
 )
@@ -75,6 +80,8 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--until", default="now", show_default=True, metavar="TIME", help="Stop there: ms, or 2026-11-21T06:00Z."
 )
+@every_option
+@metrics_option
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For others to leave.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
@@ -98,6 +105,8 @@ def command(
     fail_on_data_loss: bool,
     master: str | None,
     conf: tuple[tuple[str, str], ...],
+    every_s: float | None,
+    metrics_port: int | None,
     dry_run: bool,
     as_json: bool,
     **values: Any,
@@ -146,6 +155,14 @@ def command(
             preflight.check_master(given_master)
         if format_name != ICEBERG:
             preflight.check_folder(target, config)
+        if every_s is not None:
+            from kafka_zk.spark_jobs.extract_rounds import run_rounds
+
+            _check_every(until, dry_run)
+            run_rounds(extraction, every_s, master, config, metrics_port=metrics_port, as_json=as_json)
+            return
+        if metrics_port is not None:
+            raise click.UsageError("--metrics-port is for --every")
         report = job.plan(extraction, note=note) if dry_run else _run(extraction, master, config)
     except WronglyAsked as error:
         raise click.UsageError(str(error)) from error
@@ -154,6 +171,11 @@ def command(
     except ForeignCommit as error:
         raise _Overtaken(str(error)) from error
     _show(replace(report, seconds=monotonic_s() - started_s), as_json, dry_run, on_undecodable)
+
+
+def _check_every(until: str, dry_run: bool) -> None:
+    if until != "now" or dry_run:
+        raise click.UsageError(f"--every goes on until SIGTERM: {'--dry-run' if dry_run else '--until'} is for one run")
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":

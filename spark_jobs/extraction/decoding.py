@@ -6,38 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kafka_zk.spark_jobs.errors import reason_only
+from kafka_zk.spark_jobs.extraction.avro_types import decode_avro, parse_avro_schema
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.undecodable import CHOICES, FAIL, KEEP, RAW_VALUE
 from kafka_zk.spark_jobs.schema import COLUMNS
+from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
+from kafka_zk.spark_jobs.wire.value_decoder import ValueDecoder
 
 DECODINGS = ("json", "avro", "string")
 FORMATS = ("parquet", "json", "csv")
 KEPT = ("key", "topic", "partition", "offset", "timestamp")
 FITS = "_kafka_zk_fits"
 """The column that says whether the value was decoded; null if there is no value."""
+REASON = "_kafka_zk_reason"
+"""The column that says why it was not; null where only that is known."""
 _CORRUPT = "_kafka_zk_corrupt"
 _CORRUPT_OPTION = "columnNameOfCorruptRecord"
-_CONFLUENT_HEADER_BYTES = 5
-_AVRO_TYPES = {
-    "null": "StringType",
-    "boolean": "BooleanType",
-    "int": "IntegerType",
-    "long": "LongType",
-    "float": "FloatType",
-    "double": "DoubleType",
-    "bytes": "BinaryType",
-    "string": "StringType",
-    "enum": "StringType",
-    "fixed": "BinaryType",
-}
-_AVRO_LOGICAL_TYPES = {
-    "timestamp-millis": "TimestampType",
-    "timestamp-micros": "TimestampType",
-    "local-timestamp-millis": "TimestampNTZType",
-    "local-timestamp-micros": "TimestampNTZType",
-    "date": "DateType",
-    "decimal": "DecimalType",
-}
 
 
 def read_schema(text: str) -> str:
@@ -45,18 +30,20 @@ def read_schema(text: str) -> str:
     return Path(text[1:]).read_text() if text.startswith("@") else text
 
 
-def check(decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL) -> None:
+def check(
+    decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL, value_format: str | None = None
+) -> None:
     """What can be judged without Spark. Raises: WronglyAsked for what cannot be decoded or written like this."""
     if decode in ("json", "avro") and not schema:
         raise WronglyAsked(f"--decode {decode} needs --schema")
-    if schema and decode not in ("json", "avro"):
-        raise WronglyAsked("--schema is for --decode json and avro")
+    if schema and decode not in ("json", "avro") and value_format is None:
+        raise WronglyAsked("--schema is for --decode json and avro, and for --value-format")
     if on_undecodable not in CHOICES:
         raise WronglyAsked(f"--on-undecodable: {on_undecodable!r} is not {', '.join(CHOICES[:-1])} or {CHOICES[-1]}")
-    if on_undecodable != FAIL and decode is None:
-        raise WronglyAsked("--on-undecodable is for --decode: bytes are taken as they are")
-    if format == "csv" and decode is None:
-        raise WronglyAsked("CSV holds text: --format csv needs --decode string, json or avro")
+    if on_undecodable != FAIL and decode is None and value_format is None:
+        raise WronglyAsked("--on-undecodable is for --decode and --value-format: bytes are taken as they are")
+    if format == "csv" and decode is None and value_format is None:
+        raise WronglyAsked("CSV holds text: --format csv needs --decode string, json or avro, or --value-format")
 
 
 def known_columns(decode: str | None, schema: str | None, on_undecodable: str = FAIL) -> Any:
@@ -109,10 +96,10 @@ def _json_struct(schema: str) -> Any:
         raise WronglyAsked(f"--schema is neither DDL nor the JSON of a Spark StructType: {error}") from error
 
 
-def check_fields(values: Any, on_undecodable: str) -> None:
+def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ()) -> None:
     """The fields of the schema (a ``StructType``), beside the columns that are kept. Raises: WronglyAsked."""
     for name in values.fieldNames():  # Spark ignores the case of names
-        if name.lower() in KEPT:
+        if name.lower() in (*KEPT, *included):
             raise WronglyAsked(f"--schema: the field {name} has the name of a column of the source")
         if name.lower() == RAW_VALUE and on_undecodable == KEEP:
             raise WronglyAsked(f"--schema: the field {name} has the name of the column of --on-undecodable {KEEP}")
@@ -144,29 +131,59 @@ def _is_plain(kind: Any) -> bool:
     return isinstance(kind, AtomicType) and not isinstance(kind, VariantType)
 
 
-def decoded(frame: Any, decode: str, schema: str | None, on_undecodable: str, format: str) -> Any:
-    """The frame with key and value decoded, and the column FITS beside.
+def decoded(
+    frame: Any, decode: str | ValueDecoder, schema: str | None, on_undecodable: str, format: str,
+    included: Sequence[str] = (),
+) -> Any:  # fmt: skip
+    """The frame with key and value decoded, and the columns FITS and REASON beside.
 
-    json and avro give a column for each field of the schema beside key (as text), topic, partition, offset, timestamp;
-    fields that do not fit are null. With KEEP there is the column RAW_VALUE, in CSV as Base64.
+    All but string give a column for each field of the schema beside key (as text), topic, partition, offset, timestamp
+    and those ``included``; fields that do not fit are null. With KEEP there is the column RAW_VALUE, in CSV as Base64.
     Raises: WronglyAsked, and what Spark's parser says of a DDL schema.
     """
     from pyspark.sql import functions as f
 
+    reason = f.lit(None).cast("string")
     if decode == "string":
         value, fits = f.try_validate_utf8(f.col("value").cast("string")), f.col("_value").isNotNull()
         columns = [name if name != "value" else f.col("_value").alias("value") for name in frame.columns]
     else:
-        assert schema is not None, "checked before"
-        fields, value, fits = _json(schema) if decode == "json" else _avro(schema)
-        check_fields(fields, on_undecodable)
-        columns = [*KEPT, *(f.col("_value").getField(name).alias(name) for name in fields.fieldNames())]
+        record = f.col("_value")
+        if isinstance(decode, ValueDecoder):
+            fields, value, fits = _framed(decode)
+            record, reason = f.col("_value.record"), f.col("_value.reason")
+        else:
+            assert schema is not None, "checked before"
+            fields, value, fits = _json(schema) if decode == "json" else _avro(schema)
+        check_fields(fields, on_undecodable, included)
+        columns = [*KEPT, *included, *(record.getField(name).alias(name) for name in fields.fieldNames())]
     judged = frame.withColumn("key", f.col("key").cast("string")).withColumn("_value", value)
-    judged = judged.withColumn(FITS, f.when(f.col("value").isNotNull(), fits))
+    judged = judged.withColumn(FITS, f.when(f.col("value").isNotNull(), fits)).withColumn(REASON, reason)
     if on_undecodable == KEEP:
         raw = f.base64("value") if format == "csv" else f.col("value")
         columns.append(f.when(~f.col(FITS), raw).alias(RAW_VALUE))
-    return judged.select(*columns, FITS)
+    return judged.select(*columns, FITS, REASON)
+
+
+def _framed(decoder: ValueDecoder) -> tuple[Any, Any, Any]:
+    """As ``_json``, with a column of the record and of the reason why there is none."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = decoder.columns
+    result = StructType([StructField("record", fields), StructField("reason", StringType())])
+    return fields, f.udf(lambda value: _read(decoder, value), result)(f.col("value")), f.col("_value.reason").isNull()
+
+
+def _read(decoder: ValueDecoder, value: bytes | None) -> Any:
+    """Runs in executors. Raises: RegistryFailed."""
+    if value is None:
+        return None
+    with reason_only():
+        try:
+            return {"record": decoder.decode(bytes(value)), "reason": None}
+        except ValueUndecodable as error:
+            return {"record": None, "reason": str(error)}
 
 
 def _json(schema: str) -> tuple[Any, Any, Any]:
@@ -208,81 +225,3 @@ def ddl_struct(schema: str) -> Any:
     if not isinstance(fields, StructType):
         raise WronglyAsked(f"--schema: columns are needed, as in 'a INT, b STRING', not {fields.simpleString()}")
     return fields
-
-
-def avro_type(schema: Any) -> Any:
-    """An Avro schema as a Spark type. Raises: WronglyAsked for unions of several types and unknown ones."""
-    from pyspark.sql import types
-
-    if isinstance(schema, list):
-        kinds = [each for each in schema if each != "null"]
-        if len(kinds) != 1:
-            raise WronglyAsked("--schema: an Avro union of more than one type beside null has no Spark type")
-        return avro_type(kinds[0])
-    if isinstance(schema, str):
-        schema = {"type": schema}
-    kind, logical = schema["type"], schema.get("logicalType")
-    if logical == "decimal":
-        return types.DecimalType(schema["precision"], schema.get("scale", 0))
-    if logical in _AVRO_LOGICAL_TYPES:
-        return getattr(types, _AVRO_LOGICAL_TYPES[logical])()
-    if kind == "record":
-        return types.StructType([types.StructField(each["name"], avro_type(each["type"])) for each in schema["fields"]])
-    if kind == "array":
-        return types.ArrayType(avro_type(schema["items"]))
-    if kind == "map":
-        return types.MapType(types.StringType(), avro_type(schema["values"]))
-    if not isinstance(kind, str):
-        return avro_type(kind)
-    if kind not in _AVRO_TYPES:
-        raise WronglyAsked(f"--schema: the Avro type {kind!r} is not known here")
-    return getattr(types, _AVRO_TYPES[kind])()
-
-
-def parse_avro_schema(text: str) -> tuple[Any, Any]:
-    """The schema as fastavro reads records by, and as a ``StructType``. Raises: WronglyAsked."""
-    import fastavro
-    from pyspark.sql.types import StructType
-
-    try:
-        document = json.loads(text)
-        fields = avro_type(document)
-        parsed = fastavro.parse_schema(_plain(document))
-    except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException) as error:
-        raise WronglyAsked(f"--schema is no Avro schema: {error}") from error
-    if not isinstance(fields, StructType):
-        raise WronglyAsked("--schema: an Avro record is needed")
-    return parsed, fields
-
-
-def _plain(schema: Any) -> Any:
-    """Without the logical types that Spark has none for: uuid and times of day stay the text and numbers they are."""
-    if isinstance(schema, list):
-        return [_plain(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: _plain(each)
-        for name, each in schema.items()
-        if name != "logicalType" or each in _AVRO_LOGICAL_TYPES
-    }
-
-
-def decode_avro(schema: Any, value: bytes | None) -> Any:
-    """The record in ``value``; None if there is none, or it is no whole record of this schema. Runs in executors."""
-    import io
-
-    import fastavro
-
-    if value is None:
-        return None
-    framed = value[:1] == b"\0" and len(value) > _CONFLUENT_HEADER_BYTES
-    for start in (_CONFLUENT_HEADER_BYTES, 0) if framed else (0,):
-        stream = io.BytesIO(bytes(value[start:]))
-        try:
-            record = fastavro.schemaless_reader(stream, schema, None)
-        except (EOFError, ValueError, IndexError, UnicodeDecodeError):
-            continue
-        if stream.tell() == len(value) - start:
-            return record
-    return None

@@ -8,7 +8,7 @@ Any number of times in one notebook. Everything that is remembered between runs 
 """
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -16,15 +16,17 @@ from kafka_zk.registry.errors import ConnectionLoss, ConnectionTimeout, SessionL
 from kafka_zk.registry.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.registration import ghost_life_ms
 from kafka_zk.spark_jobs.errors import DataLoss
-from kafka_zk.spark_jobs.extraction import decoding, partitioning
+from kafka_zk.spark_jobs.extraction import dead_letters, decoding, partitioning
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.connections import Connections
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.errors import (
     ExtractionFailed,
     ForeignCommit,
     GroupBusy,
     JavaDied,
     Undecodable,
+    WronglyAsked,
     ZooKeeperLost,
 )
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
@@ -39,6 +41,7 @@ from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.offset_ranges import split as split_ranges
 from kafka_zk.spark_jobs.session import java_answers
 from kafka_zk.spark_jobs.waiting import Note
+from kafka_zk.spark_jobs.wire.packages import absent_wire_packages
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.system.clock import monotonic_s, wall_ms
 from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
@@ -67,6 +70,8 @@ class Lake(Protocol):
 
     def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged: ...
 
+    def undecodable(self, manifest: Manifest, bootstrap_servers: str) -> Iterator[DeadLetter]: ...
+
     def published(self, manifest: Manifest) -> str: ...
 
     def is_published(self, manifest: Manifest) -> bool: ...
@@ -85,11 +90,22 @@ def check(extraction: Extraction) -> None:
     check_table(extraction.format, extraction.target, extraction.merge_schema)
     check_store(extraction.target)
     partitioning.check(extraction.partition_by, extraction.format)
-    decoding.check(extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable)
-    columns = decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
+    decoding.check(
+        extraction.decode, extraction.schema, extraction.format, extraction.on_undecodable, extraction.value_format
+    )
+    if extraction.value_format is not None and (told := absent_wire_packages(extraction.value_format)):
+        raise WronglyAsked(told)
+    columns = _known_columns(extraction)
     if columns is not None:
         decoding.check_columns(columns, extraction.format, partitioning.plain(extraction.partition_by))
         partitioning.check_columns(extraction.partition_by, columns)
+
+
+def _known_columns(extraction: Extraction) -> Any:
+    """None where only Spark or the schema registry can tell."""
+    if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
+        return None
+    return decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
 
 
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
@@ -121,8 +137,8 @@ def extract(
         idle = _idle_report(extraction, connections)
         if idle is not None:
             return replace(idle, seconds=monotonic_s() - started_s)
-        session, start_seconds = _started(spark, note)
-        report = _run(session, extraction, connections, progress, note, observe)
+        session, start_seconds = started(spark, note)
+        report = run(session, extraction, connections, progress=progress, note=note, observe=observe)
     return replace(report, seconds=monotonic_s() - started_s, spark_start_seconds=start_seconds)
 
 
@@ -157,7 +173,7 @@ def _planning(
     return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
 
 
-def _started(spark: Any, note: Note) -> tuple[Any, float]:
+def started(spark: Any, note: Note) -> tuple[Any, float]:
     """The session, and how many seconds its start took."""
     if not callable(spark):
         return spark, 0.0
@@ -169,10 +185,11 @@ def _started(spark: Any, note: Note) -> tuple[Any, float]:
     return session, seconds
 
 
-def _run(
-    spark: Any, extraction: Extraction, connections: Connections, progress: Progress, note: Note, observe: Observe
-) -> Report:
-    """The protocol, over connections that have been idle while Spark started."""
+def run(
+    spark: Any, extraction: Extraction, connections: Connections, *,
+    progress: Progress = lambda *_: None, note: Note = lambda _: None, observe: Observe = lambda *_: None,
+) -> Report:  # fmt: skip
+    """The protocol, over connections that may have been idle for long. Raises: see ``extract``."""
     from py4j.protocol import Py4JError
 
     from kafka_zk.spark_jobs.extraction.lakes import Lakes
@@ -331,9 +348,21 @@ class ExtractionRun:
         offsets = sum(each.size for each in pieces)
         self._note(f"extracting {offsets:,} records of {len(manifest.ranges)} partitions, in {len(pieces)} tasks")
         self._staged = self._lake.stage(manifest, pieces, self._cluster.bootstrap_servers)
-        if told := refusal(self._staged, self._extraction.decode, self._extraction.on_undecodable):
+        asked = self._extraction
+        has_letters = asked.dead_letter_topic is not None
+        if told := refusal(self._staged, asked.decoding, asked.on_undecodable, dead_letters=has_letters):
             self._drop(manifest)
             raise Undecodable(told)
+        if asked.dead_letter_topic is not None and self._staged.undecodable:
+            self._send_dead_letters(manifest, asked.dead_letter_topic)
+
+    def _send_dead_letters(self, manifest: Manifest, topic: str) -> None:
+        """Before the offsets move: a run that repeats the ranges finds that it is done."""
+        servers = self._cluster.bootstrap_servers
+        letters = self._lake.undecodable(manifest, servers)
+        group = self._extraction.group
+        sent = dead_letters.send(letters, manifest.ranges, topic=topic, group=group, bootstrap_servers=servers)
+        self._note(f"sent {sent:,} undecodable records to {topic}")
 
     def _drop(self, manifest: Manifest) -> bool:
         """Forget an attempt that has not been committed, so that the next run plans anew; True if a table has it."""

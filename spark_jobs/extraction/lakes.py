@@ -3,9 +3,10 @@
 What an earlier run has left may be of another format than what is asked for now, so every manifest says its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.lake import SparkLake
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -36,6 +37,10 @@ class Lakes:
 
     def stage(self, manifest: Manifest, pieces: Sequence[OffsetRange], bootstrap_servers: str) -> Staged:
         return self._of(manifest.format).stage(manifest, pieces, bootstrap_servers)
+
+    def undecodable(self, manifest: Manifest, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        """The records of the manifest's ranges that cannot be decoded; where they go does not matter."""
+        return self._folders.undecodable(manifest, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
         return self._of(manifest.format).published(manifest)

@@ -11,11 +11,13 @@ from kafka_zk.registry.znodes.consumers import group_id_fault
 from kafka_zk.spark_jobs import offset_ranges
 from kafka_zk.spark_jobs.cluster_client import EARLIEST, LATEST
 from kafka_zk.spark_jobs.errors import DataLoss
+from kafka_zk.spark_jobs.extraction.columns import check_included
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 from kafka_zk.spark_jobs.extraction.steps import Leftover
 from kafka_zk.spark_jobs.extraction.undecodable import FAIL, NOTHING_STAGED, Staged
 from kafka_zk.spark_jobs.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.options import check_kafka
+from kafka_zk.spark_jobs.wire.value_decoder import VALUE_FORMATS
 from kafka_zk.storage.types import TopicPartition
 
 
@@ -43,6 +45,12 @@ class Extraction:
     decode: str | None = None
     schema: str | None = None
     on_undecodable: str = FAIL
+    value_format: str | None = None
+    schema_registry: str | None = None
+    dead_letter_topic: str | None = None
+    include: tuple[str, ...] = ()
+    select: str | None = None
+    where: str | None = None
     partition_by: tuple[str, ...] = ()
     merge_schema: bool = False
     max_records: int | None = None
@@ -60,11 +68,33 @@ class Extraction:
         if not self.target:
             raise WronglyAsked("the target folder has no name")
         check_kafka(self.kafka)
-        for name in ("topics", "partition_by"):
+        for name in ("topics", "partition_by", "include"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
         if not self.topics or not all(self.topics):
             raise WronglyAsked("no topic is named")
+        self._check_values()
+
+    def _check_values(self) -> None:
+        if self.value_format is not None and self.value_format not in VALUE_FORMATS:
+            raise WronglyAsked(f"--value-format: {self.value_format!r} is not one of {', '.join(VALUE_FORMATS)}")
+        if self.value_format is not None and self.decode is not None:
+            raise WronglyAsked("--value-format decodes by a schema registry, --decode without one: give one of them")
+        if (self.value_format is None) != (self.schema_registry is None):
+            raise WronglyAsked("--value-format and --schema-registry need each other")
+        if self.dead_letter_topic is not None:
+            if self.decoding is None:
+                raise WronglyAsked("--dead-letter-topic is for --decode and --value-format")
+            if self.on_undecodable != FAIL:
+                raise WronglyAsked("--dead-letter-topic takes the place of --on-undecodable")
+            if self.dead_letter_topic in self.topics:
+                raise WronglyAsked("--dead-letter-topic is one of the topics that are extracted")
+        check_included(self.include)
+
+    @property
+    def decoding(self) -> str | None:
+        """How values are decoded: as ``decode`` says, or "registry avro" and the like; None leaves them bytes."""
+        return self.decode if self.value_format is None else f"registry {self.value_format}"
 
 
 @dataclass(frozen=True)

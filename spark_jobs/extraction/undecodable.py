@@ -9,12 +9,17 @@ FAIL, NULL, KEEP = "fail", "null", "keep"
 CHOICES = (FAIL, NULL, KEEP)
 RAW_VALUE = "raw_value"
 """The column that holds the values that were kept; null where the value was decoded."""
-_MEANING = {"json": "JSON of the schema", "avro": "Avro of the schema", "string": "UTF-8 text"}
+_MEANING = {
+    "json": "JSON of the schema",
+    "avro": "Avro of the schema",
+    "string": "UTF-8 text",
+    **{f"registry {name}": f"{name} of a schema in the registry" for name in ("avro", "protobuf", "json-schema")},
+}
 
 
 class Staged(NamedTuple):
-    """What was written to a staging folder. ``values`` are the records that have a value; ``first`` is where the first
-    undecodable one lies."""
+    """What was written to a staging folder. ``values`` are the records that were read and have a value; ``first`` says
+    where the first undecodable one lies, and why it is."""
 
     records: int
     values: int = 0
@@ -25,19 +30,25 @@ class Staged(NamedTuple):
 NOTHING_STAGED = Staged(0)
 
 
-def refusal(staged: Staged, decode: str | None, on_undecodable: str) -> str | None:
-    """Why what was staged must not be published, in a sentence; None if it may be."""
-    if decode is None or not staged.undecodable:
+def meaning(decoding: str) -> str:
+    """What a value that can be decoded is; ``decoding`` as ``Extraction.decoding``."""
+    return _MEANING[decoding]
+
+
+def refusal(staged: Staged, decoding: str | None, on_undecodable: str, *, dead_letters: bool = False) -> str | None:
+    """Why what was staged must not be published, in a sentence; None if it may be. ``dead_letters``: values that cannot
+    be decoded go to a topic, so none is lost."""
+    if decoding is None or dead_letters or not staged.undecodable:
         return None
-    meaning = _MEANING[decode]
+    wanted = meaning(decoding)
     if staged.undecodable == staged.values:
         return (
-            f"none of the {staged.values:,} values is {meaning} (the first is at {staged.first}), so nothing was "
-            "published: --decode or --schema is not that of the topic"
+            f"none of the {staged.values:,} values is {wanted} (the first is at {staged.first}), so nothing was "
+            "published: --decode, --value-format or --schema is not that of the topic"
         )
     if on_undecodable == FAIL:
         return (
-            f"{staged.undecodable:,} of {staged.values:,} values are not {meaning} (the first is at {staged.first}), "
+            f"{staged.undecodable:,} of {staged.values:,} values are not {wanted} (the first is at {staged.first}), "
             f"so nothing was published: --on-undecodable {NULL} or {KEEP} extracts them"
         )
     return None

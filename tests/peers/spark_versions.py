@@ -1,4 +1,4 @@
-"""Another PySpark than the environment's, installed once by pip into ``target/peers``: tables have jars for 4.1 only."""
+"""Another PySpark than the environment's, installed once by pip into ``target/peers``: tables' jars are for 4.1 only."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from kafka_zk.spark_jobs.extraction import decoding
+from kafka_zk.spark_jobs.extraction import avro_types, decoding
 from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
 
 fastavro = pytest.importorskip("fastavro")
@@ -45,7 +45,7 @@ def encoded(record: dict[str, Any]) -> bytes:
 
 
 def test_an_avro_schema_as_sparks_type() -> None:
-    assert decoding.avro_type(SCHEMA).simpleString() == (
+    assert avro_types.avro_type(SCHEMA).simpleString() == (
         "struct<carrier:string,delay:double,stops:array<string>,at:timestamp,codes:map<string,int>>"
     )
 
@@ -59,12 +59,12 @@ def test_logical_types_are_sparks_where_it_has_them() -> None:
     }
     fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
     written: Any = {"type": "record", "name": "L", "fields": fields}
-    parsed, fields = decoding.parse_avro_schema(json.dumps(written))
+    parsed, fields = avro_types.parse_avro_schema(json.dumps(written))
     assert fields.simpleString() == "struct<price:decimal(9,2),id:string,daily:int,local:timestamp_ntz>"
     record = {"price": Decimal("12.50"), "id": UUID(int=7), "daily": time(0, 0, 1), "local": datetime(2026, 1, 1)}
     out = io.BytesIO()
     fastavro.schemaless_writer(out, written, record)
-    assert decoding.decode_avro(parsed, out.getvalue()) == {**record, "id": str(UUID(int=7)), "daily": 1000}
+    assert avro_types.decode_avro(parsed, out.getvalue()) == {**record, "id": str(UUID(int=7)), "daily": 1000}
 
 
 @pytest.mark.parametrize(
@@ -79,18 +79,18 @@ def test_what_is_no_avro_record_is_refused_before_spark_starts(text: str) -> Non
 @pytest.mark.parametrize("schema", [["string", "int"], {"type": "odd"}])
 def test_what_has_no_spark_type_is_refused(schema: Any) -> None:
     with pytest.raises(WronglyAsked, match="Avro"):
-        decoding.avro_type(schema)
+        avro_types.avro_type(schema)
 
 
 @pytest.mark.parametrize("record", [{"a": 7, "b": "x"}, {"a": 0, "b": ""}, {"a": -1, "b": "größe"}])
 def test_avro_with_and_without_confluents_five_bytes(record: dict[str, Any]) -> None:
-    assert decoding.decode_avro(PLAIN, encoded(record)) == record
-    assert decoding.decode_avro(PLAIN, b"\0\0\0\0\7" + encoded(record)) == record
+    assert avro_types.decode_avro(PLAIN, encoded(record)) == record
+    assert avro_types.decode_avro(PLAIN, b"\0\0\0\0\7" + encoded(record)) == record
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", encoded({"a": 1, "b": "x"}) + b"more"])
 def test_what_is_no_whole_record_is_null(value: bytes | None) -> None:
-    assert decoding.decode_avro(PLAIN, value) is None
+    assert avro_types.decode_avro(PLAIN, value) is None
 
 
 @pytest.mark.parametrize(

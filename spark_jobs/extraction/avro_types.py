@@ -1,0 +1,109 @@
+"""Avro schemas as Spark's types, and Avro records of one schema that is given.
+
+Tests: tests/spark_jobs/extraction/test_decoding.py.
+"""
+
+import json
+from typing import Any
+
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+
+_CONFLUENT_HEADER_BYTES = 5
+_AVRO_TYPES = {
+    "null": "StringType",
+    "boolean": "BooleanType",
+    "int": "IntegerType",
+    "long": "LongType",
+    "float": "FloatType",
+    "double": "DoubleType",
+    "bytes": "BinaryType",
+    "string": "StringType",
+    "enum": "StringType",
+    "fixed": "BinaryType",
+}
+_AVRO_LOGICAL_TYPES = {
+    "timestamp-millis": "TimestampType",
+    "timestamp-micros": "TimestampType",
+    "local-timestamp-millis": "TimestampNTZType",
+    "local-timestamp-micros": "TimestampNTZType",
+    "date": "DateType",
+    "decimal": "DecimalType",
+}
+
+
+def avro_type(schema: Any) -> Any:
+    """An Avro schema as a Spark type. Raises: WronglyAsked for unions of several types and unknown ones."""
+    from pyspark.sql import types
+
+    if isinstance(schema, list):
+        kinds = [each for each in schema if each != "null"]
+        if len(kinds) != 1:
+            raise WronglyAsked("--schema: an Avro union of more than one type beside null has no Spark type")
+        return avro_type(kinds[0])
+    if isinstance(schema, str):
+        schema = {"type": schema}
+    kind, logical = schema["type"], schema.get("logicalType")
+    if logical == "decimal":
+        return types.DecimalType(schema["precision"], schema.get("scale", 0))
+    if logical in _AVRO_LOGICAL_TYPES:
+        return getattr(types, _AVRO_LOGICAL_TYPES[logical])()
+    if kind == "record":
+        return types.StructType([types.StructField(each["name"], avro_type(each["type"])) for each in schema["fields"]])
+    if kind == "array":
+        return types.ArrayType(avro_type(schema["items"]))
+    if kind == "map":
+        return types.MapType(types.StringType(), avro_type(schema["values"]))
+    if not isinstance(kind, str):
+        return avro_type(kind)
+    if kind not in _AVRO_TYPES:
+        raise WronglyAsked(f"--schema: the Avro type {kind!r} is not known here")
+    return getattr(types, _AVRO_TYPES[kind])()
+
+
+def parse_avro_schema(text: str) -> tuple[Any, Any]:
+    """The schema as fastavro reads records by, and as a ``StructType``. Raises: WronglyAsked."""
+    import fastavro
+    from pyspark.sql.types import StructType
+
+    try:
+        document = json.loads(text)
+        fields = avro_type(document)
+        parsed = fastavro.parse_schema(plain(document))
+    except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException) as error:
+        raise WronglyAsked(f"--schema is no Avro schema: {error}") from error
+    if not isinstance(fields, StructType):
+        raise WronglyAsked("--schema: an Avro record is needed")
+    return parsed, fields
+
+
+def plain(schema: Any) -> Any:
+    """Without the logical types that Spark has none for: uuid and times of day stay the text and numbers they are."""
+    if isinstance(schema, list):
+        return [plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: plain(each)
+        for name, each in schema.items()
+        if name != "logicalType" or each in _AVRO_LOGICAL_TYPES
+    }
+
+
+def decode_avro(schema: Any, value: bytes | None) -> Any:
+    """The record in ``value``; None if there is none, or it is no whole record of this schema. Runs in executors."""
+    import io
+
+    import fastavro
+
+    if value is None:
+        return None
+    framed = value[:1] == b"\0" and len(value) > _CONFLUENT_HEADER_BYTES
+    for start in (_CONFLUENT_HEADER_BYTES, 0) if framed else (0,):
+        stream = io.BytesIO(bytes(value[start:]))
+        try:
+            record = fastavro.schemaless_reader(stream, schema, None)
+        except (EOFError, ValueError, IndexError, UnicodeDecodeError):
+            continue
+        if stream.tell() == len(value) - start:
+            return record
+    return None

@@ -1,0 +1,62 @@
+"""Columns beside those of the source and of the values, and what SQL makes of all of them before they are written.
+
+Tests: tests/integration/test_wire_formats.py.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.schema import CREATE_TIME, LOG_APPEND_TIME
+from kafka_zk.system.randomness import SYSTEM_RANDOM, random_uuid
+
+HEADERS, TIMESTAMP_TYPE = "headers", "timestamp_type"
+INCLUDED = (HEADERS, TIMESTAMP_TYPE)
+
+
+def check_included(included: Sequence[str]) -> None:
+    """Raises: WronglyAsked."""
+    for name in included:
+        if name not in INCLUDED:
+            raise WronglyAsked(f"--include: {name!r} is not {' or '.join(INCLUDED)}")
+
+
+def with_included(frame: Any, included: Sequence[str]) -> Any:
+    """The source's frame, read with its headers where they are asked for, with these columns.
+
+    ``headers`` is a map of bytes: of several headers with one key the last one counts, as Kafka's ``lastHeader`` says.
+    ``timestamp_type`` is CreateTime, LogAppendTime, or null for records that have no timestamp.
+    """
+    from pyspark.sql import functions as f
+
+    if TIMESTAMP_TYPE in included:
+        kind = f.col("timestampType")
+        named = f.when(kind == CREATE_TIME, "CreateTime").when(kind == LOG_APPEND_TIME, "LogAppendTime")
+        frame = frame.withColumn(TIMESTAMP_TYPE, named)
+    if HEADERS in included:
+        frame = frame.withColumn(HEADERS, f.expr(_LAST_HEADERS))
+    return frame
+
+
+_KEYS = "array_distinct(transform(headers, header -> header.key))"
+_LAST_HEADERS = (
+    f"map_from_arrays({_KEYS}, transform({_KEYS}, "
+    "name -> element_at(filter(headers, header -> header.key = name), -1).value))"
+)
+
+
+def filtered(frame: Any, where: str | None) -> Any:
+    """The rows for which the condition is true, and not null."""
+    return frame if where is None else frame.where(where)
+
+
+def selected(spark: Any, frame: Any, select: str | None) -> Any:
+    """What stands between SELECT and FROM, of the frame."""
+    if select is None:
+        return frame
+    view = f"kafka_zk_{random_uuid(SYSTEM_RANDOM).hex}"
+    frame.createTempView(view)
+    try:
+        return spark.sql(f"SELECT {select} FROM {view}")
+    finally:
+        spark.catalog.dropTempView(view)

@@ -1,0 +1,100 @@
+"""Records that cannot be decoded, as records of a dead-letter topic: as they are, with headers that say where they lay.
+
+One run sends its letters in one transaction, with the offsets up to which they are done for the group
+GROUP-dead-letters of the brokers. Whatever repeats ranges, or parts of them, leaves out what lies below these offsets.
+So readers with read_committed see each letter once, also after a crash at any point; docs/spark.md says what remains.
+Tests: tests/integration/test_dead_letters.py.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.storage.record_batch import Header
+from kafka_zk.storage.types import TopicPartition
+
+TOPIC, PARTITION, OFFSET = "__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset"
+REASON = "__connect.errors.exception.message"
+"""The headers, named as Kafka Connect names them, so that its tools read them."""
+_TRANSACTION_TIMEOUT_MS = 600_000  # of the broker's default of 15 minutes
+_LETTERS_BUFFERED = 10_000
+
+
+class DeadLetter(NamedTuple):
+    tp: TopicPartition
+    offset: int
+    reason: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    timestamp_ms: int | None
+
+    @classmethod
+    def of(cls, row: Any, reason: str) -> "DeadLetter":
+        """``row`` has the source's columns, with headers, and the timestamp in ms as ``timestamp_ms``."""
+        return cls(
+            TopicPartition(row["topic"], row["partition"]),
+            row["offset"],
+            reason,
+            _as_bytes(row["key"]),
+            _as_bytes(row["value"]),
+            tuple((each["key"], _as_bytes(each["value"])) for each in row["headers"] or ()),
+            row["timestamp_ms"],
+        )
+
+    @property
+    def all_headers(self) -> list[Header]:
+        """Its own, then those that tell of it."""
+        told = {TOPIC: self.tp.topic, PARTITION: self.tp.partition, OFFSET: self.offset, REASON: self.reason}
+        return [*self.headers, *((name, str(value).encode()) for name, value in told.items())]
+
+
+def _as_bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def done_group(group: str) -> str:
+    """The group of the brokers that remembers for which offsets the letters were sent."""
+    return f"{group}-dead-letters"
+
+
+def send(
+    letters: Iterable[DeadLetter], ranges: Sequence[OffsetRange], *, topic: str, group: str, bootstrap_servers: str
+) -> int:
+    """Send those that no run has sent before; returns how many. Fences an earlier run that is still sending.
+
+    Raises: KafkaError; nothing is visible then.
+    """
+    from kafka_zk.client.blocking_admin import BlockingAdmin
+    from kafka_zk.producer.blocking import BlockingProducer
+
+    tps = [each.tp for each in ranges]
+    options: dict[str, Any] = {
+        "bootstrap_servers": bootstrap_servers,
+        "transactional_id": f"kafka-zk-{done_group(group)}",
+        "transaction_timeout_ms": _TRANSACTION_TIMEOUT_MS,
+        "max_request_size": 2**27,
+        "buffer_memory": 2**28,
+    }
+    with BlockingProducer(None, **options) as producer, BlockingAdmin(bootstrap_servers=bootstrap_servers) as admin:
+        producer.init_transactions()
+        done = admin.groups.stable_offsets(done_group(group), tps)
+        if all(done[each.tp] >= each.until_offset for each in ranges):
+            return 0
+        with producer.transaction():
+            sent = _send(producer, topic, letters, done)
+            ends = {each.tp: max(each.until_offset, done[each.tp]) for each in ranges}
+            producer.send_offsets(ends, done_group(group))
+    return sent
+
+
+def _send(producer: Any, topic: str, letters: Iterable[DeadLetter], done: Mapping[TopicPartition, int]) -> int:
+    sent = 0
+    for letter in letters:
+        if letter.offset < done[letter.tp]:
+            continue
+        producer.send(topic, letter.value, letter.key, timestamp_ms=letter.timestamp_ms, headers=letter.all_headers)
+        sent += 1
+        if sent % _LETTERS_BUFFERED == 0:
+            producer.flush()
+    return sent

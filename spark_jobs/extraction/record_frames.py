@@ -1,0 +1,171 @@
+"""The records of an extraction as Spark's frames: read, decoded, judged, and in the columns that are written.
+
+Tests: tests/integration/test_spark_extraction.py, tests/integration/test_wire_formats.py.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from kafka_zk.spark_jobs.extraction import columns, decoding, partitioning
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.extraction.planning import Extraction
+from kafka_zk.spark_jobs.extraction.spark_failure import first_line
+from kafka_zk.spark_jobs.extraction.undecodable import Staged, meaning
+from kafka_zk.spark_jobs.offset_ranges import OffsetRange
+from kafka_zk.spark_jobs.offset_specs import format_offsets
+from kafka_zk.spark_jobs.schema import spark_schema
+from kafka_zk.spark_jobs.wire.schema_registry import registry_at
+from kafka_zk.spark_jobs.wire.value_decoder import ValueDecoder, value_decoder
+from kafka_zk.storage.types import TopicPartition
+
+_RECORD = "_kafka_zk_record"
+
+
+def _read_options(extraction: Extraction) -> dict[str, str]:
+    """How to read, as the data source's options."""
+    options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
+    options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
+    if extraction.max_records_per_task is not None:
+        options["maxRecordsPerPartition"] = str(extraction.max_records_per_task)
+    return options
+
+
+class RecordFrames:
+    """Of one run. The registry's schemas are those of the moment when the first frame is made."""
+
+    def __init__(self, spark: Any, extraction: Extraction) -> None:
+        self._spark = spark
+        self._extraction = extraction
+
+    def check(self) -> None:
+        """By decoding no records at all. Raises: WronglyAsked, RegistryFailed."""
+        asked = "--schema"
+        try:
+            read = self._judged(self._no_records())
+            asked = "--where"
+            rows = self._rows(read)
+            asked = "--select"
+            written = self._columns(rows).schema
+        except PySparkException as error:
+            raise WronglyAsked(f"{asked}: {first_line(error)}") from error
+        terms = self._extraction.partition_by
+        decoding.check_columns(written, self._extraction.format, partitioning.plain(terms))
+        partitioning.check_columns(terms, written)
+
+    def empty(self) -> Any:
+        """What would be written of no records at all."""
+        return self._columns(self._rows(self._judged(self._no_records())))
+
+    def _no_records(self) -> Any:
+        return self._spark.createDataFrame([], spark_schema(self._with_headers))
+
+    def to_write(self, ranges: Sequence[OffsetRange], bootstrap_servers: str) -> tuple[Any, Callable[[], Staged]]:
+        """The frame, and what tells, after it was written once, what was read and written."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        judged = self._judged(self._read(ranges, bootstrap_servers, headers=self._with_headers))
+        read = Observation()
+        judged = judged.observe(read, *_counts(judged.columns))
+        rows = self._rows(judged)
+        if not self._drops_rows:
+            return self._columns(rows), lambda: _staged(read.get, read.get["records"])
+        written = Observation()
+        rows = rows.observe(written, f.count(f.lit(1)).alias("records"))
+        return self._columns(rows), lambda: _staged(read.get, written.get["records"])
+
+    def undecodable(self, ranges: Sequence[OffsetRange], bootstrap_servers: str) -> Iterator[DeadLetter]:
+        """The records that cannot be decoded, as they are, and why."""
+        from pyspark.sql import functions as f
+
+        asked = self._extraction
+        assert asked.decoding is not None, "checked with the options"
+        source = self._read(ranges, bootstrap_servers, headers=True)
+        whole = source.withColumn(_RECORD, f.struct(*source.columns, f.unix_millis("timestamp").alias("timestamp_ms")))
+        misfits = self._judged(whole, kept=(_RECORD,)).where(f"NOT {decoding.FITS}")
+        for row in misfits.select(f"{_RECORD}.*", decoding.REASON).toLocalIterator():
+            yield DeadLetter.of(row, row[decoding.REASON] or f"the value is not {meaning(asked.decoding)}")
+
+    @property
+    def _with_headers(self) -> bool:
+        return columns.HEADERS in self._extraction.include
+
+    @property
+    def _drops_rows(self) -> bool:
+        return self._extraction.where is not None or self._extraction.dead_letter_topic is not None
+
+    def _read(self, ranges: Sequence[OffsetRange], bootstrap_servers: str, *, headers: bool) -> Any:
+        reader = self._spark.read.format("kafka_zk").option("kafka.bootstrap.servers", bootstrap_servers)
+        reader = reader.option("includeHeaders", str(headers).lower())
+        for name, value in {**_read_options(self._extraction), **_bounds(ranges)}.items():
+            reader = reader.option(name, value)
+        return reader.load()
+
+    @cached_property
+    def _decoder(self) -> ValueDecoder:
+        asked = self._extraction
+        assert asked.value_format is not None and asked.schema_registry is not None, "checked with the options"
+        return value_decoder(asked.value_format, registry_at(asked.schema_registry), asked.topics, asked.schema)
+
+    def _judged(self, source: Any, kept: Sequence[str] = ()) -> Any:
+        """The decoded frame, and where values are decoded the columns FITS and REASON beside."""
+        asked = self._extraction
+        frame = columns.with_included(source, asked.include)
+        decode = self._decoder if asked.value_format is not None else asked.decode
+        if decode is None:
+            return frame
+        more = (*asked.include, *kept)
+        return decoding.decoded(frame, decode, asked.schema, asked.on_undecodable, asked.format, more)
+
+    def _rows(self, judged: Any) -> Any:
+        """Those that are written."""
+        if self._extraction.dead_letter_topic is not None:
+            judged = judged.where(f"{decoding.FITS} IS NOT FALSE")
+        return columns.filtered(judged.drop(decoding.FITS, decoding.REASON), self._extraction.where)
+
+    def _columns(self, rows: Any) -> Any:
+        return columns.selected(self._spark, rows, self._extraction.select)
+
+
+def _counts(columns: Sequence[str]) -> list[Any]:
+    """The aggregates that ``_staged`` reads."""
+    from pyspark.sql import functions as f
+
+    counts = [f.count(f.lit(1)).alias("records")]
+    if decoding.FITS in columns:
+        misfit = ~f.col(decoding.FITS)
+        counts += [
+            f.count(decoding.FITS).alias("values"),
+            f.count_if(misfit).alias("undecodable"),
+            f.min(f.when(misfit, f.struct("topic", "partition", "offset", decoding.REASON))).alias("first"),
+        ]
+    return counts
+
+
+def _staged(counts: Mapping[str, Any], records: int) -> Staged:
+    if "values" not in counts:
+        return Staged(int(records))
+    first = counts["first"]
+    where = f"offset {first['offset']} of {TopicPartition(first['topic'], first['partition'])}" if first else ""
+    if first and first[decoding.REASON]:
+        where += f": {first[decoding.REASON]}"
+    return Staged(int(records), int(counts["values"]), int(counts["undecodable"]), where)
+
+
+def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
+    """Exactly these ranges, as the source's options say it."""
+    assigned: dict[str, list[int]] = {}
+    for each in ranges:
+        assigned.setdefault(each.topic, []).append(each.partition)
+    starts = {each.tp: each.from_offset for each in ranges}
+    ends = {each.tp: each.until_offset for each in ranges}
+    return {
+        "assign": json.dumps(assigned),
+        "startingOffsets": json.dumps(format_offsets(starts)),
+        "endingOffsets": json.dumps(format_offsets(ends)),
+    }

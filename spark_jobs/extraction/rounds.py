@@ -1,0 +1,141 @@
+"""One extraction after the other, in one Spark session and over one session with ZooKeeper, until it is told to stop.
+
+Each round is a run as ``job.extract`` does one, with its guarantees. A round that finds nothing new reads ZooKeeper and
+asks each leader once for the ends of its partitions. What may pass (brokers or ZooKeeper away, another member in the
+group) makes a round fail, and the next one tries again; anything else ends the rounds.
+Tests: tests/spark_jobs/extraction/test_rounds.py, tests/integration/test_rounds.py.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.registry.errors import RegistryError
+from kafka_zk.registry.kazoo_blocking import run_blocking
+from kafka_zk.registry.topics import TopicRegistry
+from kafka_zk.spark_jobs.cluster_client import LATEST
+from kafka_zk.spark_jobs.errors import DataLoss, SourceError
+from kafka_zk.spark_jobs.extraction import job
+from kafka_zk.spark_jobs.extraction.connections import Connections
+from kafka_zk.spark_jobs.extraction.errors import JavaDied, Undecodable, WronglyAsked
+from kafka_zk.spark_jobs.extraction.hold import GroupHold
+from kafka_zk.spark_jobs.extraction.job import Observe
+from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
+from kafka_zk.spark_jobs.extraction.steps import Leftover
+from kafka_zk.spark_jobs.waiting import Note
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import monotonic_s
+
+_MAY_PASS = (SourceError, RegistryError, KafkaError)
+_STAYS = (WronglyAsked, Undecodable, DataLoss, JavaDied)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What came of a round; without a report it failed, for the reason ``failure``."""
+
+    number: int
+    report: Report | None
+    failure: str | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether it left records behind on purpose (``max_records``), so that the next one is due at once."""
+        return self.report is not None and bool(self.report.published) and self.report.lag_after > 0
+
+
+class Rounds:
+    """``start_spark`` starts the session; it is called once, by the first round that finds something.
+
+    ``tell`` is called after each round, ``note`` with sentences about waits. ``clock`` and ``wait`` are the machine's;
+    ``wait`` is given seconds and returns when they are over or ``stop`` was called.
+    """
+
+    def __init__(
+        self, extraction: Extraction, start_spark: Callable[[], Any], every_s: float, *,
+        tell: Callable[[Round], None], note: Note = lambda _: None, observe: Observe = lambda *_: None,
+        clock: Callable[[], float] = monotonic_s,
+    ) -> None:  # fmt: skip
+        job.check(extraction)
+        self._extraction = extraction
+        self._start_spark = start_spark
+        self._every_s = every_s
+        self._tell = tell
+        self._note = note
+        self._observe = observe
+        self._clock = clock
+        self._stop = threading.Event()
+        self._spark: Any = None
+        self._connections: Connections | None = None
+
+    def stop(self) -> None:
+        """Let the round that runs come to its end, and begin no other; may be called from a signal's handler."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Raises: of the first round everything that ``job.extract`` raises; later what no other round can cure."""
+        number = 0
+        try:
+            while not self._stop.is_set():
+                number += 1
+                due_s = self._clock() + self._every_s
+                done = self._round(number)
+                self._tell(done)
+                if not done.is_behind:
+                    self._stop.wait(max(0.0, due_s - self._clock()))
+        finally:
+            self._disconnect()
+
+    def _round(self, number: int) -> Round:
+        try:
+            return Round(number, self._extract())
+        except _MAY_PASS as error:
+            self._disconnect()
+            if number == 1 or isinstance(error, _STAYS):
+                raise
+            return Round(number, None, str(error))
+
+    def _extract(self) -> Report:
+        started_s, start_seconds = self._clock(), 0.0
+        if self._connections is None:
+            self._connections = Connections(self._extraction, self._note).__enter__()
+        report = idle_report(self._extraction, self._connections)
+        if report is None:
+            if self._spark is None:
+                self._spark, start_seconds = job.started(self._start_spark, self._note)
+            report = job.run(self._spark, self._extraction, self._connections, note=self._note, observe=self._observe)
+        return replace(report, seconds=self._clock() - started_s, spark_start_seconds=start_seconds)
+
+    def _disconnect(self) -> None:
+        if self._connections is not None:
+            self._connections.__exit__()
+            self._connections = None
+
+
+def idle_report(extraction: Extraction, connections: Connections) -> Report | None:
+    """The report of a round that has nothing to do; None if there may be something.
+
+    Costs reads of ZooKeeper and one ListOffsets for each leader: it does not ask where the logs begin, because a group
+    that is at the end of a partition has lost nothing of it.
+    """
+    tps = _registered(extraction.topics, connections)
+    hold = GroupHold(connections.zookeeper, extraction.group, "")
+    manifest = run_blocking(hold.read_manifest())
+    if not tps or (manifest is not None and manifest.unfinished) or run_blocking(hold.outdated(tps)):
+        return None
+    offsets = run_blocking(hold.offsets(tps))
+    ends = connections.brokers.offsets(dict.fromkeys(tps, LATEST))
+    if any(offsets.get(tp) != ends[tp] for tp in tps):
+        return None
+    rows = tuple(PartitionReport(*tp, ends[tp], ends[tp], 0, 0) for tp in tps)
+    return Report(rows, 0, 0, (), Leftover.NOTHING.value)
+
+
+def _registered(topics: Sequence[str], connections: Connections) -> list[TopicPartition]:
+    """All partitions of the topics as ZooKeeper has them; none if one of the topics is not there."""
+    found = run_blocking(TopicRegistry(connections.zookeeper).assignments(topics))
+    if set(topics) - found.keys():
+        return []
+    return sorted(TopicPartition(name, number) for name, each in found.items() for number in each.partitions)

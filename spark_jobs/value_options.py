@@ -1,0 +1,53 @@
+"""The options of ``kafka-zk extract`` about values by a schema registry, dead letters, columns and rows; and rounds."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kafka_zk.spark_jobs.extraction.columns import INCLUDED
+from kafka_zk.spark_jobs.wire.value_decoder import VALUE_FORMATS
+
+_INTERVAL = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+
+
+class _Interval(click.ParamType[float]):
+    """``30s``, ``5m``, ``1h``, ``500ms``, as seconds."""
+
+    name = "interval"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        matched = _INTERVAL.fullmatch(value)
+        if matched is None:
+            self.fail(f"{value!r} is no interval like 30s, 5m or 1h", param, ctx)
+        return float(matched[1]) * _SECONDS[matched[2]]
+
+
+every_option = click.option(
+    "--every", "every_s", type=_Interval(), metavar="INTERVAL", help="Go on until SIGTERM, a round each 30s, 5m, 1h."
+)
+metrics_option = click.option(
+    "--metrics-port", type=click.IntRange(0, 65535), help="With --every: /metrics for Prometheus; 0 is a free port."
+)
+
+_OPTIONS = (
+    click.option(
+        "--value-format",
+        type=click.Choice(VALUE_FORMATS),
+        help="Values framed by Confluent's serializers, by the schema that each names.",
+    ),
+    click.option("--schema-registry", metavar="URL", help="Where the schemas are, as http://HOST:8081."),
+    click.option("--dead-letter-topic", metavar="TOPIC", help="Send undecodable records there, with the reason."),
+    click.option("--include", multiple=True, type=click.Choice(INCLUDED), help="One more column; may be repeated."),
+    click.option("--select", metavar="SQL", help="What is written of the columns: 'carrier, delay * 60 AS seconds'."),
+    click.option("--where", metavar="SQL", help="Which records are written: 'delay > 0'."),
+)
+
+
+def value_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator; the options' names are fields of ``Extraction``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

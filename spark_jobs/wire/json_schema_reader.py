@@ -1,0 +1,163 @@
+"""JSON in the fields of a reader's schema: judged by the JSON Schema that it was written with, then fitted to columns.
+
+Objects are structs, or maps where only ``additionalProperties`` are described; integers are longs, numbers doubles. A
+type beside null is that type. What has no Spark type is refused. Tests: tests/spark_jobs/wire/test_value_decoder.py.
+"""
+
+import json
+import sys
+from typing import Any
+
+import jsonschema
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT7
+
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.wire.framing import ValueUndecodable
+from kafka_zk.spark_jobs.wire.schema_registry import Schema
+from kafka_zk.system.integers import INT64
+
+_DEPTH_MAX = 32
+
+
+class JsonSchemaReader:
+    """Raises: WronglyAsked for a schema that is no object, or that Spark has no columns for."""
+
+    def __init__(self, schema: Schema) -> None:
+        from pyspark.sql.types import StructType
+
+        try:
+            document = json.loads(schema.text)
+            resolver = _registry(schema).resolver_with_root(_resource(document))
+            columns = _Columns(resolver).kind(document, "the schema")
+        except (ValueError, TypeError, AttributeError, KeyError, Unresolvable) as error:
+            raise WronglyAsked(f"no JSON Schema: {error}") from error
+        if not isinstance(columns, StructType):
+            raise WronglyAsked("a JSON Schema with properties is needed as the reader's schema")
+        self.columns = columns
+
+    def prepared(self, writer: Schema) -> Any:
+        """A validator. Raises: ValueUndecodable."""
+        try:
+            document = json.loads(writer.text)
+            kind = jsonschema.validators.validator_for(document, jsonschema.Draft7Validator)
+            kind.check_schema(document)
+            return kind(document, registry=_registry(writer))
+        except (ValueError, TypeError, jsonschema.SchemaError) as error:
+            raise ValueUndecodable("its schema is no JSON Schema") from error
+
+    def read(self, writer: Any, payload: bytes) -> Any:
+        """Raises: ValueUndecodable."""
+        try:
+            value = json.loads(payload)
+        except (ValueError, RecursionError) as error:
+            raise ValueUndecodable(f"no JSON: {error}") from error
+        try:
+            writer.validate(value)
+        except jsonschema.ValidationError as error:
+            where = error.json_path
+            raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
+        except (Unresolvable, RecursionError) as error:
+            raise ValueUndecodable(f"its schema cannot be followed: {error}") from error
+        return _fitted(value, self.columns, "$")
+
+
+def _resource(document: Any) -> Any:
+    return Resource.from_contents(document, default_specification=DRAFT7)
+
+
+def _registry(schema: Schema) -> Any:
+    registry: Any = Registry()
+    for name, referenced in schema.references:
+        registry = _registry(referenced) @ registry
+        registry = registry.with_resource(name, _resource(json.loads(referenced.text)))
+    return registry
+
+
+class _Columns:
+    """The Spark types of a JSON Schema's parts."""
+
+    def __init__(self, resolver: Any) -> None:
+        self._resolver = resolver
+
+    def kind(self, schema: Any, where: str, depth: int = 0) -> Any:
+        from pyspark.sql import types
+
+        if depth > _DEPTH_MAX:
+            raise WronglyAsked(f"JSON Schema: {where} contains itself, so it has no Spark type")
+        if not isinstance(schema, dict):
+            raise WronglyAsked(f"JSON Schema: {where} may be anything, so it has no Spark type")
+        if "$ref" in schema:
+            found = self._resolver.lookup(schema["$ref"])
+            return _Columns(found.resolver).kind(found.contents, where, depth + 1)
+        for word in ("anyOf", "oneOf"):
+            if word in schema:
+                return self._alternative(schema[word], where, depth)
+        declared = schema.get("type")
+        if isinstance(declared, list):
+            return self._alternative([{**schema, "type": each} for each in declared], where, depth)
+        if declared == "object" or (declared is None and "properties" in schema):
+            return self._object(schema, where, depth)
+        if declared == "array":
+            return types.ArrayType(self.kind(schema.get("items"), f"{where}[]", depth + 1))
+        if declared is None and "enum" in schema and all(isinstance(each, str | None) for each in schema["enum"]):
+            return types.StringType()
+        plain = {
+            "string": types.StringType(),
+            "integer": types.LongType(),
+            "number": types.DoubleType(),
+            "boolean": types.BooleanType(),
+        }
+        if declared not in plain:
+            raise WronglyAsked(f"JSON Schema: {where} may be anything, so it has no Spark type")
+        return plain[declared]
+
+    def _alternative(self, choices: Any, where: str, depth: int) -> Any:
+        kinds = [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
+        if len(kinds) != 1:
+            raise WronglyAsked(f"JSON Schema: {where} is of more than one type beside null, so it has no Spark type")
+        return self.kind(kinds[0], where, depth + 1)
+
+    def _object(self, schema: Any, where: str, depth: int) -> Any:
+        from pyspark.sql.types import MapType, StringType, StructField, StructType
+
+        if schema.get("properties"):
+            fields = schema["properties"].items()
+            return StructType([StructField(name, self.kind(each, f"{where}.{name}", depth + 1))
+                               for name, each in fields])  # fmt: skip
+        values = self.kind(schema.get("additionalProperties"), f"{where}.*", depth + 1)
+        return MapType(StringType(), values)
+
+
+def _fitted(value: Any, kind: Any, where: str) -> Any:
+    """The value as a Python worker hands over a value of this Spark type. Raises: ValueUndecodable."""
+    from pyspark.sql import types
+
+    match kind:
+        case _ if value is None:
+            return None
+        case types.StructType() if isinstance(value, dict):
+            return {each.name: _fitted(value.get(each.name), each.dataType, f"{where}.{each.name}") for each in kind}
+        case types.MapType() if isinstance(value, dict):
+            return {name: _fitted(each, kind.valueType, f"{where}.{name}") for name, each in value.items()}
+        case types.ArrayType() if isinstance(value, list):
+            return [_fitted(each, kind.elementType, f"{where}[]") for each in value]
+        case types.StringType() if isinstance(value, str):
+            return value
+        case types.BooleanType() if isinstance(value, bool):
+            return value
+        case types.DoubleType() if _is_number(value) and abs(value) <= sys.float_info.max:
+            return float(value)
+        case types.LongType() if _is_integer(value) and int(value) in INT64:
+            return int(value)
+    raise ValueUndecodable(f"{where} does not fit the reader's schema, where it is {kind.simpleString()}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    """1.0 is one, too: JSON Schema says so."""
+    return _is_number(value) and (isinstance(value, int) or value.is_integer())

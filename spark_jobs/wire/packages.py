@@ -1,0 +1,22 @@
+"""Whether what decodes a value format is installed: the extra ``registry``."""
+
+import importlib.util
+
+from kafka_zk.spark_jobs.wire.value_decoder import AVRO, JSON_SCHEMA, PROTOBUF
+
+_PACKAGES = {AVRO: ("fastavro",), PROTOBUF: ("google.protobuf", "grpc_tools"), JSON_SCHEMA: ("jsonschema",)}
+
+
+def absent_wire_packages(value_format: str) -> str | None:
+    """The sentence to tell when something is not installed; None when all is there."""
+    absent = [name for name in _PACKAGES[value_format] if not _is_there(name)]
+    if not absent:
+        return None
+    return f"--value-format {value_format} needs {', '.join(absent)}: pip install 'kafka-zk[spark,registry]'"
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False

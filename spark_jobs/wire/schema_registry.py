@@ -1,0 +1,118 @@
+"""A schema registry as Confluent's REST API describes it, read only: schemas by id, and the versions of a subject.
+
+What was read stays in memory, because an id never changes its meaning. An object goes to Spark's executors with what it
+knows; they ask for ids that are new. Source: the "Schema Registry API Reference" of Confluent.
+Tests: tests/spark_jobs/wire/test_schema_registry.py.
+"""
+
+import base64
+import functools
+import json
+from http.client import HTTPException
+from typing import Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.request import Request, urlopen
+
+from kafka_zk.spark_jobs.errors import SourceError
+
+_TIMEOUT_S = 30
+_NOT_FOUND = 404
+_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+
+
+class RegistryFailed(SourceError):
+    """The schema registry could not be reached, or did not answer as one."""
+
+
+class Schema(NamedTuple):
+    """``kind`` is AVRO, PROTOBUF or JSON; ``references`` are other schemas by the names that this one calls them."""
+
+    kind: str
+    text: str
+    references: tuple[tuple[str, "Schema"], ...] = ()
+
+
+class SchemaRegistry:
+    """``url`` may have a path, and ``user:password@`` before its host.
+
+    Raises: RegistryFailed for whatever goes wrong; that something is not there is no failure, but None.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url.rstrip("/"))
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise RegistryFailed(f"--schema-registry: {parts.geturl()!r} is not http://HOST:PORT or https://HOST:PORT")
+        self._headers = {"Accept": _ACCEPT}
+        host = parts.netloc.rpartition("@")[2]
+        if parts.username is not None:
+            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self._headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
+        self.url = urlunsplit((parts.scheme, host, parts.path, "", ""))
+        self._by_id: dict[int, Schema | None] = {}
+        self._by_version: dict[tuple[str, int], Schema] = {}
+
+    def by_id(self, schema_id: int) -> Schema | None:
+        """The schema with this id; an id that is not there is asked for once."""
+        if schema_id not in self._by_id:
+            found = self._get(f"/schemas/ids/{schema_id}")
+            self._by_id[schema_id] = None if found is None else self._schema(found)
+        return self._by_id[schema_id]
+
+    def latest(self, subject: str) -> Schema | None:
+        """The newest version of a subject."""
+        versions = self.learn(subject)
+        return versions[-1] if versions else None
+
+    def learn(self, subject: str) -> list[Schema]:
+        """All versions of a subject, the oldest first; from now on they are known by their ids, too."""
+        numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions") or []
+        try:
+            return [self._version(subject, int(number)) for number in sorted(numbers)]
+        except (TypeError, ValueError) as error:
+            raise self._no_registry() from error
+
+    def _version(self, subject: str, number: int) -> Schema:
+        key = (subject, number)
+        if key not in self._by_version:
+            found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{number}")
+            if found is None:
+                raise RegistryFailed(f"the schema registry {self.url} has no version {number} of {subject}")
+            self._by_version[key] = self._schema(found)
+            if isinstance(found.get("id"), int):
+                self._by_id[found["id"]] = self._by_version[key]
+        return self._by_version[key]
+
+    def _schema(self, found: Any) -> Schema:
+        try:
+            named = [(each["name"], self._version(each["subject"], int(each["version"])))
+                     for each in found.get("references") or ()]  # fmt: skip
+            return Schema(found.get("schemaType") or "AVRO", found["schema"], tuple(named))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._no_registry() from error
+
+    def _get(self, path: str) -> Any:
+        """The answer as JSON; None if it is not there."""
+        request = Request(f"{self.url}{path}", headers=self._headers)
+        try:
+            with urlopen(request, timeout=_TIMEOUT_S) as answer:
+                return json.loads(answer.read())
+        except HTTPError as error:
+            with error:
+                if error.code == _NOT_FOUND:
+                    return None
+            raise RegistryFailed(f"the schema registry {self.url} answers {error.code} {error.reason}") from error
+        except (URLError, OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise RegistryFailed(f"no answer from the schema registry {self.url}: {reason}") from error
+        except ValueError as error:
+            raise self._no_registry() from error
+
+    def _no_registry(self) -> RegistryFailed:
+        return RegistryFailed(f"{self.url} does not answer as a schema registry")
+
+
+@functools.cache
+def registry_at(url: str) -> SchemaRegistry:
+    """One object for each registry in a process, so that a second run asks only for what is new."""
+    return SchemaRegistry(url)

@@ -1,0 +1,108 @@
+"""Values in Confluent's framing, in the columns of one reader's schema, each by the schema that its id names.
+
+Made by the driver, with every version of the topics' subjects, and sent to the executors. An id that is none of theirs
+(of another subject, or registered meanwhile) is asked for there, once a task. One that the registry does not have makes
+a value undecodable; a registry that does not answer fails the task.
+Tests: tests/spark_jobs/wire/test_value_decoder.py, tests/integration/test_wire_formats.py.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from kafka_zk.spark_jobs.extraction.errors import WronglyAsked
+from kafka_zk.spark_jobs.wire.framing import ValueUndecodable, read_frame
+from kafka_zk.spark_jobs.wire.schema_registry import Schema, SchemaRegistry
+
+AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json-schema"
+VALUE_FORMATS = (AVRO, PROTOBUF, JSON_SCHEMA)
+_KINDS = {AVRO: "AVRO", PROTOBUF: "PROTOBUF", JSON_SCHEMA: "JSON"}
+"""What the registry calls them."""
+
+
+class _Reader(Protocol):
+    columns: Any
+
+    def prepared(self, writer: Schema) -> Any: ...
+
+    def read(self, writer: Any, payload: bytes) -> Any: ...
+
+
+class ValueDecoder:
+    """``reader`` decides the columns. Pickled with what the registry object knows. Raises: WronglyAsked."""
+
+    def __init__(self, value_format: str, reader: Schema, registry: SchemaRegistry) -> None:
+        self._format = value_format
+        self._schema = reader
+        self._registry = registry
+        self._reader = _reader(value_format, reader)
+        self._writers: dict[int, Any] = {}
+
+    @property
+    def columns(self) -> Any:
+        """A ``StructType``."""
+        return self._reader.columns
+
+    def decode(self, value: bytes) -> Any:
+        """The record as Spark's Python workers take one. Raises: ValueUndecodable, RegistryFailed."""
+        frame = read_frame(value)
+        return self._reader.read(self._writer(frame.schema_id), frame.payload)
+
+    def _writer(self, schema_id: int) -> Any:
+        if schema_id not in self._writers:
+            self._writers[schema_id] = self._prepared(schema_id)
+        found = self._writers[schema_id]
+        if isinstance(found, ValueUndecodable):
+            raise found
+        return found
+
+    def _prepared(self, schema_id: int) -> Any:
+        schema = self._registry.by_id(schema_id)
+        if schema is None:
+            return ValueUndecodable(f"the schema registry has no schema {schema_id}")
+        if schema.kind != _KINDS[self._format]:
+            return ValueUndecodable(f"schema {schema_id} is of type {schema.kind}, not {_KINDS[self._format]}")
+        try:
+            return self._reader.prepared(schema)
+        except ValueUndecodable as error:
+            return ValueUndecodable(f"schema {schema_id}: {error}")
+
+    def __reduce__(self) -> Any:
+        return ValueDecoder, (self._format, self._schema, self._registry)
+
+
+def value_decoder(
+    value_format: str, registry: SchemaRegistry, topics: Sequence[str], given: str | None
+) -> ValueDecoder:
+    """For the values of these topics (subjects TOPIC-value); ``given`` is a reader's schema in place of the newest.
+
+    Raises: WronglyAsked, RegistryFailed.
+    """
+    newest: dict[str, Schema] = {}
+    for topic in topics:
+        versions = registry.learn(f"{topic}-value")
+        if versions:
+            newest[topic] = versions[-1]
+    if given is not None:
+        return ValueDecoder(value_format, Schema(_KINDS[value_format], given), registry)
+    if missing := sorted(set(topics) - newest.keys()):
+        raise WronglyAsked(f"the schema registry has no subject {missing[0]}-value: --schema gives the reader's schema")
+    first, *others = newest.values()
+    if any(each != first for each in others):
+        raise WronglyAsked("the topics have different schemas in the registry: --schema gives the reader's")
+    if first.kind != _KINDS[value_format]:
+        raise WronglyAsked(f"--value-format {value_format}: the registry's schema of {topics[0]} is {first.kind}")
+    return ValueDecoder(value_format, first, registry)
+
+
+def _reader(value_format: str, schema: Schema) -> _Reader:
+    if value_format == AVRO:
+        from kafka_zk.spark_jobs.wire.avro_reader import AvroReader
+
+        return AvroReader(schema)
+    if value_format == PROTOBUF:
+        from kafka_zk.spark_jobs.wire.protobuf_reader import ProtobufReader
+
+        return ProtobufReader(schema)
+    from kafka_zk.spark_jobs.wire.json_schema_reader import JsonSchemaReader
+
+    return JsonSchemaReader(schema)

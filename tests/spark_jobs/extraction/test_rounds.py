@@ -1,0 +1,95 @@
+"""When rounds come, which failures end them, and what Prometheus sees; without Spark, brokers and ZooKeeper."""
+
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from kafka_zk.registry.errors import SessionLost
+from kafka_zk.spark_jobs.errors import FetchFailed
+from kafka_zk.spark_jobs.extraction import rounds as module
+from kafka_zk.spark_jobs.extraction.errors import Undecodable
+from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
+from kafka_zk.spark_jobs.extraction.round_metrics import RoundMetrics
+from kafka_zk.spark_jobs.extraction.rounds import Round, Rounds
+
+IDLE = Report((PartitionReport("t", 0, 5, 5, 0, 0),), 0, 0, (), "nothing")
+BEHIND = Report((PartitionReport("t", 0, 0, 5, 9, 4),), 5, 1, ("lake/range=x",), "nothing")
+
+
+class World:
+    """Connections that open, and rounds that end as ``outcomes`` say; the last one stops them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: Report | Exception) -> None:
+        self.opened = 0
+        self.waits: list[float] = []
+        self.done: list[Round] = []
+        self._outcomes = list(outcomes)
+        monkeypatch.setattr(module, "Connections", lambda *_: self)
+        monkeypatch.setattr(module, "idle_report", lambda *_: self._next())
+        extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake")
+        self.rounds = Rounds(extraction, lambda: None, 30.0, tell=self._tell, clock=lambda: 100.0)
+        monkeypatch.setattr(self.rounds._stop, "wait", self.waits.append)
+
+    def __enter__(self) -> "World":
+        self.opened += 1
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def _next(self) -> Any:
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def _tell(self, done: Round) -> None:
+        self.done.append(done)
+        if not self._outcomes:
+            self.rounds.stop()
+
+
+def test_a_round_that_left_records_behind_is_followed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, IDLE, BEHIND, BEHIND, IDLE)
+    world.rounds.run()
+    assert world.waits == [30.0, 30.0]
+    assert world.opened == 1, "one session with ZooKeeper"
+
+
+@pytest.mark.parametrize("error", [FetchFailed("brokers are away"), SessionLost("gone")])
+def test_what_may_pass_is_tried_again_with_new_connections(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    world = World(monkeypatch, IDLE, error, IDLE)
+    world.rounds.run()
+    assert [each.failure for each in world.done] == [None, str(error), None]
+    assert (world.waits, world.opened) == ([30.0, 30.0, 30.0], 2)
+
+
+@pytest.mark.parametrize("outcomes", [[FetchFailed("x")], [IDLE, Undecodable("x")], [IDLE, ZeroDivisionError("x")]])
+def test_what_stays_and_a_failure_of_the_first_round_end_them(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[Any]
+) -> None:
+    world = World(monkeypatch, *outcomes, IDLE)
+    with pytest.raises(type(outcomes[-1])):
+        world.rounds.run()
+
+
+def test_prometheus_sees_health_and_lag() -> None:
+    metrics = RoundMetrics()
+    port = metrics.listen(0)
+
+    def seen() -> dict[str, float]:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name.removeprefix("kafka_zk_extract_"): float(value) for name, _, value in pairs}
+
+    metrics.tell(Round(1, BEHIND))
+    first = seen()
+    assert (first['lag{partition="0",topic="t"}'], first["healthy"], first["records_total"]) == (4, 1, 5)
+    assert first["undecodable_total"] == 1 and first["last_success_timestamp_seconds"] > 1e9
+    metrics.tell(Round(2, None, "no broker answers"))
+    second = seen()
+    assert (second["healthy"], second['rounds_total{outcome="failed"}']) == (0, 1)
+    assert second['lag{partition="0",topic="t"}'] == 4, "the last that is known"
