@@ -58,13 +58,16 @@ class RecordingApi:
         whole = len(tree.znodes) <= MOST_ZNODES
         parent = query.get("path", "")
         shown = tree.znodes if whole else _below(tree, parent)
+        watchers = self._recording.watchers(seq)
         rows = [
-            {"path": path, "znode": _cut(znode_document(znode)), "actor": self._recording.actor_of(znode.session)}
+            {
+                "path": path,
+                "znode": _cut(znode_document(znode)),
+                "actor": self._recording.actor_of(znode.session),
+                "watchers": watchers.get(path, []),
+            }
             for path, znode in sorted(shown.items(), key=lambda each: each[0].split("/"))[:MOST_ZNODES]
         ]
-        watchers = self._recording.watchers(seq)
-        for row in rows:
-            row["watchers"] = watchers.get(row["path"], [])
         return {"seq": seq, "count": len(tree.znodes), "whole": whole, "znodes": rows}
 
     def znode(self, query: Query) -> Document:

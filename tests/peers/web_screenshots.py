@@ -1,6 +1,6 @@
 """Pictures of every view of the flight recorder's page, for docs/web.md.
 
-    python -m tests.web_screenshots docs/web
+    python -m tests.peers.web_screenshots docs/web
 
 starts a cluster, a producer and two groups, lets a member and a broker die, and takes the pictures in Chromium.
 """
@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from kafka_zk.client.admin import NewTopic
 from kafka_zk.client.blocking_admin import BlockingAdmin
-from tests.palette_png import screenshot
+from tests.peers.palette_png import screenshot
 from tests.peers.test_web_page import PAGE, READY, TIMEOUT_S, ZOOKEEPER, Page, until
 from tests.terminal import Terminal
 
@@ -58,8 +58,6 @@ def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     shot("why")
     page.press("#view-tree")
     shot("znodes")
-    page.press("#view-help")
-    shot("help")
 
 
 @contextmanager
@@ -101,5 +99,5 @@ def _process(*arguments: str) -> Iterator[Popen[bytes]]:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m tests.web_screenshots FOLDER")
+        raise SystemExit("usage: python -m tests.peers.web_screenshots FOLDER")
     main(Path(sys.argv[1]))
