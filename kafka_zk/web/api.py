@@ -27,6 +27,9 @@ BUCKETS = 400
 ASSIGNED = "AssignmentCompleted"
 MOST_LANE_GROUPS = 300
 MOST_CHANGES = 10
+MOST_SERIES = 2_000
+MOST_SUMS = 100
+MOST_POINTS = 300
 _SESSION_IDS = ("session", "session_id")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
@@ -123,6 +126,17 @@ class RecordingApi:
         steps = [_group_step(each) for each in self._recording.group_steps(from_ms, to_ms, MOST_MOVES)]
         found = episodes(self._recording.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
         return {"count": len(found), "episodes": [self._priced(each) for each in found[-MOST_EPISODES:]]}
+
+    def samples(self, query: Query) -> Document:
+        """How far partitions and groups are at ``time_ms``, and by topic, and by group and topic, between two times."""
+        from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
+        samples = self._recording.samples
+        single = [*samples.names("end ", MOST_SERIES), *samples.names("committed ", MOST_SERIES)]
+        sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
+        return {
+            "at": samples.at(time_ms, single),
+            "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
+        }
 
     def _priced(self, episode: Episode) -> Document:
         document = {**episode._asdict(), "seq": self._recording.first_from(episode.from_ms)}

@@ -21,9 +21,11 @@ from kafka_zk.web.documents import Document, change_document, change_of, znode_d
 from kafka_zk.web.episodes import Move
 from kafka_zk.web.errors import NoRecording
 from kafka_zk.web.lanes import LaneGroup
+from kafka_zk.web.samples import SCHEMA as SAMPLES
+from kafka_zk.web.samples import Samples
 from kafka_zk.web.session_names import session_name, unnamed
 from kafka_zk.web.spans import assigned, assigned_lanes, hold
-from kafka_zk.web.znode_tree import Change, ZnodeTree
+from kafka_zk.web.znode_tree import Change, Znode, ZnodeTree
 
 VERSION = 1
 CREATED, CHANGED, DELETED = "created", "changed", "deleted"
@@ -59,7 +61,7 @@ create table if not exists spans (
 );
 create index if not exists by_lane on spans (kind, lane);
 create index if not exists by_begin on spans (from_ms);
-"""
+""" + SAMPLES
 _COLUMNS = "seq, time_ms, actor, kind, path, zxid, session, cause, certain, doc"
 
 
@@ -108,6 +110,7 @@ class Recording:
 
     def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
         self._database = _open(path, read_only=read_only)
+        self.samples = Samples(self._database)
         self._sessions: dict[int, str] = {}
         self.count = 0
         self._at = 0  # the moment of ``_tree``
@@ -372,6 +375,17 @@ class Recording:
         )
         return [Span(*row) for row in rows]
 
+    def holders(self, kind: str, limit: int) -> dict[str, str]:
+        """Who holds the lanes of a kind now; those that nobody holds are not there."""
+        rows = self._database.execute(
+            "select lane, holder from spans where kind = ? and to_ms is null and holder != '' limit ?", (kind, limit)
+        )
+        return dict(rows.fetchall())
+
+    def znode(self, path: str) -> Znode | None:
+        """As it is now."""
+        return self._head.znodes.get(path)
+
     def watchers(self, seq: int) -> dict[str, list[str]]:
         """Who watches which path after this entry, as processes told: whose last watch there has not fired."""
         rows = self._database.execute(
@@ -437,6 +451,7 @@ class Recording:
                 )
                 target.executemany(f"insert into entries ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 target.executemany("insert into spans values (?, ?, ?, ?, ?, ?, ?)", self._all_spans(first, last))
+                target.executemany("insert into samples values (?, ?, ?)", self._all_samples(first, last))
                 target.executemany("insert or replace into meta values (?, ?)", self.notes().items())
         finally:
             part.close()
@@ -450,6 +465,10 @@ class Recording:
                 "select * from spans where from_ms <= ? and (to_ms is null or to_ms >= ?)", (end.time_ms, begin.time_ms)
             )
         )
+
+    def _all_samples(self, first: int, last: int) -> list[Any]:
+        begin, end = self.entry(first), self.entry(last)
+        return self.samples.rows(begin.time_ms, end.time_ms) if begin and end else []
 
     def _entries(self, condition: str, *values: Any) -> list[Entry]:
         rows = self._database.execute(f"select {_COLUMNS} from entries {condition}", values)

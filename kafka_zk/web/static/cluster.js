@@ -16,12 +16,12 @@ const EXPECT = {
 };
 
 // `again` draws once more, when something was folded; `filter`: what names must contain.
-export function clusterView(cluster, recording, flow, filter, breakBroker, again) {
+export function clusterView(cluster, recording, flow, measured, filter, breakBroker, again) {
   return html("div", { class: "columns" },
     html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), clusterLegend(),
       recording.can_break ? breaking(recording, breakBroker) : null),
-    html("div", { class: "wide" }, ...partitions(cluster, filter, again)),
-    html("div", {}, ...groups(cluster, filter, again), ...others(cluster)));
+    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again)),
+    html("div", {}, ...groups(cluster, measured, filter, again), ...others(cluster)));
 }
 
 // Members of both kinds of groups; those of ZooKeeper have a session of their own.
@@ -126,7 +126,7 @@ function breaking(recording, breakBroker) {
 }
 
 // A topic is one line, which unfolds into its partitions.
-function partitions(cluster, filter, again) {
+function partitions(cluster, measured, filter, again) {
   if (!cluster.partition_count) return [html("h2", {}, "Partitions"), html("p", { class: "soft" }, "No topics.")];
   const ids = [...new Set([...cluster.brokers.map((each) => each.id),
     ...cluster.topics.flatMap((topic) => [...Object.keys(topic.leaders).map(Number), ...topic.partitions.flatMap((each) => each.replicas)])])]
@@ -136,27 +136,30 @@ function partitions(cluster, filter, again) {
   return [html("h2", {}, "Partitions ", html("small", { class: "soft" }, "who leads, who follows")),
     html("table", { class: ids.length > MANY_BROKERS ? "dense" : "" },
       html("tr", {}, html("th", {}, "partition"), ids.map((id) => html("th", { class: "cell", title: `broker ${id}` }, name(id))),
-        html("th", { title: "leader epoch: one more for each new leader" }, "epoch")),
-      topics.slice(0, MOST_TOPICS).flatMap((topic) => topicRows(topic, ids, again))),
+        html("th", { title: "leader epoch: one more for each new leader" }, "epoch"),
+        html("th", { class: "number", title: "high watermark: consumers see the records below this offset" }, "end")),
+      topics.slice(0, MOST_TOPICS).flatMap((topic) => topicRows(topic, ids, measured, again))),
     topics.length > MOST_TOPICS ? html("p", { class: "soft" }, `${topics.length - MOST_TOPICS} more topics: use the filter`) : ""];
 }
 
-function topicRows(topic, ids, again) {
+function topicRows(topic, ids, measured, again) {
   const name = `topic ${topic.name}`;
   const open = topic.partitions.length > 0 && isOpen(name, !topic.internal);
   const leaderless = topic.leaders["-1"] ?? 0;
-  const cells = open ? html("td", { colspan: ids.length }) : ids.map((id) => html("td", { class: "cell" },
-    topic.leaders[id] ? tinted(`leads ${topic.leaders[id]}`, colour(`broker ${id}`)) : ""));
   const rows = open ? topic.partitions.map((each) => html("tr", {},
     html("td", { class: "below" }, `${topic.name}-${each.partition}`),
     each.leader === -1 && each.epoch !== null ? leaderlessCells(each, ids) : ids.map((id) => html("td", { class: "cell" }, replica(each, id))),
     html("td", { class: "soft" }, each.epoch === null ? "not yet led" : each.epoch,
-      each.adding ? ` adding ${each.adding.join(", ")}; removing ${each.removing.join(", ")}` : ""))) : [];
+      each.adding ? ` adding ${each.adding.join(", ")}; removing ${each.removing.join(", ")}` : ""),
+    html("td", { class: "number" }, measured[`end ${topic.name}-${each.partition}`] ?? ""))) : [];
+  const faults = html("span", { class: "bad" }, [leaderless ? `${leaderless} without a leader` : "",
+    topic.under_replicated ? `${topic.under_replicated} not in sync` : ""].filter(Boolean).join(", "));
+  const cells = open ? html("td", { colspan: ids.length + 2, class: "faults" }, faults) : ids.map((id) => html("td", { class: "cell" },
+    topic.leaders[id] ? tinted(`leads ${topic.leaders[id]}`, colour(`broker ${id}`)) : ""));
   return [html("tr", { class: "topic" },
     html("td", {}, foldButton(name, open, () => { toggle(name, open); again(); }, topic.name,
-      open ? "" : html("span", { class: "soft", title: `${topic.count} partitions` }, ` ×${topic.count}`))),
-    cells, html("td", {}, leaderless ? html("span", { class: "bad" }, `${leaderless} without a leader `) : "",
-      topic.under_replicated ? html("span", { class: "bad" }, `${topic.under_replicated} not in sync`) : "")), ...rows,
+      open ? "" : html("span", { class: "soft", title: `${topic.count} partitions` }, ` ×${topic.count}`)), open ? "" : html("div", { class: "below" }, faults)),
+    cells), ...rows,
   topic.partitions.length && open && topic.count > topic.partitions.length
     ? html("tr", {}, html("td", { class: "soft" }, `and ${topic.count - topic.partitions.length} more`)) : ""].filter(Boolean);
 }
@@ -183,17 +186,17 @@ function tinted(text, fill) {
 }
 
 // Both kinds of groups in the same words: who owns what, and how far it is committed.
-function groups(cluster, filter, again) {
+function groups(cluster, measured, filter, again) {
   const inZooKeeper = cluster.groups.filter((group) => group.members.length || Object.keys(group.owners).length)
     .map((group) => ({ ...group, where: "in ZooKeeper" }));
   const inBroker = cluster.coordinated.map((group) => ({ name: group.name, offsets: {},
     where: `in the broker, generation ${group.generation}`,
     owners: Object.fromEntries(Object.entries(group.members ?? {}).flatMap(([member, tps]) => tps.map((tp) => [tp, member]))) }));
   return [...inZooKeeper, ...inBroker].filter((group) => group.name.includes(filter) || Object.keys(group.owners).some((tp) => tp.includes(filter)))
-    .flatMap((group) => groupTable(group, again));
+    .flatMap((group) => groupTable(group, measured, again));
 }
 
-function groupTable(group, again) {
+function groupTable(group, measured, again) {
   const key = `group ${group.where.slice(0, 8)} ${group.name}`;
   const tps = [...new Set([...Object.keys(group.owners), ...Object.keys(group.offsets)])]
     .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
@@ -202,10 +205,18 @@ function groupTable(group, again) {
   return [html("h2", {}, foldButton(key, open, () => { toggle(key, open); again(); }, `Group ${group.name} `,
     html("small", { class: "soft" }, `${group.where} · ${tps.length} partitions `),
     nobodys ? html("small", { class: "bad" }, `${nobodys} owned by nobody`) : "")),
-  open ? html("table", {}, html("tr", {}, html("th", {}, "partition"), html("th", {}, "owner"), html("th", {}, "committed")),
+  open ? html("table", {}, html("tr", {}, html("th", {}, "partition"), html("th", {}, "owner"), html("th", { class: "number" }, "committed"),
+    html("th", { class: "number", title: "records that it has not committed yet" }, "lag")),
     tps.slice(0, 300).map((tp) => html("tr", {}, html("td", {}, tp), html("td", {}, group.owners[tp]
       ? html("span", { class: "tag", title: group.owners[tp] }, tinted(readable(group.owners[tp]), colour(memberOf(group.owners[tp], group))))
-      : html("span", { class: "bad" }, "nobody")), html("td", {}, group.offsets[tp] ?? "")))) : ""];
+      : html("span", { class: "bad" }, "nobody")), ...behind(group, tp, measured)))) : ""];
+}
+
+function behind(group, tp, measured) {
+  const committed = group.offsets[tp] ?? measured[`committed ${group.name}: ${tp}`];
+  const end = measured[`end ${tp}`];
+  const lag = committed === undefined || end === undefined ? "" : Math.max(0, end - Number(committed));
+  return [html("td", { class: "number" }, committed ?? ""), html("td", { class: "number" }, lag)];
 }
 
 // In ZooKeeper an owner is a thread of a member.

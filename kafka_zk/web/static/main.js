@@ -72,15 +72,17 @@ async function drawOnce() {
   page.moment = live ? page.recording.now_ms : here.time_ms;
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
-  const [told, spans, entries, recent, view] = await Promise.all([
-    whatHappened(), ask("spans", { ...range, ...lanesQuery() }), ask("entries", range),
+  const [told, spans, samples, entries, recent, view] = await Promise.all([
+    whatHappened(), ask("spans", { ...range, ...lanesQuery() }), ask("samples", { ...range, time_ms: page.moment }),
+    ask("entries", range),
     ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  replace(id("view"), view(flow));
+  replace(id("view"), view(flow, samples.at));
   showChosenZnode(seq);
   const width = Math.max(600, id("timeline").clientWidth - 16);
-  replace(id("timeline"), timelinePicture(width, range, spans, entries, page.moment, page.chosen,
+  replace(id("timeline"), timelinePicture(width, range, spans,
+    { ...samples, until_ms: page.recording.live ? page.recording.now_ms : page.recording.last_ms }, entries, page.moment, page.chosen,
     id("every").checked, choose, draw));
   if (page.znode !== null) await showZnode(seq);
   showHappened(told);
@@ -125,7 +127,7 @@ async function viewOf(seq, here) {
     return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
-  return (flow) => clusterView(cluster, page.recording, flow, filter, breakBroker, draw);
+  return (flow, measured) => clusterView(cluster, page.recording, flow, measured, filter, breakBroker, draw);
 }
 
 // Once for each moment: who scrolls away, stays there.

@@ -2,15 +2,16 @@
 
 import { clock, colour, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
+import { atMoment, rates, sparkline } from "./sparkline.js";
 
-const ROW = 18, LABEL = 190, TOP = 18;
+const ROW = 18, LABEL = 225, TOP = 18;
 const DETAILS = new Set(["WatchArmed", "PartitionsMoved", "ReplicasMoved"]);
 const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100;
-const TITLES = { leader: (stem) => `${stem}: leaders`, owner: (stem) => `${stem}: owners`,
-  assigned: (stem) => `${stem}: owners` };
+const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} owners`,
+  assigned: (stem) => `${stem} owners` };
 
 // `held`: what the server says of spans; `again` draws once more, when something was folded.
-export function timelinePicture(width, range, held, entries, moment, chosen, every, choose, again) {
+export function timelinePicture(width, range, held, samples, entries, moment, chosen, every, choose, again) {
   const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - 10);
   const lanes = lanesOf(held, entries);
   const height = TOP + lanes.length * ROW + 8;
@@ -18,7 +19,7 @@ export function timelinePicture(width, range, held, entries, moment, chosen, eve
     role: "group", "aria-label": "who held what, and what happened, by time" });
   axis(picture, range, scale, height);
   const marks = Map.groupBy(entries.entries ?? [], (each) => each.actor);
-  const drawing = { picture, scale, range, again, moment };
+  const drawing = { picture, scale, range, again, moment, samples };
   lanes.forEach((lane, index) => {
     const y = TOP + index * ROW;
     if (lane.group) groupRow(drawing, lane.group, y);
@@ -85,7 +86,7 @@ function label(text, y, indent) {
 }
 
 // A topic's lanes as one: red where somebody is missing. Its name folds and unfolds them.
-function groupRow({ picture, scale, range, again }, group, y) {
+function groupRow({ picture, scale, range, again, moment, samples }, group, y) {
   const name = `${group.kind} ${group.stem}`, open = !group.folded;
   const title = TITLES[group.kind](group.stem.replace(/-$/, ""));
   const press = () => { toggle(name, isOpen(name, open)); again(); };
@@ -93,6 +94,7 @@ function groupRow({ picture, scale, range, again }, group, y) {
     "aria-label": `${title}, ${group.lane_count} partitions`, onclick: press,
     onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(); } } },
   label(`${open ? "▾" : "▸"} ${title}`, y, 0)));
+  measured();
   if (open) return;
   const x = Math.max(LABEL, scale(group.from_ms)), end = scale(Math.min(group.to_ms ?? range.to_ms, range.to_ms));
   if (end > x) picture.append(svg("rect", { class: "many", x, y: y + 3, width: end - x, height: ROW - 6, rx: 2 }));
@@ -104,6 +106,19 @@ function groupRow({ picture, scale, range, again }, group, y) {
   }
   if (end - x > 200) picture.append(svg("text", { class: "soft", x: x + 4, y: y + 13 },
     `${group.lane_count} partitions in one line; choose the name to unfold`));
+
+  function measured() {
+    const of = group.stem.replace(/-$/, "");
+    const isTopic = group.kind === "leader";
+    const points = samples.between[`${isTopic ? "ends" : "lag"} ${of}`];
+    if (!points?.length) return;
+    const drawn = isTopic ? rates(points, Math.min(range.to_ms, samples.until_ms)) : points;
+    const line = sparkline(drawn, scale, range, LABEL, y + 1, ROW - 3, isTopic ? "records a second" : "records of lag");
+    const now = atMoment(drawn, moment);
+    if (line) picture.append(line);
+    const text = now === null ? "no answer" : now === undefined ? "" : isTopic ? `${now.toFixed(now < 10 ? 1 : 0)} records/s` : `lag ${now}`;
+    picture.append(svg("text", { class: `measure${now === null ? " bad" : ""}`, x: LABEL - 4, y: y + 13, "text-anchor": "end" }, text));
+  }
 }
 
 function laneRow({ picture, scale, range, moment }, lane, y) {
