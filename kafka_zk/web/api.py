@@ -9,6 +9,7 @@ from kafka_zk.web.cluster_view import cluster_document
 from kafka_zk.web.documents import Document, znode_document
 from kafka_zk.web.episodes import Episode, GroupStep, episodes
 from kafka_zk.web.explanations import explanation
+from kafka_zk.web.lanes import is_folded, silences
 from kafka_zk.web.narration import line
 from kafka_zk.web.recording import CHANGES, Bucket, Entry, Recording
 from kafka_zk.web.znode_tree import ZnodeTree
@@ -24,6 +25,12 @@ MOST_DATA = 20_000
 """So many characters of a znode's data are sent; the recording has all."""
 BUCKETS = 400
 ASSIGNED = "AssignmentCompleted"
+MOST_LANE_GROUPS = 300
+MOST_CHANGES = 10
+MOST_SERIES = 2_000
+MOST_SUMS = 100
+MOST_POINTS = 300
+_SESSION_IDS = ("session", "session_id")
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -44,7 +51,7 @@ class RecordingApi:
     def state(self, query: Query) -> Document:
         """The cluster after entry ``seq``."""
         seq = self._seq(query)
-        document = cluster_document(self._recording.tree(seq).znodes)
+        document = cluster_document(self._recording.tree(seq).znodes, _several(query, "open"))
         return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq)}}
 
     def tree(self, query: Query) -> Document:
@@ -54,11 +61,34 @@ class RecordingApi:
         whole = len(tree.znodes) <= MOST_ZNODES
         parent = query.get("path", "")
         shown = tree.znodes if whole else _below(tree, parent)
+        watchers = self._recording.watchers(seq)
         rows = [
-            {"path": path, "znode": _cut(znode_document(znode)), "actor": self._recording.actor_of(znode.session)}
-            for path, znode in sorted(shown.items())[:MOST_ZNODES]
+            {
+                "path": path,
+                "znode": _cut(znode_document(znode)),
+                "actor": self._recording.actor_of(znode.session),
+                "watchers": watchers.get(path, []),
+            }
+            for path, znode in sorted(shown.items(), key=lambda each: each[0].split("/"))[:MOST_ZNODES]
         ]
         return {"seq": seq, "count": len(tree.znodes), "whole": whole, "znodes": rows}
+
+    def znode(self, query: Query) -> Document:
+        """One znode after entry ``seq``: what it has, who watches it, and what became of it until then."""
+        seq, path = self._seq(query), query.get("path", "")
+        changes = self._recording.changes_of(path, seq, MOST_CHANGES)
+        znode = self._recording.tree(seq).znodes.get(path)
+        if znode is None and not changes:
+            raise BadRequest(f"there is no znode {path[:200]!r} then")
+        last = next(iter(changes), None)
+        return {
+            "path": path,
+            "znode": _cut(znode_document(znode)),
+            "actor": self._recording.actor_of(znode.session) if znode is not None else "",
+            "watchers": self._recording.watchers(seq).get(path, []),
+            "last": None if last is None else _shown_document(last),
+            "changes": [_short(each) for each in changes],
+        }
 
     def entries(self, query: Query) -> Document:
         """Entries between two times, or as counts where there are too many to draw."""
@@ -73,9 +103,22 @@ class RecordingApi:
         return {"count": count, "entries": [_short(entry) for entry in found]}
 
     def spans(self, query: Query) -> Document:
-        """Who held what between two times."""
-        found = self._recording.spans(_number(query, "from_ms"), _number(query, "to_ms"), MOST_SPANS)
-        return {"spans": [list(span) for span in found]}
+        """Who held what between two times; of topics with many partitions only when some were held by nobody.
+
+        ``open`` and ``close`` name groups of lanes that are to be shown otherwise, as ``leader flights-``.
+        """
+        from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
+        opened, closed = _several(query, "open"), _several(query, "close")
+        spans = self._recording.single_spans(from_ms, to_ms, MOST_SPANS)
+        groups = []
+        for group in self._recording.lane_groups(from_ms, to_ms, MOST_LANE_GROUPS):
+            folded = is_folded(group, opened, closed)
+            room = max(0, MOST_SPANS - len(spans))
+            found = self._recording.spans_of(group, from_ms, to_ms, room, nobodys=folded)
+            silent = silences((each.from_ms, each.to_ms) for each in found) if folded else []
+            groups.append({**group._asdict(), "folded": folded, "silences": silent})
+            spans += () if folded else found
+        return {"spans": [list(span) for span in spans], "groups": groups}
 
     def episodes(self, query: Query) -> Document:
         """What happened between two times, folded, with what it cost; ``seq``: its first entry."""
@@ -83,6 +126,17 @@ class RecordingApi:
         steps = [_group_step(each) for each in self._recording.group_steps(from_ms, to_ms, MOST_MOVES)]
         found = episodes(self._recording.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
         return {"count": len(found), "episodes": [self._priced(each) for each in found[-MOST_EPISODES:]]}
+
+    def samples(self, query: Query) -> Document:
+        """How far partitions and groups are at ``time_ms``, and by topic, and by group and topic, between two times."""
+        from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
+        samples = self._recording.samples
+        single = [*samples.names("end ", MOST_SERIES), *samples.names("committed ", MOST_SERIES)]
+        sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
+        return {
+            "at": samples.at(time_ms, single),
+            "between": {name: samples.between(name, from_ms, to_ms, MOST_POINTS) for name in sums},
+        }
 
     def _priced(self, episode: Episode) -> Document:
         document = {**episode._asdict(), "seq": self._recording.first_from(episode.from_ms)}
@@ -104,7 +158,7 @@ class RecordingApi:
         """The groups of the broker, as their coordinators told."""
         groups: dict[str, Document] = {}
         at = self._recording.entry(seq)
-        for entry in self._recording.group_steps(0, at.time_ms if at else 0, MOST_LINKS):
+        for entry in self._recording.group_steps(0, at.time_ms if at else 0, MOST_MOVES):
             if entry.seq <= seq and entry.kind == ASSIGNED:
                 groups[str(entry.document.get("group_id"))] = entry.document
         return [
@@ -120,7 +174,7 @@ class RecordingApi:
         told = explanation(entry.kind)
         return {
             **_short(entry),
-            "document": _cut_document(entry),
+            "document": _shown_document(entry),
             "why": [_short(each) for each in self._chain(entry)],
             "effects": [_short(each) for each in self._recording.effects(entry.seq, MOST_LINKS)],
             "explanation": None if told is None else told._asdict(),
@@ -177,9 +231,13 @@ def _short(entry: Entry) -> Document:
     }
 
 
-def _cut_document(entry: Entry) -> Document:
+def _shown_document(entry: Entry) -> Document:
+    """Session ids are shown as ZooKeeper's tools show them; as numbers they would be too large for a browser."""
     if entry.kind not in CHANGES:
-        return entry.document
+        return {
+            key: f"{value & (1 << 64) - 1:#x}" if key in _SESSION_IDS and isinstance(value, int) else value
+            for key, value in entry.document.items()
+        }
     return {
         **entry.document, "before": _cut(entry.document["before"]), "after": _cut(entry.document["after"])
     }  # fmt: skip
@@ -196,6 +254,11 @@ def _below(tree: ZnodeTree, parent: str) -> dict[str, Any]:
     return {
         path: znode for path, znode in tree.znodes.items() if path.startswith(prefix) and "/" not in path[len(prefix) :]
     }
+
+
+def _several(query: Query, name: str) -> set[str]:
+    """Names, one a line."""
+    return set(query.get(name, "").split("\n")) - {""}
 
 
 def _number(query: Query, name: str) -> int:

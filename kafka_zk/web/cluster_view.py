@@ -4,7 +4,7 @@ Nothing here is inferred: what a znode does not say is not there, and a znode th
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kafka_zk.registry.errors import InvalidZnode
@@ -15,7 +15,9 @@ from kafka_zk.web.documents import Document
 from kafka_zk.web.znode_tree import Znode
 
 MOST_PARTITIONS = 1_000
-"""So many are shown one by one; of more the counts of each topic."""
+"""So many of one topic, and of all topics that nobody opened, are shown one by one."""
+MOST_UNASKED = 30
+"""A topic with more is folded into counts until somebody opens it."""
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
@@ -24,16 +26,22 @@ _ADMIN = re.compile(r"/(?:admin/(?:delete_topics/.+|reassign_partitions|preferre
                     r"|isr_change_notification/.+|log_dir_event_notification/.+)")  # fmt: skip
 
 
-def cluster_document(znodes: Mapping[str, Znode]) -> Document:
-    """What the page's view of the cluster shows."""
-    view = _View()
+def is_internal(topic: str) -> bool:
+    """Kafka's own topics, which nobody asked for."""
+    return topic.startswith("__")
+
+
+def cluster_document(znodes: Mapping[str, Znode], opened: Collection[str] = ()) -> Document:
+    """What the page's view of the cluster shows; ``opened``: topics to be shown partition by partition."""
+    view = _View(opened)
     for path, znode in znodes.items():
         view.see(path, znode)
     return view.document()
 
 
 class _View:
-    def __init__(self) -> None:
+    def __init__(self, opened: Collection[str]) -> None:
+        self._opened = opened
         self._brokers: dict[int, Document] = {}
         self._controller: Document = {"broker": None, "epoch": None}
         self._assigned: dict[str, topic_znodes.TopicAssignment] = {}
@@ -78,15 +86,20 @@ class _View:
 
     def document(self) -> Document:
         count = sum(len(each.partitions) for each in self._assigned.values())
+        unasked = [name for name in sorted(self._assigned) if self._is_small(name)]
+        listed = {*self._opened, *(unasked if count <= MOST_PARTITIONS else ())}
         return {
             "brokers": [{"id": number, **self._brokers[number]} for number in sorted(self._brokers)],
             "controller": self._controller,
             "partition_count": count,
-            "topics": [self._topic(name, count <= MOST_PARTITIONS) for name in sorted(self._assigned)],
+            "topics": [self._topic(name, name in listed) for name in sorted(self._assigned)],
             "groups": [self._group(name) for name in sorted(self._groups)],
             "pending": sorted(self._pending),
             "faults": self._faults[:20],
         }
+
+    def _is_small(self, name: str) -> bool:
+        return len(self._assigned[name].partitions) <= MOST_UNASKED and not is_internal(name)
 
     def _topic(self, name: str, each_partition: bool) -> Document:
         assignment = self._assigned[name]
@@ -99,7 +112,8 @@ class _View:
             "count": len(partitions),
             "leaders": leaders,
             "under_replicated": sum(len(each["isr"]) < len(each["replicas"]) for each in partitions),
-            "partitions": partitions if each_partition else [],
+            "internal": is_internal(name),
+            "partitions": partitions[:MOST_PARTITIONS] if each_partition else [],
         }
 
     def _partition(self, topic: str, number: int, replicas: list[int]) -> Document:

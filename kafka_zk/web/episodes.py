@@ -12,6 +12,7 @@ NEAR_MS = 2_000
 MOST_NAMES = 3
 NOBODY = ""
 CLUSTER = "cluster"
+ASSIGNED = "assigned"
 IN_ZOOKEEPER, IN_BROKER = "group", "group of the broker"
 
 
@@ -61,8 +62,8 @@ def _of_moves(moves: Iterable[Move], now_ms: int) -> list[Episode]:
     open_ones: dict[str, list[Move]] = {}
     found: list[list[Move]] = []
     for move in moves:
-        if move.holder == move.previous:
-            continue  # the ISR changed, or a member registered again
+        if move.holder == move.previous or move.kind == ASSIGNED:
+            continue  # the ISR changed, or a member registered again; what coordinators do, their own steps tell
         subject = _subject(move)
         episode = open_ones.get(subject)
         if episode is None or move.from_ms - episode[-1].from_ms > NEAR_MS:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafka_zk.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.registry.events import Event, SessionChanged
 from kafka_zk.registry.transaction_log import SessionClosed, SessionCreated, Transaction
 from kafka_zk.timeline.event_codec import encode
@@ -20,9 +21,12 @@ from kafka_zk.web.causality import Causality, Cause
 from kafka_zk.web.documents import Document, change_document, change_of, znode_document, znode_of
 from kafka_zk.web.episodes import Move
 from kafka_zk.web.errors import NoRecording
+from kafka_zk.web.lanes import LaneGroup
+from kafka_zk.web.samples import SCHEMA as SAMPLES
+from kafka_zk.web.samples import Samples
 from kafka_zk.web.session_names import session_name, unnamed
-from kafka_zk.web.spans import hold
-from kafka_zk.web.znode_tree import Change, ZnodeTree
+from kafka_zk.web.spans import assigned, assigned_lanes, hold
+from kafka_zk.web.znode_tree import Change, Znode, ZnodeTree
 
 VERSION = 1
 CREATED, CHANGED, DELETED = "created", "changed", "deleted"
@@ -37,6 +41,11 @@ _LEAST_BETWEEN_CHECKPOINTS = 4_000
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
 _FORGOTTEN_SHARE = 8
 """When that is reached the oldest entries are forgotten, one in so many."""
+_MOST_WATCHES = 100_000
+"""So many of the latest entries are looked through for who watches what."""
+_LAST = "\U0010ffff"
+_BY_PARTITION = "'leader', 'owner', 'assigned'"
+_STEM = "rtrim(lane, '0123456789')"
 _SCHEMA = """
 create table if not exists meta (key text primary key, value text);
 create table if not exists entries (
@@ -47,6 +56,7 @@ create index if not exists by_time on entries (time_ms, actor);
 create index if not exists by_group_step on entries (time_ms)
     where kind in ('RebalancePrepared', 'AssignmentCompleted');
 create index if not exists by_change on entries (seq) where kind in ('created', 'changed', 'deleted');
+create index if not exists by_path on entries (path, seq) where path != '';
 create index if not exists by_cause on entries (cause);
 create index if not exists by_session on entries (session) where session != 0;
 create table if not exists checkpoints (seq integer primary key, znodes blob);
@@ -55,7 +65,7 @@ create table if not exists spans (
 );
 create index if not exists by_lane on spans (kind, lane);
 create index if not exists by_begin on spans (from_ms);
-"""
+""" + SAMPLES
 _COLUMNS = "seq, time_ms, actor, kind, path, zxid, session, cause, certain, doc"
 
 
@@ -105,6 +115,7 @@ class Recording:
     def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
         self._database = _open(path, read_only=read_only)
         self._is_bounded = path is None
+        self.samples = Samples(self._database)
         self._sessions: dict[int, str] = {}
         self.first, self.count = 1, 0
         """The oldest entry that is there, 1 if there is none yet; and the latest one."""
@@ -159,6 +170,18 @@ class Recording:
         path = getattr(event, "path", "")
         seq = self._insert(event.time_ms, event.actor, type(event).__name__, path, event.zxid, 0, cause, encode(event))
         self._causality.told(seq, event)
+        if isinstance(event, AssignmentCompleted | MemberDeparted):
+            for each in assigned(event, self._held(assigned_lanes(event.group_id))):
+                self._add_span(event.time_ms, *each)
+
+    def _held(self, stem: str) -> dict[str, str]:
+        """Who holds what of a group of the broker now."""
+        rows = self._database.execute(
+            "select lane, holder from spans where kind = 'assigned' and lane between ? and ? and to_ms is null "
+            "and holder != ''",
+            (stem, f"{stem}{_LAST}"),
+        )
+        return {lane: holder for lane, holder in rows if ": " not in lane.removeprefix(stem)}
 
     def _add_transaction(self, transaction: Transaction) -> None:
         end = None
@@ -366,14 +389,66 @@ class Recording:
         (count,) = self._row("select count(*) from entries where time_ms between ? and ?", from_ms, to_ms)
         return int(count)
 
-    def spans(self, from_ms: int, to_ms: int, limit: int) -> list[Span]:
-        """Those that touch this time."""
+    def lane_groups(self, from_ms: int, to_ms: int, limit: int) -> list[LaneGroup]:
+        """The lanes of partitions that somebody held in this time, by topic."""
         rows = self._database.execute(
-            "select kind, lane, holder, note, from_ms, to_ms from spans "
-            "where from_ms <= ? and (to_ms is null or to_ms >= ?) order by kind, lane, from_ms limit ?",
+            f"select kind, {_STEM} as stem, count(distinct lane), min(from_ms), "
+            "case when max(to_ms is null) then null else max(to_ms) end from spans "
+            f"where kind in ({_BY_PARTITION}) and from_ms <= ? and (to_ms is null or to_ms >= ?) "
+            "group by kind, stem having max(holder) != '' order by min(id) limit ?",
             (to_ms, from_ms, limit),
         )
+        return [LaneGroup(*row) for row in rows]
+
+    def spans_of(self, group: LaneGroup, from_ms: int, to_ms: int, limit: int, *, nobodys: bool = False) -> list[Span]:
+        """Those of a group of lanes that touch this time; ``nobodys``: only those in which nobody held it."""
+        return self._spans(
+            f"kind = ? and lane between ? and ? and {_STEM} = ?{' and holder = ' + repr('') if nobodys else ''}",
+            (group.kind, group.stem, f"{group.stem}{_LAST}", group.stem), from_ms, to_ms, limit,
+        )  # fmt: skip
+
+    def single_spans(self, from_ms: int, to_ms: int, limit: int) -> list[Span]:
+        """Those of the controller, of brokers and of members that touch this time."""
+        return self._spans("kind in ('controller', 'broker', 'member')", (), from_ms, to_ms, limit)
+
+    def _spans(self, condition: str, values: tuple[str, ...], from_ms: int, to_ms: int, limit: int) -> list[Span]:
+        rows = self._database.execute(
+            f"select kind, lane, holder, note, from_ms, to_ms from spans where {condition} "
+            "and from_ms <= ? and (to_ms is null or to_ms >= ?) order by kind, lane, from_ms limit ?",
+            (*values, to_ms, from_ms, limit),
+        )
         return [Span(*row) for row in rows]
+
+    def holders(self, kind: str, limit: int) -> dict[str, str]:
+        """Who holds the lanes of a kind now; those that nobody holds are not there."""
+        rows = self._database.execute(
+            "select lane, holder from spans where kind = ? and to_ms is null and holder != '' limit ?", (kind, limit)
+        )
+        return dict(rows.fetchall())
+
+    def znode(self, path: str) -> Znode | None:
+        """As it is now."""
+        return self._head.znodes.get(path)
+
+    def watchers(self, seq: int) -> dict[str, list[str]]:
+        """Who watches which path after this entry, as processes told: whose last watch there has not fired."""
+        rows = self._database.execute(
+            "select path, actor from entries where kind in ('WatchArmed', 'WatchFired') and seq between ? and ? "
+            "group by path, actor having max(case kind when 'WatchArmed' then seq else 0 end) > "
+            "max(case kind when 'WatchFired' then seq else 0 end) order by path, actor",
+            (seq - _MOST_WATCHES, seq),
+        )
+        found: dict[str, list[str]] = {}
+        for path, actor in rows:
+            found.setdefault(path, []).append(actor)
+        return found
+
+    def changes_of(self, path: str, seq: int, limit: int) -> list[Entry]:
+        """The latest changes of a znode until this entry, the last first."""
+        return self._entries(
+            f"where path = ? and path != '' and seq <= ? and kind in ({_CHANGES}) order by seq desc limit ?",
+            path, seq, limit,
+        )  # fmt: skip
 
     def moves(self, from_ms: int, to_ms: int, limit: int) -> list[Move]:
         """The latest of the spans that begin in this time, in order, each with who held its lane before."""
@@ -417,6 +492,7 @@ class Recording:
                 )
                 target.executemany(f"insert into entries ({_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
                 target.executemany("insert into spans values (?, ?, ?, ?, ?, ?, ?)", self._all_spans(first, last))
+                target.executemany("insert into samples values (?, ?, ?)", self._all_samples(first, last))
                 target.executemany("insert or replace into meta values (?, ?)", self.notes().items())
         finally:
             part.close()
@@ -430,6 +506,10 @@ class Recording:
                 "select * from spans where from_ms <= ? and (to_ms is null or to_ms >= ?)", (end.time_ms, begin.time_ms)
             )
         )
+
+    def _all_samples(self, first: int, last: int) -> list[Any]:
+        begin, end = self.entry(first), self.entry(last)
+        return self.samples.rows(begin.time_ms, end.time_ms) if begin and end else []
 
     def _entries(self, condition: str, *values: Any) -> list[Entry]:
         rows = self._database.execute(f"select {_COLUMNS} from entries {condition}", values)

@@ -64,7 +64,7 @@ class WebServer:
         for name, question in (
             ("recording", lambda query: describe()), ("state", api.state), ("tree", api.tree), ("at", api.at),
             ("entries", api.entries), ("entry", api.entry), ("spans", api.spans), ("step", api.step),
-            ("episodes", api.episodes),
+            ("episodes", api.episodes), ("znode", api.znode), ("samples", api.samples),
         ):  # fmt: skip
             root.putChild(f"api-{name}".encode(), _Question(question))
         root.putChild(b"api-news", self._news)

@@ -10,6 +10,8 @@ from kafka_zk.web.api import RecordingApi
 from kafka_zk.web.documents import Document
 from kafka_zk.web.recorder import Recorder
 from kafka_zk.web.recording import Recording
+from kafka_zk.web.sampled import to_ask
+from kafka_zk.web.sampler import Sampler
 from kafka_zk.web.server import LOOPBACK, Break, WebServer
 from kafka_zk.web.sources import Source, TraceSource
 
@@ -38,6 +40,7 @@ class WebService:
         self._cluster = cluster
         self._described = described
         self._recorder: Recorder | None = None
+        self._sampler: Sampler | None = None
         token = secrets.token_urlsafe(16)
         break_broker = cluster.break_broker if cluster is not None else None
         self._server = WebServer(RecordingApi(recording), self.describe, break_broker, token)
@@ -54,11 +57,15 @@ class WebService:
                 reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.tell_news
             )
             self._recorder.start()
+            self._sampler = Sampler(reactor, lambda: to_ask(self._recording), self._recording.samples.add)
+            self._sampler.start()
             self._every(reactor, self._server.tell_news)
 
     def stop(self) -> None:
         if self._recorder is not None:
             self._recorder.stop()
+        if self._sampler is not None:
+            self._sampler.stop()
         self._recording.close()
 
     def describe(self) -> Document:

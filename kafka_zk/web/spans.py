@@ -5,8 +5,10 @@ time, in which nobody's time is silence.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kafka_zk.group.events import AssignmentCompleted, MemberDeparted
 from kafka_zk.registry.errors import InvalidZnode
 from kafka_zk.registry.znodes.topics import decode_state
 from kafka_zk.web.znode_tree import Change, Znode
@@ -20,7 +22,10 @@ _CONTROLLER = "/controller"
 
 
 class Hold(NamedTuple):
-    """From now on ``holder`` has the lane; "" is nobody. ``kind``: leader, owner, broker, member or controller."""
+    """From now on ``holder`` has the lane; "" is nobody.
+
+    ``kind``: leader, owner (by a znode), assigned (by a group's coordinator), broker, member or controller.
+    """
 
     kind: str
     lane: str
@@ -42,6 +47,23 @@ def hold(change: Change) -> Hold | None:
     if path == _CONTROLLER:
         return Hold("controller", "controller", NOBODY if znode is None else f"broker {_broker_id(_text(znode))}")
     return None
+
+
+def assigned_lanes(group: str) -> str:
+    """How the lanes of a group of the broker begin."""
+    return f"{group}: "
+
+
+def assigned(event: AssignmentCompleted | MemberDeparted, held: Mapping[str, str]) -> Iterable[Hold]:
+    """What a coordinator says about who has which partitions; ``held``: the group's lanes until now, by holder."""
+    if isinstance(event, MemberDeparted):
+        return [Hold("assigned", lane, NOBODY) for lane, holder in held.items() if holder == event.member]
+    now = {
+        f"{assigned_lanes(event.group_id)}{tp}": member for member, tps in event.assignments.items() for tp in tps
+    }
+    note = f"generation {event.generation}"
+    given = [Hold("assigned", lane, member, note) for lane, member in now.items()]
+    return [*given, *(Hold("assigned", lane, NOBODY) for lane in held if lane not in now)]
 
 
 def _leader(topic: str, partition: int, znode: Znode | None) -> Hold | None:

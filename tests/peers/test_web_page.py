@@ -27,6 +27,7 @@ pytestmark = pytest.mark.peers
 TIMEOUT_S = 120
 PAGE = re.compile(r"web page at (http://\S+)")
 READY = re.compile(r"ready bootstrap=(\S+)")
+ZOOKEEPER = re.compile(r"zookeeper=(\S+)")
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -54,6 +55,9 @@ class Page:
         """Of all that match, at one moment: the page draws itself again and again."""
         script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.textContent).join('\\n')"
         return str(self.driver.execute_script(script, selector))
+
+    def count(self, selector: str) -> int:
+        return int(self.driver.execute_script("return document.querySelectorAll(arguments[0]).length", selector))
 
     def press(self, selector: str, which: int = 0) -> None:
         """-1: the last one."""

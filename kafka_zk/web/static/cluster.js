@@ -1,10 +1,12 @@
 // The cluster at one moment: who lives, who leads, who owns what, and what goes from whom to whom just now.
 
-import { clock, colour, html, svg } from "./dom.js";
+import { clock, colour, foldButton, html, readable, svg } from "./dom.js";
+import { isOpen, toggle } from "./folds.js";
+import { clusterLegend } from "./legend.js";
 
 const BOX = { width: 150, height: 46, gap: 18 };
 const ROW = 84;
-const MOST_BOXES = 8;
+const MOST_BOXES = 8, MOST_TOPICS = 300, MANY_BROKERS = 12;
 const EXPECT = {
   kill: "Its session runs out, then the controller elects other leaders.",
   restart: "It registers once its old session is over, and catches up.",
@@ -13,47 +15,74 @@ const EXPECT = {
   expire: "Its znodes go at once; it notices and registers in a new session.",
 };
 
-export function clusterView(cluster, recording, flow, breakBroker) {
+// `again` draws once more, when something was folded; `filter`: what names must contain.
+export function clusterView(cluster, recording, flow, measured, filter, breakBroker, again) {
   return html("div", { class: "columns" },
-    html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), recording.can_break ? breaking(recording, breakBroker) : null),
-    html("div", {}, ...partitions(cluster)),
-    html("div", {}, ...groups(cluster), ...coordinated(cluster), ...others(cluster)));
+    html("div", {}, html("h2", {}, "Who talks to whom"), flowPicture(cluster, recording, flow), clusterLegend(),
+      recording.can_break ? breaking(recording, breakBroker) : null),
+    html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again)),
+    html("div", {}, ...groups(cluster, measured, filter, again), ...others(cluster)));
+}
+
+// Members of both kinds of groups; those of ZooKeeper have a session of their own.
+function membersOf(cluster) {
+  const owned = (group, id) => Object.values(group.owners).filter((owner) => owner.startsWith(id)).length;
+  return [
+    ...cluster.groups.flatMap((group) => group.members.map(({ id }) => ({ id, group: group.name, count: owned(group, id) }))),
+    ...cluster.coordinated.flatMap((group) => Object.entries(group.members ?? {}).map(([id, tps]) =>
+      ({ id, group: group.name, count: tps.length, broker: true }))),
+  ];
 }
 
 function flowPicture(cluster, recording, flow) {
   const ids = [...new Set([...recording.known_brokers, ...cluster.brokers.map((each) => each.id)])].sort((a, b) => a - b);
-  const members = cluster.groups.flatMap((group) => group.members.map((member) => member.id)).slice(0, MOST_BOXES);
+  const members = membersOf(cluster);
+  const left = Math.max(0, ids.length - MOST_BOXES) + Math.max(0, members.length - MOST_BOXES);
+  members.splice(MOST_BOXES);
   ids.splice(MOST_BOXES);
   const columns = Math.max(ids.length, members.length, 2);
   const width = columns * (BOX.width + BOX.gap);
   const rows = members.length ? 3 : 2;
   const picture = svg("svg", {
-    viewBox: `0 0 ${width} ${rows * ROW - 8}`, width: Math.min(width, ids.length > 4 ? 900 : 440), role: "img",
-    "aria-label": `ZooKeeper, ${ids.length} brokers, ${members.length} members of groups`,
+    viewBox: `0 0 ${width} ${rows * ROW - 8}`, width: Math.min(width, ids.length > 4 ? 900 : 560), role: "img",
+    "aria-label": said(cluster, ids, members),
   });
   const places = new Map([["zookeeper", { x: width / 2, y: 26 }]]);
   ids.forEach((id, index) => places.set(`broker-${id}`, { x: ((index + 0.5) * width) / ids.length, y: 26 + ROW }));
-  members.forEach((id, index) => places.set(id, { x: ((index + 0.5) * width) / members.length, y: 26 + 2 * ROW }));
+  members.forEach(({ id }, index) => places.set(id, { x: ((index + 0.5) * width) / members.length, y: 26 + 2 * ROW }));
   arrows(picture, places, flow);
   const epoch = cluster.controller.epoch === null ? "" : `controller epoch ${cluster.controller.epoch}`;
-  picture.append(box(places.get("zookeeper"), "ZooKeeper", epoch, "var(--paper)", true));
+  picture.append(box(places.get("zookeeper"), "ZooKeeper", epoch, "var(--soft)", true));
   for (const id of ids) {
     const alive = cluster.brokers.find((each) => each.id === id);
-    const role = cluster.controller.broker === id ? " ★ controller" : "";
-    const note = alive ? `♥ session …${alive.session.slice(-5)}` : "no session";
+    const role = cluster.controller.broker === id ? " ★" : "";
+    const note = alive ? "♥ session lives" : "no session";
     picture.append(box(places.get(`broker-${id}`), `broker ${id}${role}`, note, colour(`broker ${id}`), alive));
   }
-  for (const id of members) picture.append(box(places.get(id), short(id), "member", colour(id), true));
-  return picture;
+  for (const { id, group, count, broker } of members) {
+    const member = box(places.get(id), readable(id), `${broker ? "" : "♥ "}${group} · ${count === 1 ? "1 partition" : `${count} partitions`}`,
+      colour(id), true, `member ${id} of group ${group} ${broker ? "in the broker" : "in ZooKeeper"}`);
+    member.dataset.group = group;
+    picture.append(member);
+  }
+  return left ? html("div", {}, picture, html("p", { class: "soft" }, `and ${left} more`)) : picture;
 }
 
-function box(place, title, note, fill, alive) {
-  return svg("g", { class: alive ? "" : "gone" },
+function said(cluster, ids, members) {
+  const dead = ids.filter((id) => !cluster.brokers.some((each) => each.id === id));
+  return `ZooKeeper, brokers ${ids.join(", ")}${dead.length ? `, of which ${dead.join(", ")} have no session` : ""}; `
+    + `controller: ${cluster.controller.broker === null ? "nobody" : `broker ${cluster.controller.broker}`}; `
+    + `members: ${members.map(({ id, group }) => `${readable(id)} of ${group}`).join(", ") || "none"}`;
+}
+
+function box(place, title, note, fill, alive, whole = title) {
+  const fits = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);
+  return svg("g", { class: alive ? "" : "gone" }, svg("title", {}, `${whole}: ${note}`),
     svg("rect", { class: "box", x: place.x - BOX.width / 2, y: place.y - BOX.height / 2, width: BOX.width,
       height: BOX.height, rx: 8 }),
     svg("rect", { x: place.x - BOX.width / 2, y: place.y - BOX.height / 2, width: 7, height: BOX.height, rx: 3, fill }),
-    svg("text", { x: place.x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, title),
-    svg("text", { x: place.x, y: place.y + 13, "text-anchor": "middle", class: "soft" }, note));
+    svg("text", { x: place.x, y: place.y - 3, "text-anchor": "middle", "font-weight": 600 }, fits(title)),
+    svg("text", { x: place.x, y: place.y + 13, "text-anchor": "middle", class: alive ? "soft" : "bad" }, fits(note)));
 }
 
 // What happened last, as arrows: a watch goes down from ZooKeeper, a write goes up, a request goes across.
@@ -85,7 +114,6 @@ function ends(entry) {
 }
 
 const process = (actor) => actor.replace(/^controller-/, "broker-");
-const short = (id) => (id.length > 20 ? `…${id.slice(-19)}` : id);
 
 function breaking(recording, breakBroker) {
   const toast = html("p", { class: "toast", role: "status" });
@@ -97,22 +125,49 @@ function breaking(recording, breakBroker) {
       Object.keys(EXPECT).map((action) => button(id, action))))), toast);
 }
 
-function partitions(cluster) {
-  const ids = [...new Set(cluster.topics.flatMap((topic) => topic.partitions.flatMap((each) => each.replicas)))];
-  ids.sort((a, b) => a - b);
-  if (!cluster.partition_count) return [html("p", { class: "soft" }, "No topics.")];
-  if (!ids.length) return aggregated(cluster);
-  const topics = cluster.topics.toSorted((a, b) => internal(a.name) - internal(b.name));
-  const rows = topics.flatMap((topic) => topic.partitions.map((each) => html("tr", {},
-    html("td", {}, `${topic.name}-${each.partition}`),
-    ids.map((id) => html("td", { class: "cell" }, replica(each, id))),
-    html("td", { class: "soft" }, each.epoch === null ? "not yet led" : each.epoch,
-      each.adding ? ` adding ${each.adding.join(", ")}; removing ${each.removing.join(", ")}` : ""))));
-  return [html("h2", {}, "Partitions"), html("table", {},
-    html("tr", {}, html("th", {}, "partition"), ids.map((id) => html("th", {}, `broker ${id}`)), html("th", { title: "leader epoch: one more for each new leader" }, "epoch")), rows)];
+// A topic is one line, which unfolds into its partitions.
+function partitions(cluster, measured, filter, again) {
+  if (!cluster.partition_count) return [html("h2", {}, "Partitions"), html("p", { class: "soft" }, "No topics.")];
+  const ids = [...new Set([...cluster.brokers.map((each) => each.id),
+    ...cluster.topics.flatMap((topic) => [...Object.keys(topic.leaders).map(Number), ...topic.partitions.flatMap((each) => each.replicas)])])]
+    .filter((id) => id >= 0).sort((a, b) => a - b);
+  const topics = cluster.topics.filter((topic) => topic.name.includes(filter)).toSorted((a, b) => a.internal - b.internal);
+  const name = ids.length > MANY_BROKERS ? (id) => id : (id) => `broker ${id}`;
+  return [html("h2", {}, "Partitions ", html("small", { class: "soft" }, "who leads, who follows")),
+    html("table", { class: ids.length > MANY_BROKERS ? "dense" : "" },
+      html("tr", {}, html("th", {}, "partition"), ids.map((id) => html("th", { class: "cell", title: `broker ${id}` }, name(id))),
+        html("th", { title: "leader epoch: one more for each new leader" }, "epoch"),
+        html("th", { class: "number", title: "high watermark: consumers see the records below this offset" }, "end")),
+      topics.slice(0, MOST_TOPICS).flatMap((topic) => topicRows(topic, ids, measured, again))),
+    topics.length > MOST_TOPICS ? html("p", { class: "soft" }, `${topics.length - MOST_TOPICS} more topics: use the filter`) : ""];
 }
 
-const internal = (name) => Number(name.startsWith("__"));
+function topicRows(topic, ids, measured, again) {
+  const name = `topic ${topic.name}`;
+  const open = topic.partitions.length > 0 && isOpen(name, !topic.internal);
+  const leaderless = topic.leaders["-1"] ?? 0;
+  const rows = open ? topic.partitions.map((each) => html("tr", {},
+    html("td", { class: "below" }, `${topic.name}-${each.partition}`),
+    each.leader === -1 && each.epoch !== null ? leaderlessCells(each, ids) : ids.map((id) => html("td", { class: "cell" }, replica(each, id))),
+    html("td", { class: "soft" }, each.epoch === null ? "not yet led" : each.epoch,
+      each.adding ? ` adding ${each.adding.join(", ")}; removing ${each.removing.join(", ")}` : ""),
+    html("td", { class: "number" }, measured[`end ${topic.name}-${each.partition}`] ?? ""))) : [];
+  const faults = html("span", { class: "bad" }, [leaderless ? `${leaderless} without a leader` : "",
+    topic.under_replicated ? `${topic.under_replicated} not in sync` : ""].filter(Boolean).join(", "));
+  const cells = open ? html("td", { colspan: ids.length + 2, class: "faults" }, faults) : ids.map((id) => html("td", { class: "cell" },
+    topic.leaders[id] ? tinted(`leads ${topic.leaders[id]}`, colour(`broker ${id}`)) : ""));
+  return [html("tr", { class: "topic" },
+    html("td", {}, foldButton(name, open, () => { toggle(name, open); again(); }, topic.name,
+      open ? "" : html("span", { class: "soft", title: `${topic.count} partitions` }, ` ×${topic.count}`)), open ? "" : html("div", { class: "below" }, faults)),
+    cells), ...rows,
+  topic.partitions.length && open && topic.count > topic.partitions.length
+    ? html("tr", {}, html("td", { class: "soft" }, `and ${topic.count - topic.partitions.length} more`)) : ""].filter(Boolean);
+}
+
+function leaderlessCells(partition, ids) {
+  return ids.map((id) => html("td", { class: "cell" }, partition.replicas.includes(id)
+    ? html("span", { class: "nobody", title: `nobody leads; broker ${id} has a replica`, "data-role": "leaderless" }, "no leader") : ""));
+}
 
 function replica(partition, id) {
   if (!partition.replicas.includes(id)) return "";
@@ -130,32 +185,43 @@ function tinted(text, fill) {
   return element;
 }
 
-function aggregated(cluster) {
-  return [html("h2", {}, `${cluster.partition_count} partitions`), html("table", {},
-    html("tr", {}, ["topic", "partitions", "led by", "behind"].map((name) => html("th", {}, name))),
-    cluster.topics.slice(0, 500).map((topic) => html("tr", {}, html("td", {}, topic.name),
-      html("td", {}, topic.count),
-      html("td", {}, Object.entries(topic.leaders).map(([id, count]) => `${id === "-1" ? "nobody" : `broker ${id}`}: ${count}`).join(", ")),
-      html("td", { class: topic.under_replicated ? "bad" : "" }, topic.under_replicated || ""))))];
+// Both kinds of groups in the same words: who owns what, and how far it is committed.
+function groups(cluster, measured, filter, again) {
+  const inZooKeeper = cluster.groups.filter((group) => group.members.length || Object.keys(group.owners).length)
+    .map((group) => ({ ...group, where: "in ZooKeeper" }));
+  const inBroker = cluster.coordinated.map((group) => ({ name: group.name, offsets: {},
+    where: `in the broker, generation ${group.generation}`,
+    owners: Object.fromEntries(Object.entries(group.members ?? {}).flatMap(([member, tps]) => tps.map((tp) => [tp, member]))) }));
+  return [...inZooKeeper, ...inBroker].filter((group) => group.name.includes(filter) || Object.keys(group.owners).some((tp) => tp.includes(filter)))
+    .flatMap((group) => groupTable(group, measured, again));
 }
 
-function groups(cluster) {
-  return cluster.groups.filter((group) => group.members.length || Object.keys(group.owners).length).flatMap((group) => [
-    html("h2", {}, `Group ${group.name} (in ZooKeeper)`),
-    html("table", {}, html("tr", {}, html("th", {}, "partition"), html("th", {}, "owner"), html("th", {}, "committed")),
-      [...new Set([...Object.keys(group.owners), ...Object.keys(group.offsets)])].sort().slice(0, 300).map((name) =>
-        html("tr", {}, html("td", {}, name),
-          html("td", {}, group.owners[name] ?? html("span", { class: "bad" }, "nobody")),
-          html("td", {}, group.offsets[name] ?? ""))))]);
+function groupTable(group, measured, again) {
+  const key = `group ${group.where.slice(0, 8)} ${group.name}`;
+  const tps = [...new Set([...Object.keys(group.owners), ...Object.keys(group.offsets)])]
+    .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
+  const nobodys = tps.filter((tp) => !group.owners[tp]).length;
+  const open = isOpen(key, tps.length <= 30);
+  return [html("h2", {}, foldButton(key, open, () => { toggle(key, open); again(); }, `Group ${group.name} `,
+    html("small", { class: "soft" }, `${group.where} · ${tps.length} partitions `),
+    nobodys ? html("small", { class: "bad" }, `${nobodys} owned by nobody`) : "")),
+  open ? html("table", {}, html("tr", {}, html("th", {}, "partition"), html("th", {}, "owner"), html("th", { class: "number" }, "committed"),
+    html("th", { class: "number", title: "records that it has not committed yet" }, "lag")),
+    tps.slice(0, 300).map((tp) => html("tr", {}, html("td", {}, tp), html("td", {}, group.owners[tp]
+      ? html("span", { class: "tag", title: group.owners[tp] }, tinted(readable(group.owners[tp]), colour(memberOf(group.owners[tp], group))))
+      : html("span", { class: "bad" }, "nobody")), ...behind(group, tp, measured)))) : ""];
 }
 
-function coordinated(cluster) {
-  return cluster.coordinated.flatMap((group) => [
-    html("h2", {}, `Group ${group.name} (in the broker), generation ${group.generation}`),
-    html("table", {}, html("tr", {}, html("th", {}, "member"), html("th", {}, "partitions")),
-      Object.entries(group.members ?? {}).slice(0, 300).map(([member, owned]) => html("tr", {},
-        html("td", { title: member }, short(member)), html("td", {}, owned.join(", ") || "none"))))]);
+function behind(group, tp, measured) {
+  const committed = group.offsets[tp] ?? measured[`committed ${group.name}: ${tp}`];
+  const end = measured[`end ${tp}`];
+  const lag = committed === undefined || end === undefined ? "" : Math.max(0, end - Number(committed));
+  return [html("td", { class: "number" }, committed ?? ""), html("td", { class: "number" }, lag)];
 }
+
+// In ZooKeeper an owner is a thread of a member.
+const memberOf = (owner, group) => (group.members?.some((each) => each.id === owner) ? owner
+  : group.where.startsWith("in Z") ? owner.replace(/-\d+$/, "") : owner);
 
 function others(cluster) {
   const found = [];

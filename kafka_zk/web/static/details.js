@@ -1,14 +1,17 @@
-// One event: why it came, what came of it, what it changed, and where the code is.
+// One event or one znode: what it means, why it came, what came of it, what it changed, and where the code is.
 
-import { clock, html } from "./dom.js";
+import { clock, html, readable } from "./dom.js";
+import { differingLines, pretty } from "./difference.js";
 
-export function detailsView(entry, choose) {
+export function detailsView(entry, episode, choose) {
   const document = entry.document;
+  const isChange = document.before !== undefined;
   return html("div", {},
-    html("h2", {}, entry.line),
-    html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${entry.actor}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
+    episode ? html("p", { class: "episode" }, episode, html("span", { class: "soft" }, " It began with this:")) : null,
+    html("h2", {}, isChange ? sentence(entry) : capital(readable(entry.line))),
+    html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${readable(entry.actor)}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
     entry.explanation ? html("p", {}, entry.explanation.meaning) : null,
-    document.before !== undefined ? difference(document) : html("pre", {}, JSON.stringify(plain(document), null, 1)),
+    isChange ? difference(document) : null,
     html("h2", {}, "Why?"),
     entry.why.length ? chain([entry, ...entry.why], entry.why, choose)
       : html("p", { class: "soft" }, entry.cause ? "" : "Nothing recorded comes before it: somebody outside did it, or time did."),
@@ -17,26 +20,49 @@ export function detailsView(entry, choose) {
       : html("p", { class: "soft" }, "Nothing that was recorded."),
     entry.explanation ? html("div", {}, html("h2", {}, "The code"),
       html("table", {}, html("tr", {}, html("th", {}, "here"), html("td", { class: "mono" }, entry.explanation.ours)),
-        html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, entry.explanation.kafkas)))) : null);
+        html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, entry.explanation.kafkas)))) : null,
+    html("details", {}, html("summary", {}, "as it was recorded"), html("pre", {}, JSON.stringify(plain(document), null, 1))));
+}
+
+// `told`: a znode at the moment that is shown.
+export function znodeView(told, choose) {
+  const znode = told.znode;
+  return html("div", {},
+    html("h2", { class: "mono" }, told.path),
+    html("p", { class: "soft" }, !znode ? "is not there at this moment"
+      : `version ${znode[1]} · created by zxid ${hex(znode[2])}, written by zxid ${hex(znode[3])} at ${clock(znode[4])}`
+        + `${znode[5] ? ` · ephemeral: goes when the session of ${readable(told.actor)} ends` : ""}`),
+    html("p", {}, told.watchers.length ? `Watched by ${told.watchers.map((name) => readable(name)).join(", ")}` : "No process told that it watches it."),
+    told.last ? difference(told.last) : znode ? html("pre", {}, pretty(znode[0])) : null,
+    html("h2", {}, "What became of it until now"),
+    told.changes.length ? chain(told.changes.map(() => ({ certain: true })), told.changes, choose)
+      : html("p", { class: "soft" }, "It was there before the recording began."));
+}
+
+function sentence(entry) {
+  const { before, after, path } = entry.document;
+  const what = before === null ? `created ${path}${after[5] ? ", as long as its session lives" : ""}`
+    : after === null ? `deleted ${path}` : `set ${path} to version ${after[1]}`;
+  return `${readable(entry.actor)} ${what}`;
 }
 
 // A solid line: ZooKeeper or the process says so. A dotted one is likely.
 function chain(effects, shown, choose) {
   return html("ol", { class: "chain" }, shown.map((entry, index) => {
     const certain = effects[index].certain;
-    return html("li", { class: certain ? "" : "perhaps", tabindex: 0, "data-seq": entry.seq,
+    return html("li", { class: certain ? "" : "perhaps", tabindex: 0, role: "button", "data-seq": entry.seq, "data-key": `entry ${entry.seq}`,
       title: certain ? "certain" : "likely, but nobody said so",
       onclick: () => choose(entry.seq), onkeydown: (event) => { if (event.key === "Enter") choose(entry.seq); } },
-    html("span", { class: "soft" }, `${clock(entry.time_ms)} ${entry.actor} `), entry.line);
+    html("span", { class: "soft" }, `${clock(entry.time_ms)} ${readable(entry.actor)} `), readable(entry.line));
   }));
 }
 
 function difference(document) {
-  const side = (title, znode) => html("tr", {}, html("th", {}, title),
-    html("td", {}, znode ? html("pre", {}, znode[0] ?? "null") : html("span", { class: "soft" }, "not there"),
-      znode ? html("span", { class: "soft" }, `version ${znode[1]}${znode[5] ? ", ephemeral" : ""}`) : null));
-  return html("div", {}, html("p", { class: "mono" }, document.path),
-    html("table", {}, side("before", document.before), side("after", document.after)));
+  const { before, after } = document;
+  const versions = before && after ? `version ${before[1]} → ${after[1]}` : after ? "created" : "deleted";
+  return html("div", {}, html("p", { class: "soft" }, `${document.path} · ${versions}`),
+    html("pre", { class: "difference" }, differingLines(before ? pretty(before[0]) : "", after ? pretty(after[0]) : "")
+      .map(([sign, text]) => html("span", { class: { "+": "added", "-": "removed", " ": "" }[sign] }, `${sign} ${text}\n`))));
 }
 
 function plain(document) {
@@ -44,4 +70,5 @@ function plain(document) {
   return rest;
 }
 
+const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
 const hex = (zxid) => `0x${zxid.toString(16)}`;

@@ -22,8 +22,27 @@ const chosen = new Map();
 export function colour(name) {
   const broker = /^broker[- ](\d+)$/.exec(name);
   if (broker) return COLOURS[Number(broker[1]) % COLOURS.length];
-  if (!chosen.has(name)) chosen.set(name, COLOURS[(chosen.size + 3) % COLOURS.length]);
+  if (!chosen.has(name)) chosen.set(name, COLOURS[3 + (chosen.size % (COLOURS.length - 3))]); // not the first brokers'
+
   return chosen.get(name);
+}
+
+// Ids of members, wherever they stand, as short as a name: "board_vm-1795403243048-ce9453fc" is "vm-ce94".
+const IN_ZOOKEEPER = /[^\s:,/]*_([^\s_:,/]+)-\d{13}-([0-9a-f]{4})[0-9a-f]{4}(?:-0(?!\d))?/g;
+const IN_BROKER = /([^\s:,/]+)-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+export const readable = (text) => text.replace(IN_ZOOKEEPER, "$1-$2").replace(IN_BROKER, "$1-$2");
+
+// A button that folds what follows it. After a redraw the keyboard's focus is found again by its key.
+export function foldButton(name, open, toggled, ...children) {
+  return html("button", { class: "fold", "aria-expanded": String(open), "data-key": name, onclick: toggled },
+    html("span", { class: "arrow", "aria-hidden": "true" }, open ? "▾" : "▸"), ...children);
+}
+
+// Draws anew, but the focus stays where it was.
+export function replace(element, content) {
+  const key = element.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+  element.replaceChildren(content);
+  if (key !== undefined) element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
 export function clock(ms) {

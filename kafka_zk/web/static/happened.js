@@ -1,6 +1,6 @@
 // What happened, folded: failovers, rebalances, sessions that ended, each with what it cost and a way to its moment.
 
-import { clock, html } from "./dom.js";
+import { clock, html, readable } from "./dom.js";
 
 export function happenedView(told, choose) {
   const list = [...told.episodes].reverse();
@@ -15,9 +15,9 @@ export function happenedView(told, choose) {
 
 function line(episode, choose) {
   return html("li", {}, html("button", { "data-episode": episode.seq,
-    onclick: () => choose(episode.seq) },
-  html("span", { class: "soft" }, `${clock(episode.from_ms)} ${episode.subject}`),
-  html("span", {}, episode.text), html("span", { class: episode.lasts ? "bad" : "soft" }, price(episode))));
+    onclick: () => choose(episode.seq, readable(`${episode.text} (${price(episode)})`)) },
+  html("span", { class: "soft" }, `${clock(episode.from_ms)} ${readable(episode.subject)}`),
+  html("span", {}, readable(episode.text)), html("span", { class: episode.lasts ? "bad" : "soft" }, price(episode))));
 }
 
 function price(episode) {

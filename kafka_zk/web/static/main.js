@@ -1,10 +1,12 @@
 // The page's state, and what follows when it changes. The server knows everything; this only asks and draws.
 
 import { clusterView } from "./cluster.js";
-import { detailsView } from "./details.js";
-import { clock, html } from "./dom.js";
+import { detailsView, znodeView } from "./details.js";
+import { clock, html, replace } from "./dom.js";
+import { lanesQuery, topicsQuery } from "./folds.js";
 import { happenedView } from "./happened.js";
 import { helpView } from "./help.js";
+import { timelineLegend } from "./legend.js";
 import { timelinePicture } from "./timeline.js";
 import { treeView } from "./tree.js";
 
@@ -20,6 +22,8 @@ const page = {
   view: hash.get("view") ?? "cluster",
   chosen: null,
   below: "",
+  scrolledTo: null,
+  znode: null, // the path of the chosen one
   told: null, // what happened, and when the page asked for that
   toldAt: 0,
   playing: false,
@@ -68,15 +72,19 @@ async function drawOnce() {
   page.moment = live ? page.recording.now_ms : here.time_ms;
   const range = shownRange();
   const flowFrom = page.moment - FLOW_MS;
-  const [told, spans, entries, recent, view] = await Promise.all([
-    whatHappened(), ask("spans", range), ask("entries", range),
-    ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq),
+  const [told, spans, samples, entries, recent, view] = await Promise.all([
+    whatHappened(), ask("spans", { ...range, ...lanesQuery() }), ask("samples", { ...range, time_ms: page.moment }),
+    ask("entries", range),
+    ask("entries", { from_ms: flowFrom, to_ms: page.moment }), viewOf(seq, here),
   ]);
   const flow = (recent.entries ?? []).filter((each) => each.seq <= seq).slice(-FLOW_COUNT);
-  id("view").replaceChildren(view(flow));
+  replace(id("view"), view(flow, samples.at));
+  showChosenZnode(seq);
   const width = Math.max(600, id("timeline").clientWidth - 16);
-  id("timeline").replaceChildren(timelinePicture(width, range, spans.spans, entries, page.moment, page.chosen,
-    id("every").checked, choose));
+  replace(id("timeline"), timelinePicture(width, range, spans,
+    { ...samples, until_ms: page.recording.live ? page.recording.now_ms : page.recording.last_ms }, entries, page.moment, page.chosen,
+    id("every").checked, choose, draw));
+  if (page.znode !== null) await showZnode(seq);
   showHappened(told);
   id("export").href = `api-export?${new URLSearchParams(range)}`;
   controls();
@@ -95,8 +103,9 @@ async function whatHappened() {
 
 // Drawn only if it is another one, so that the keyboard's focus stays.
 function showHappened(told) {
-  id("happened").hidden = page.chosen !== null;
-  id("chosen").hidden = page.chosen === null;
+  const chosen = page.chosen !== null || page.znode !== null;
+  id("happened").hidden = chosen;
+  id("chosen").hidden = !chosen;
   const key = JSON.stringify(told.episodes);
   if (id("happened").dataset.key === key) return;
   id("happened").dataset.key = key;
@@ -105,18 +114,42 @@ function showHappened(told) {
 
 function back() {
   page.chosen = null;
+  page.znode = null;
   draw();
 }
 
-async function viewOf(seq) {
+async function viewOf(seq, here) {
+  const filter = id("filter").value.trim();
   if (page.view === "help") return () => helpView();
   if (page.view === "tree") {
     const tree = await ask("tree", { seq, path: page.below });
-    const changed = page.chosen ? (await ask("entry", { seq: page.chosen })).path : "";
-    return () => treeView(tree, changed, (path) => { page.below = path; draw(); });
+    const at = here?.path ?? "";
+    return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode(tree), draw);
   }
-  const { cluster } = await ask("state", { seq });
-  return (flow) => clusterView(cluster, page.recording, flow, breakBroker);
+  const { cluster } = await ask("state", { seq, ...topicsQuery() });
+  return (flow, measured) => clusterView(cluster, page.recording, flow, measured, filter, breakBroker, draw);
+}
+
+// Once for each moment: who scrolls away, stays there.
+function showChosenZnode(seq) {
+  if (page.view !== "tree" || page.scrolledTo === seq) return;
+  page.scrolledTo = seq;
+  if (page.seq !== null) document.querySelector("#view tr.chosen")?.scrollIntoView({ block: "center" });
+}
+
+const changedNow = (entries) => new Map(entries.filter((each) => ["created", "changed", "deleted"].includes(each.kind))
+  .map((each) => [each.path, each.kind]));
+
+const openZnode = (tree) => (path) => {
+  if (!tree.whole) page.below = path;
+  page.chosen = null;
+  page.znode = path;
+  draw();
+};
+
+async function showZnode(seq) {
+  const told = await ask("znode", { seq, path: page.znode }).catch(() => null);
+  replace(id("details"), told ? znodeView(told, choose) : html("p", {}, `${page.znode} is not there yet at this moment`));
 }
 
 function shownRange() {
@@ -153,11 +186,13 @@ function say(problem) {
 
 // --- what somebody does ---
 
-async function choose(seq) {
+// `episode`: the folded line that this event is the first of.
+async function choose(seq, episode = "") {
   page.chosen = seq;
+  page.znode = null;
   page.playing = false;
   page.seq = seq;
-  id("details").replaceChildren(detailsView(await ask("entry", { seq }), choose));
+  id("details").replaceChildren(detailsView(await ask("entry", { seq }), episode, choose));
   draw();
 }
 
@@ -192,8 +227,7 @@ async function play() {
 function goLive() {
   page.playing = false;
   page.seq = null;
-  page.chosen = null;
-  draw();
+  back();
 }
 
 function show(view) {
@@ -217,7 +251,7 @@ function savePicture() {
 function keys(event) {
   if (event.target.matches("input, select, textarea")) return;
   const bound = { ArrowLeft: () => step(-1), ArrowRight: () => step(1), l: goLive, c: () => show("cluster"),
-    z: () => show("tree"), Escape: back };
+    z: () => show("tree"), "/": () => { event.preventDefault(); id("filter").focus(); }, Escape: back };
   if (event.key === " " && !event.target.matches("button")) { event.preventDefault(); play(); }
   else bound[event.key]?.();
 }
@@ -236,6 +270,8 @@ function begin() {
   id("picture").addEventListener("click", savePicture);
   id("window").addEventListener("change", draw);
   id("every").addEventListener("change", draw);
+  id("filter").addEventListener("input", draw);
+  id("legend").replaceChildren(timelineLegend());
   id("slider").addEventListener("input", (event) => windTo(Number(event.target.value)));
   for (const name of ["cluster", "tree", "help"]) id(`view-${name}`).addEventListener("click", () => show(name));
   document.addEventListener("keydown", keys);

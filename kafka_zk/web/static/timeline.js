@@ -1,42 +1,49 @@
 // Lanes by time: who held what, where nobody did, and what each process and ZooKeeper did.
 
-import { clock, colour, svg } from "./dom.js";
+import { clock, colour, readable, svg } from "./dom.js";
+import { isOpen, toggle } from "./folds.js";
+import { atMoment, rates, sparkline } from "./sparkline.js";
 
-const ROW = 20, LABEL = 190, TOP = 18;
-const KINDS = ["controller", "broker", "member", "owner", "leader", "other"];
+const ROW = 18, LABEL = 225, TOP = 18;
 const DETAILS = new Set(["WatchArmed", "PartitionsMoved", "ReplicasMoved"]);
-const MOST_LANES = 60;
+const MOST_LANES = 300, MOST_LANES_OF_TOPIC = 100;
+const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} owners`,
+  assigned: (stem) => `${stem} owners` };
 
-export function timelinePicture(width, range, spans, entries, moment, chosen, every, choose) {
+// `held`: what the server says of spans; `again` draws once more, when something was folded.
+export function timelinePicture(width, range, held, samples, entries, moment, chosen, every, choose, again) {
   const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - 10);
-  const lanes = lanesOf(spans, entries);
+  const lanes = lanesOf(held, entries);
   const height = TOP + lanes.length * ROW + 8;
   const picture = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${height}`, width, height,
-    role: "img", "aria-label": "who held what, and what happened, by time" });
+    role: "group", "aria-label": "who held what, and what happened, by time" });
   axis(picture, range, scale, height);
-  picture.append(svg("text", { class: "soft", x: 0, y: 10 }, "■ write  ▼ watch  ● event", svg("title", {},
-    "A square is a write to ZooKeeper, a triangle a watch that fired, a dot what a process told; red is nobody.")));
+  const marks = Map.groupBy(entries.entries ?? [], (each) => each.actor);
+  const drawing = { picture, scale, range, again, moment, samples };
   lanes.forEach((lane, index) => {
     const y = TOP + index * ROW;
-    laneRow(picture, lane, y, scale, range);
-    if (entries.buckets) buckets(picture, entries, lane.actors, y, scale);
-    else dots(picture, entries.entries.filter((each) => lane.actors.has(each.actor) && (every || !DETAILS.has(each.kind))),
-      y, scale, chosen, choose);
+    if (lane.group) groupRow(drawing, lane.group, y);
+    else laneRow(drawing, lane, y);
+    for (const actor of lane.actors ?? []) {
+      if (entries.buckets) buckets(picture, entries, actor, y, scale);
+      else dots(picture, (marks.get(actor) ?? []).filter((each) => every || !DETAILS.has(each.kind)), y, scale, chosen, choose);
+    }
   });
   const x = scale(moment);
   if (x >= LABEL) picture.append(svg("line", { class: "now", x1: x, x2: x, y1: 0, y2: height }));
   return picture;
 }
 
-// A process has one lane: its registration as a bar, what it did as marks. The controller is a broker in its office.
-function lanesOf(spans, entries) {
+// The controller and the brokers, then what the user made: topics, members, what they own; then what only asked; at
+// the end Kafka's own topics. A process has one lane: its registration as a bar, what it did as marks.
+function lanesOf(held, entries) {
   const lanes = new Map();
   const laneOf = (kind, lane) => {
     const name = `${kind} ${lane}`;
     if (!lanes.has(name)) lanes.set(name, { kind, lane, spans: [], actors: new Set() });
     return lanes.get(name);
   };
-  for (const [kind, lane, holder, note, from_ms, to_ms] of spans) {
+  for (const [kind, lane, holder, note, from_ms, to_ms] of held.spans) {
     laneOf(kind, lane).spans.push({ holder, note, from_ms, to_ms });
   }
   const members = new Map([...lanes.values()].filter((each) => each.kind === "member")
@@ -47,13 +54,19 @@ function lanesOf(spans, entries) {
     lane.actors.add(actor);
   }
   const found = [...lanes.values()].filter((lane) => lane.actors.size || lane.spans.some((span) => span.holder));
-  found.sort((a, b) => internal(a) - internal(b) || KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind)
-    || a.lane.localeCompare(b.lane, undefined, { numeric: true }));
-  return found.slice(0, MOST_LANES);
+  found.sort((a, b) => a.lane.localeCompare(b.lane, undefined, { numeric: true }));
+  const kind = (name) => found.filter((lane) => lane.kind === name);
+  const groups = (internal, ...kinds) => held.groups
+    .filter((group) => kinds.includes(group.kind) && isInternal(group) === internal)
+    .flatMap((group) => [{ group }, ...(group.folded ? [] : ofGroup(found, group))]);
+  return [...kind("controller"), ...kind("broker"), ...groups(false, "leader"), ...kind("member"),
+    ...groups(false, "owner", "assigned"), ...kind("other"), ...groups(true, "leader", "owner", "assigned")]
+    .slice(0, MOST_LANES);
 }
 
-// What somebody made comes before Kafka's own topics and clients that only asked something.
-const internal = (lane) => Number(lane.kind === "other" || (lane.kind === "leader" && lane.lane.startsWith("__")));
+const isInternal = (group) => group.stem.slice(group.stem.indexOf(": ") + 1).trim().startsWith("__");
+const ofGroup = (lanes, group) => lanes.filter((lane) => lane.kind === group.kind
+  && lane.lane.replace(/\d+$/, "") === group.stem).slice(0, MOST_LANES_OF_TOPIC);
 
 function axis(picture, range, scale, height) {
   const span = range.to_ms - range.from_ms;
@@ -66,30 +79,74 @@ function axis(picture, range, scale, height) {
   }
 }
 
-function label(picture, text, y) {
-  const shown = text.length > 26 ? `…${text.slice(-25)}` : text;
-  picture.append(svg("text", { x: 0, y: y + 14 }, shown, svg("title", {}, text)));
+function label(text, y, indent) {
+  const most = 27 - Math.round(indent / 8);
+  const shown = text.length > most ? `…${text.slice(1 - most)}` : text;
+  return svg("text", { x: indent, y: y + 13 }, shown, svg("title", {}, text));
 }
 
-function laneRow(picture, lane, y, scale, range) {
-  const suffix = { leader: " leader", owner: " owner" }[lane.kind] ?? "";
-  label(picture, lane.lane + suffix, y);
+// A topic's lanes as one: red where somebody is missing. Its name folds and unfolds them.
+function groupRow({ picture, scale, range, again, moment, samples }, group, y) {
+  const name = `${group.kind} ${group.stem}`, open = !group.folded;
+  const title = TITLES[group.kind](group.stem.replace(/-$/, ""));
+  const press = () => { toggle(name, isOpen(name, open)); again(); };
+  picture.append(svg("g", { class: "fold", role: "button", tabindex: 0, "data-key": name, "aria-expanded": String(open),
+    "aria-label": `${title}, ${group.lane_count} partitions`, onclick: press,
+    onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(); } } },
+  label(`${open ? "▾" : "▸"} ${title}`, y, 0)));
+  measured();
+  if (open) return;
+  const x = Math.max(LABEL, scale(group.from_ms)), end = scale(Math.min(group.to_ms ?? range.to_ms, range.to_ms));
+  if (end > x) picture.append(svg("rect", { class: "many", x, y: y + 3, width: end - x, height: ROW - 6, rx: 2 }));
+  for (const [from_ms, to_ms, count] of group.silences) {
+    const from = Math.max(LABEL, scale(from_ms)), to = scale(Math.min(to_ms ?? range.to_ms, range.to_ms));
+    if (to < LABEL) continue;
+    picture.append(svg("rect", { class: "silence", x: from, y: y + 3, width: Math.max(1.5, to - from), height: ROW - 6 },
+      svg("title", {}, `${count} of ${group.lane_count} partitions have nobody from ${clock(from_ms)}`)));
+  }
+  if (end - x > 200) picture.append(svg("text", { class: "soft", x: x + 4, y: y + 13 },
+    `${group.lane_count} partitions in one line; choose the name to unfold`));
+
+  function measured() {
+    const of = group.stem.replace(/-$/, "");
+    const isTopic = group.kind === "leader";
+    const points = samples.between[`${isTopic ? "ends" : "lag"} ${of}`];
+    if (!points?.length) return;
+    const drawn = isTopic ? rates(points, Math.min(range.to_ms, samples.until_ms)) : points;
+    const line = sparkline(drawn, scale, range, LABEL, y + 1, ROW - 3, isTopic ? "records a second" : "records of lag");
+    const now = atMoment(drawn, moment);
+    if (line) picture.append(line);
+    const text = now === null ? "no answer" : now === undefined ? "" : isTopic ? `${now.toFixed(now < 10 ? 1 : 0)} records/s` : `lag ${now}`;
+    picture.append(svg("text", { class: `measure${now === null ? " bad" : ""}`, x: LABEL - 4, y: y + 13, "text-anchor": "end" }, text));
+  }
+}
+
+function laneRow({ picture, scale, range, moment }, lane, y) {
   const thin = lane.kind === "broker" || lane.kind === "member";
+  const now = lane.spans.findLast((span) => span.from_ms <= moment && (span.to_ms === null || span.to_ms >= moment));
+  const row = svg("g", { role: "img", "aria-label": `${readable(laneName(lane))}: ${now ? told(now) : "nobody yet"}` });
+  row.append(label(readable(laneName(lane)), y, /leader|owner|assigned/.test(lane.kind) ? 16 : 0));
   for (const span of lane.spans) {
     const x = Math.max(LABEL, scale(span.from_ms));
     const end = scale(Math.min(span.to_ms ?? range.to_ms, range.to_ms));
     if (end <= LABEL || x > end) continue;
-    const told = `${span.holder || "nobody"}${span.note ? `, ISR ${span.note}` : ""} from ${clock(span.from_ms)}`;
-    picture.append(svg("rect", { x, y: y + (thin ? 14 : 3),
-      width: Math.max(1.5, end - x), height: thin ? 4 : ROW - 6, rx: 2,
+    row.append(svg("rect", { x, y: y + (thin ? 13 : 3), width: Math.max(1.5, end - x), height: thin ? 4 : ROW - 5, rx: 2,
       fill: span.holder ? colour(holderColour(span.holder, lane)) : null, class: span.holder ? "" : "silence" },
-    svg("title", {}, told)));
-    if (span.holder && end - x > 70 && !thin) {
-      const text = svg("text", { x: x + 4, y: y + 14 }, shortened(`${span.holder}${span.note ? `  ISR ${span.note}` : ""}`, end - x));
-      text.style.fill = "#000";
-      picture.append(text);
-    }
+    svg("title", {}, told(span))));
+    const text = `${readable(span.holder)}${lane.kind === "leader" && span.note ? `  ISR ${span.note}` : ""}`;
+    if (span.holder && end - x > 40 && !thin) row.append(svg("text", { x: x + 4, y: y + 13, class: "on" }, shortened(text, end - x)));
   }
+  picture.append(row);
+}
+
+function laneName(lane) {
+  if (lane.kind === "member") return `${lane.lane.slice(lane.lane.indexOf(": ") + 2)} (${lane.lane.slice(0, lane.lane.indexOf(": "))})`;
+  return /owner|assigned/.test(lane.kind) ? lane.lane.slice(lane.lane.indexOf(": ") + 2) : lane.lane;
+}
+
+function told(span) {
+  const note = /^[\d,]+$/.test(span.note) ? `, ISR ${span.note}` : span.note ? `, ${span.note}` : "";
+  return `${span.holder ? readable(span.holder) : "nobody"}${note} from ${clock(span.from_ms)}`;
 }
 
 function holderColour(holder, lane) {
@@ -98,7 +155,7 @@ function holderColour(holder, lane) {
   return lane.kind === "owner" ? holder.replace(/-\d+$/, "") : holder;
 }
 
-const shortened = (text, width) => (text.length * 7.5 > width ? `${text.slice(0, Math.max(1, Math.floor(width / 7.5) - 1))}…` : text);
+const shortened = (text, width) => (text.length * 7 > width ? `${text.slice(0, Math.max(1, Math.floor(width / 7) - 1))}…` : text);
 
 function dots(picture, entries, y, scale, chosen, choose) {
   for (const each of entries) {
@@ -107,18 +164,18 @@ function dots(picture, entries, y, scale, chosen, choose) {
     const attributes = { "data-seq": each.seq, fill: colour(each.actor.replace(/^controller-/, "broker-")), class: each.seq === chosen ? "ring" : "",
       onclick: () => choose(each.seq) };
     const written = each.zxid && ["created", "changed", "deleted"].includes(each.kind);
-    const mark = written ? svg("rect", { ...attributes, x: x - 3.5, y: y + 4, width: 7, height: 7 })
-      : each.kind === "WatchFired" ? svg("path", { ...attributes, d: `M${x - 5} ${y + 3}h10l-5 9z` })
-        : svg("circle", { ...attributes, cx: x, cy: y + 7.5, r: 4 });
-    mark.append(svg("title", {}, `${clock(each.time_ms)} ${each.line}`));
+    const mark = written ? svg("rect", { ...attributes, x: x - 3.5, y: y + 3, width: 7, height: 7 })
+      : each.kind === "WatchFired" ? svg("path", { ...attributes, d: `M${x - 5} ${y + 2}h10l-5 9z` })
+        : svg("circle", { ...attributes, cx: x, cy: y + 6.5, r: 4 });
+    mark.append(svg("title", {}, `${clock(each.time_ms)} ${readable(each.line)}`));
     picture.append(mark);
   }
 }
 
-function buckets(picture, entries, actors, y, scale) {
+function buckets(picture, entries, actor, y, scale) {
   const most = Math.max(...entries.buckets.map(([, , count]) => count));
   for (const [name, from_ms, count] of entries.buckets) {
-    if (!actors.has(name)) continue;
+    if (name !== actor) continue;
     const height = 2 + (count / most) * (ROW - 6);
     const x = scale(from_ms);
     picture.append(svg("rect", { x, y: y + ROW - 3 - height, width: Math.max(1, scale(from_ms + entries.width_ms) - x),

@@ -1,22 +1,79 @@
-// All znodes at one moment.
+// All znodes at one moment: what changed just now, who watches what, whose ephemeral znodes are.
 
-import { colour, html } from "./dom.js";
+import { colour, foldButton, html, readable } from "./dom.js";
+import { isOpen, toggle } from "./folds.js";
 
-export function treeView(tree, changed, open) {
-  const rows = tree.znodes.map(({ path, znode, actor }) => {
-    const depth = path.split("/").length - 2;
-    const name = html("span", {}, path.slice(path.lastIndexOf("/") + 1));
-    name.style.paddingLeft = `${depth * 1.2}em`;
-    const owner = html("span", {}, actor);
-    if (znode[5]) owner.style.borderBottom = `3px solid ${colour(actor)}`;
-    return html("tr", { class: path === changed ? "chosen" : "", title: path, "data-path": path,
-      onclick: tree.whole ? null : () => open(path) },
-    html("td", { class: "mono" }, name), html("td", { class: "mono" }, znode[0] ?? ""),
-    html("td", { class: "soft" }, `v${znode[1]}`), html("td", {}, znode[5] ? owner : ""));
-  });
+const MOST_BELOW = 40, MOST_ROWS = 2000, MOST_DATA = 200;
+
+// `changed`: by path what became of a znode just now; `at`: the path of the chosen event; `open` shows a znode.
+export function treeView(tree, changed, at, filter, open, again) {
+  const nodes = nested(tree, changed);
+  const shown = filter ? nodes.filter((node) => node.path.includes(filter)) : unfolded(nodes, at);
   return html("div", {},
-    html("p", { class: "soft" }, tree.whole ? `${tree.count} znodes` : `${tree.count} znodes; choose one to see below it`,
-      tree.whole ? null : html("button", { onclick: () => open("") }, "to the root")),
-    html("table", { class: "tree" }, html("tr", {}, ["znode", "data", "version", "ephemeral, of"].map((name) =>
-      html("th", {}, name))), rows));
+    html("p", { class: "said" }, `${tree.count} znodes. `, html("span", { class: "tag changed" }, "changed"), " just now ",
+      html("span", { class: "tag deleted" }, "deleted"), " just now; underlined: lives by that session. Choose one to see its data and history."),
+    html("table", { class: "tree" }, html("tr", {}, ["znode", "data", "version", "session of", "watched by"].map((name) =>
+      html("th", {}, name))), shown.slice(0, MOST_ROWS).map((node) => row(node, tree, at, filter, open, again))),
+    shown.length > MOST_ROWS ? html("p", { class: "soft" }, `and ${shown.length - MOST_ROWS} more: use the filter`) : null);
 }
+
+// Each znode with how many are below it; what was deleted just now has a place, too.
+function nested(tree, changed) {
+  const rows = new Map(tree.znodes.map((each) => [each.path, { ...each, below: 0, change: changed.get(each.path) }]));
+  for (const [path, change] of changed) {
+    if (!rows.has(path) && change === "deleted") rows.set(path, { path, znode: null, actor: "", watchers: [], below: 0, change });
+  }
+  const parts = (path) => path.split("/");
+  const nodes = [...rows.values()].sort((a, b) => compared(parts(a.path), parts(b.path)));
+  for (const node of nodes) {
+    for (let at = parent(node.path); at; at = parent(at)) if (rows.has(at)) rows.get(at).below += 1;
+  }
+  return nodes;
+}
+
+function compared(a, b) {
+  for (let index = 0; index < Math.min(a.length, b.length); index += 1) {
+    const order = a[index].localeCompare(b[index], undefined, { numeric: true });
+    if (order) return order;
+  }
+  return a.length - b.length;
+}
+
+const parent = (path) => path.slice(0, path.lastIndexOf("/"));
+const opensItself = (node) => node.below <= MOST_BELOW && !/^\/(brokers\/topics\/__|config$|zookeeper$)/.test(node.path);
+
+// Without what lies below a folded one; but what the chosen event changed is always there.
+function unfolded(nodes, at) {
+  const folded = [];
+  return nodes.filter((node) => {
+    while (folded.length && !node.path.startsWith(`${folded.at(-1)}/`)) folded.pop();
+    const hidden = folded.length > 0;
+    if (!hidden && node.below && !at.startsWith(`${node.path}/`) && !isOpen(`znode ${node.path}`, byItself(node))) folded.push(node.path);
+    return !hidden;
+  });
+}
+
+const ROOTS = new Set(["/brokers", "/brokers/topics", "/consumers"]);
+const byItself = (node) => ROOTS.has(node.path) || opensItself(node);
+
+function row(node, tree, at, filter, open, again) {
+  const name = `znode ${node.path}`;
+  const isUnfolded = isOpen(name, byItself(node)) || at.startsWith(`${node.path}/`);
+  const label = filter ? node.path : node.path.slice(node.path.lastIndexOf("/") + 1);
+  const owner = html("span", {}, readable(node.actor));
+  if (node.znode?.[5]) owner.style.borderBottom = `3px solid ${colour(node.actor.replace(/^controller-/, "broker-"))}`;
+  const cell = html("td", { class: "mono" },
+    node.below && !filter && tree.whole ? foldButton(`fold ${name}`, isUnfolded, () => { toggle(name, isUnfolded); again(); }) : html("span", { class: "nofold" }),
+    html("button", { class: "znode", "data-key": name, onclick: () => open(node.path) }, label),
+    node.below && !isUnfolded ? html("span", { class: "soft" }, ` ${node.below} below`) : null);
+  if (!filter) cell.style.paddingLeft = `${(node.path.split("/").length - 2) * 1.2}em`;
+  return html("tr", { class: `${node.path === at ? "chosen " : ""}${node.change ?? ""}`, title: node.path, "data-path": node.path },
+    cell, html("td", { class: "mono data" }, (node.znode?.[0] ?? "").slice(0, MOST_DATA)),
+    html("td", { class: "soft" }, node.znode ? `v${node.znode[1]}` : "gone"), html("td", {}, node.znode?.[5] ? owner : ""),
+    html("td", { class: "soft" }, node.watchers.length ? watchers(node.watchers) : ""));
+}
+
+const watchers = (names) => {
+  const shown = [...new Set(names.map((name) => readable(name)))];
+  return shown.length > 4 ? `${shown.slice(0, 3).join(", ")} and ${shown.length - 3} more` : shown.join(", ");
+};

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_zk.group.events import AssignmentCompleted
 from kafka_zk.registry.events import WatchArmed
-from kafka_zk.registry.transaction_log import Created, DataSet, Transaction
+from kafka_zk.registry.transaction_log import Created, DataSet, SessionCreated, Transaction
 from kafka_zk.storage.types import TopicPartition
 from kafka_zk.web import api as module
 from kafka_zk.web.api import BadRequest, RecordingApi
@@ -56,6 +56,46 @@ def test_many_partitions_are_counted_not_listed() -> None:
     cluster = recorded(("/brokers/topics/big", assignment, False)).state({})["cluster"]
     assert cluster["partition_count"] == 1_001
     assert (cluster["topics"][0]["partitions"], cluster["topics"][0]["leaders"]) == ([], {-1: 1_001})
+
+
+def test_a_topic_is_opened_by_request() -> None:
+    """Kafka's own and large ones are counts until then."""
+    small, large = ({"version": 1, "partitions": {str(each): [0] for each in range(count)}} for count in (2, 31))
+    api = recorded(
+        ("/brokers/topics/__own", json.dumps(small).encode(), False),
+        ("/brokers/topics/big", json.dumps(large).encode(), False),
+    )
+    assert [len(each["partitions"]) for each in api.state({})["cluster"]["topics"]] == [0, 0]
+    assert [len(each["partitions"]) for each in api.state({"open": "big\n__own"})["cluster"]["topics"]] == [2, 31]
+
+
+def test_lanes_of_a_topic_are_one_until_somebody_unfolds_them() -> None:
+    api = recorded(*((f"/brokers/topics/t/partitions/{each}/state", STATE, False) for each in range(20)))
+    range_ms = {"from_ms": "0", "to_ms": "90000"}
+    folded, unfolded = api.spans(range_ms), api.spans({**range_ms, "open": "leader t-"})
+    assert (folded["spans"], [group["folded"] for group in folded["groups"]]) == ([], [True])
+    assert (len(unfolded["spans"]), [group["folded"] for group in unfolded["groups"]]) == (20, [False])
+
+
+def test_a_znode_has_its_history_and_who_watches_it() -> None:
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, 7, (Created("/a", b"1", ephemeral=False),))])
+    recording.add([], [Transaction(2, 2_000, 7, (DataSet("/a", b"2", 1),))])
+    recording.add([WatchArmed(3_000, "broker-0", "", 0, "/a")], [])
+    api = RecordingApi(recording)
+    told = api.znode({"path": "/a"})
+    assert (told["znode"][0], told["watchers"], told["last"]["before"][0]) == ("2", ["broker-0"], "1")
+    assert [each["kind"] for each in told["changes"]] == ["changed", "created"]
+    assert api.tree({})["znodes"][0]["watchers"] == ["broker-0"]
+    with pytest.raises(BadRequest, match="no znode '/b'"):
+        api.znode({"path": "/b"})
+
+
+def test_sessions_are_told_in_hexadecimal() -> None:
+    """As numbers they are too large for JavaScript."""
+    recording = Recording()
+    recording.add([], [Transaction(1, 1_000, -(1 << 60), (SessionCreated(6_000),))])
+    assert RecordingApi(recording).entry({"seq": "1"})["document"]["session"] == "0xf000000000000000"
 
 
 def test_a_large_tree_is_shown_level_by_level(monkeypatch: pytest.MonkeyPatch) -> None:

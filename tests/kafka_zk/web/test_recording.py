@@ -6,8 +6,10 @@ from random import Random
 
 import pytest
 
+from kafka_zk.group.events import AssignmentCompleted, MemberDeparted
+from kafka_zk.group.requests import Departure
 from kafka_zk.registry.client import EventType
-from kafka_zk.registry.events import Reread, WatchFired
+from kafka_zk.registry.events import Reread, WatchArmed, WatchFired
 from kafka_zk.registry.transaction_log import Created, SessionClosed, Transaction
 from kafka_zk.replica.events import RoleChanged
 from kafka_zk.replica.partition import Role
@@ -148,10 +150,52 @@ def test_spans_say_who_led_from_when_to_when() -> None:
     for zxid, leader in enumerate((0, 0, 1, -1), 1):
         path = STATE_PATH
         recording.add([], [Transaction(zxid, zxid * 1_000, 7, (Created(path, STATE % leader, ephemeral=False),))])
-    spans = recording.spans(0, 9_000, 9)
+    [group] = recording.lane_groups(0, 9_000, 9)
+    spans = recording.spans_of(group, 0, 9_000, 9)
     assert [(span.holder, span.from_ms, span.to_ms) for span in spans] == [
         ("broker 0", 1_000, 3_000), ("broker 1", 3_000, 4_000), ("", 4_000, None)
     ]  # fmt: skip
+
+
+def test_lanes_of_partitions_are_told_by_topic() -> None:
+    """Of topics whose names begin alike and end in digits, each its own, in the order in which they came."""
+    recording = Recording()
+    topics = ("b", "a-1", "a", "a")
+    for zxid, topic in enumerate(topics, 1):
+        path = f"/brokers/topics/{topic}/partitions/{zxid}/state"
+        recording.add([], [Transaction(zxid, zxid * 1_000, 7, (Created(path, STATE % 1, ephemeral=False),))])
+    groups = recording.lane_groups(0, 9_000, 9)
+    assert [(each.stem, each.lane_count) for each in groups] == [("b-", 1), ("a-1-", 1), ("a-", 2)]
+    assert [span.lane for span in recording.spans_of(groups[2], 0, 9_000, 9)] == ["a-3", "a-4"]
+    assert recording.spans_of(groups[2], 0, 9_000, 9, nobodys=True) == []
+
+
+def test_what_coordinators_assign_has_owners_until_the_member_departs() -> None:
+    recording = Recording()
+    tps = [TopicPartition("t", number) for number in range(2)]
+    recording.add([
+        AssignmentCompleted(1_000, "broker-0", "", 0, "g", 1, {"anna": (tps[0],), "bert": (tps[1],)}),
+        AssignmentCompleted(1_500, "broker-0", "", 0, "g: t", 1, {"cleo": tuple(tps)}),
+        MemberDeparted(2_000, "broker-0", "", 0, "g", "anna", Departure.SESSION_ENDED),
+        AssignmentCompleted(3_000, "broker-0", "", 0, "g", 2, {"bert": (tps[0],)}),
+    ], [])  # fmt: skip
+    group, other = recording.lane_groups(0, 9_000, 9)
+    assert [each.to_ms for each in recording.spans_of(other, 0, 9_000, 9)] == [None, None], "a group named alike"
+    spans = recording.spans_of(group, 0, 9_000, 9)
+    assert [(each.lane, each.holder, each.from_ms, each.to_ms) for each in spans] == [
+        ("g: t-0", "anna", 1_000, 2_000), ("g: t-0", "", 2_000, 3_000), ("g: t-0", "bert", 3_000, None),
+        ("g: t-1", "bert", 1_000, 3_000), ("g: t-1", "", 3_000, None),
+    ]  # fmt: skip
+
+
+def test_who_watches_is_whose_last_watch_has_not_fired() -> None:
+    recording = Recording()
+    recording.add([
+        WatchArmed(1, "broker-0", "", 0, "/a"),
+        WatchArmed(2, "broker-1", "", 0, "/a"),
+        WatchFired(3, "broker-0", "", 0, "/a", EventType.CHANGED),
+    ], [])  # fmt: skip
+    assert [recording.watchers(seq) for seq in (2, 3)] == [{"/a": ["broker-0", "broker-1"]}, {"/a": ["broker-1"]}]
 
 
 def test_what_is_no_recording_is_said(tmp_path: Path) -> None:

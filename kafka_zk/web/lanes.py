@@ -1,0 +1,57 @@
+"""Which lanes the timeline shows one by one, and which of them folded into one: those of a topic's partitions. Pure."""
+
+from collections.abc import Collection, Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+from kafka_zk.web.cluster_view import is_internal
+
+MOST_UNASKED = 12
+"""More partitions than this are one lane until somebody unfolds them."""
+
+
+class LaneGroup(NamedTuple):
+    """The lanes of one kind whose names differ only in the partition; ``stem`` is what they begin with, ``flights-``
+    say, or ``board: flights-``. ``to_ms`` None: one of them lasts."""
+
+    kind: str
+    stem: str
+    lane_count: int
+    from_ms: int
+    to_ms: int | None
+
+
+class Silence(NamedTuple):
+    """From when to when so many of a group's lanes were held by nobody. ``to_ms`` None: it lasts."""
+
+    from_ms: int
+    to_ms: int | None
+    lane_count: int
+
+
+def is_folded(group: LaneGroup, opened: Collection[str], closed: Collection[str]) -> bool:
+    """``opened`` and ``closed``: what the reader wants otherwise, as ``kind stem``."""
+    name = f"{group.kind} {group.stem}"
+    by_itself = group.lane_count > MOST_UNASKED or is_internal(group.stem.rpartition(": ")[2])
+    return name in closed or (by_itself and name not in opened)
+
+
+def silences(nobodys: Iterable[tuple[int, int | None]]) -> list[Silence]:
+    """How many lanes nobody held, by time; from the spans of each in which nobody did."""
+    change_count: dict[int, int] = {}
+    lasting = 0
+    for from_ms, to_ms in nobodys:
+        change_count[from_ms] = change_count.get(from_ms, 0) + 1
+        if to_ms is None:
+            lasting += 1
+        else:
+            change_count[to_ms] = change_count.get(to_ms, 0) - 1
+    times = sorted(change_count)
+    found, count = [], 0
+    for time_ms, next_ms in pairwise(times):
+        count += change_count[time_ms]
+        if count:
+            found.append(Silence(time_ms, next_ms, count))
+    if lasting:
+        found.append(Silence(times[-1], None, lasting))
+    return found

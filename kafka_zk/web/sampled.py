@@ -1,0 +1,55 @@
+"""Which partitions and groups are sampled: those that a recording knows now."""
+
+from kafka_zk.registry.errors import InvalidZnode
+from kafka_zk.registry.znodes import brokers as broker_znodes
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.web.cluster_view import is_internal
+from kafka_zk.web.recording import Recording
+from kafka_zk.web.sampler import MOST_GROUPS, MOST_PARTITIONS, Wanted
+
+PLAINTEXT = "PLAINTEXT"
+_MOST_LOOKED_AT = 5 * MOST_PARTITIONS
+"""Kafka's own topics are among those, and are passed over."""
+
+
+def to_ask(recording: Recording) -> Wanted:
+    """At most MOST_PARTITIONS, none of Kafka's own topics; brokers that take connections without security."""
+    leaders: dict[TopicPartition, str] = {}
+    for lane, leader in recording.holders("leader", _MOST_LOOKED_AT).items():
+        tp = _tp(lane)
+        if tp is not None and not is_internal(tp.topic) and len(leaders) < MOST_PARTITIONS:
+            leaders[tp] = leader
+    groups = sorted({lane.rpartition(": ")[0] for lane in recording.holders("assigned", MOST_PARTITIONS)})
+    return Wanted(_addresses(recording), leaders, _in_zookeeper(recording), tuple(groups[:MOST_GROUPS]))
+
+
+def _addresses(recording: Recording) -> tuple[str, ...]:
+    found = []
+    for lane in sorted(recording.holders("broker", MOST_PARTITIONS)):
+        number = lane.rpartition(" ")[2]
+        znode = recording.znode(f"/brokers/ids/{number}")
+        if znode is None:
+            continue
+        try:
+            endpoints = broker_znodes.decode(int(number), znode.data).endpoints
+        except InvalidZnode:
+            continue
+        found += [f"{each.host}:{each.port}" for each in endpoints if each.protocol == PLAINTEXT][:1]
+    return tuple(found)
+
+
+def _in_zookeeper(recording: Recording) -> dict[tuple[str, TopicPartition], int]:
+    """What the groups of ZooKeeper committed of the partitions that somebody owns."""
+    found = {}
+    for lane in recording.holders("owner", MOST_PARTITIONS):
+        group, _, name = lane.rpartition(": ")
+        tp = _tp(name)
+        znode = recording.znode(f"/consumers/{group}/offsets/{tp.topic}/{tp.partition}") if tp is not None else None
+        if tp is not None and znode is not None and (znode.data or b"").isdigit():
+            found[group, tp] = int(znode.data or b"")
+    return found
+
+
+def _tp(text: str) -> TopicPartition | None:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number)) if topic and number.isascii() and number.isdigit() else None

@@ -1,0 +1,158 @@
+"""Asks the brokers once a second how far partitions are and what groups have committed, for the recording's samples."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from twisted.internet.defer import gatherResults
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from kafka_zk.client.admin import Admin
+from kafka_zk.client.config import ClientConfig
+from kafka_zk.client.errors import KafkaError
+from kafka_zk.client.list_offsets import LATEST
+from kafka_zk.client.waiting import run
+from kafka_zk.storage.types import TopicPartition
+from kafka_zk.system.clock import wall_ms
+
+INTERVAL_S = 1.0
+TIMEOUT_MS = 1_500
+"""A broker that has not answered by then does not answer."""
+MOST_PARTITIONS = 1_000
+MOST_GROUPS = 20
+
+_log = Logger()
+
+
+class Wanted(NamedTuple):
+    """What there is to ask.
+
+    Attributes:
+        brokers: addresses of brokers that are alive, ``host:port``.
+        leaders: by partition.
+        in_zookeeper: what groups committed there, which need not be asked.
+        groups: those of the brokers.
+    """
+
+    brokers: tuple[str, ...]
+    leaders: Mapping[TopicPartition, str]
+    in_zookeeper: Mapping[tuple[str, TopicPartition], int]
+    groups: tuple[str, ...]
+
+
+class Asked(Protocol):
+    """What is asked of an ``Admin``."""
+
+    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Any]: ...
+
+    async def close(self) -> None: ...
+
+
+class Sampler:
+    """Brokers that fail are not waited for; nothing that goes wrong here reaches the recorder.
+
+    Args:
+        wanted: asked each time.
+        take: takes a time in ms and values by series; it may fail.
+    """
+
+    def __init__(
+        self, reactor: Any, wanted: Callable[[], Wanted], take: Callable[[int, Mapping[str, int | None]], object]
+    ) -> None:
+        self._reactor = reactor
+        self._wanted = wanted
+        self._take = take
+        self._admin: Admin | None = None
+        self._brokers: tuple[str, ...] = ()
+        self._stopped = False
+        self._loop = LoopingCall(lambda: run(self._sample()))
+        self._loop.clock = reactor
+
+    def start(self) -> None:
+        self._loop.start(INTERVAL_S)
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._loop.running:
+            self._loop.stop()
+        if self._admin is not None:
+            run(self._admin.close()).addErrback(lambda _: None)
+
+    async def _sample(self) -> None:
+        try:
+            wanted = self._wanted()
+            admin = await self._connected(wanted.brokers)
+            if admin is not None and wanted.leaders:
+                ends, committed = await _ends(admin, wanted), await _committed(admin, wanted)
+                if self._stopped:
+                    return
+                self._take(wall_ms(), series(ends, committed))
+        except Exception:
+            _log.failure("no sample of partitions and groups")
+
+    async def _connected(self, brokers: tuple[str, ...]) -> Admin | None:
+        """One that knows brokers that are alive."""
+        if self._admin is None or not set(brokers) & set(self._brokers):
+            if self._admin is not None:
+                await self._admin.close()
+            self._brokers = brokers
+            self._admin = Admin(self._reactor, _config(brokers)) if brokers else None
+        return self._admin
+
+
+def series(
+    ends: Mapping[TopicPartition, int | None], committed: Mapping[tuple[str, TopicPartition], int]
+) -> dict[str, int | None]:
+    """The values of one moment as ``samples`` names them. ``ends`` None: that leader did not answer."""
+    found: dict[str, int | None] = {}
+    for tp, end in ends.items():
+        if end is not None:
+            found[f"end {tp}"] = end
+        _add(found, f"ends {tp.topic}", end)
+    for (group, tp), offset in committed.items():
+        if tp in ends:
+            end = ends[tp]
+            found[f"committed {group}: {tp}"] = offset
+            _add(found, f"lag {group}: {tp.topic}", None if end is None else max(0, end - offset))
+    return found
+
+
+def _add(sums: dict[str, int | None], name: str, value: int | None) -> None:
+    """A sum of which a part is unknown is unknown."""
+    known = sums.get(name, 0)
+    sums[name] = None if value is None or known is None else known + value
+
+
+async def _ends(admin: Asked, wanted: Wanted) -> dict[TopicPartition, int | None]:
+    """By leader, so that one that fails costs its own partitions only."""
+    by_leader: dict[str, list[TopicPartition]] = {}
+    for tp, leader in wanted.leaders.items():
+        by_leader.setdefault(leader, []).append(tp)
+
+    async def of(tps: list[TopicPartition]) -> dict[TopicPartition, int | None]:
+        try:
+            listed = await admin.list_offsets(dict.fromkeys(tps, LATEST))
+        except (KafkaError, OSError):
+            return dict.fromkeys(tps)
+        return {tp: each.offset for tp, each in listed.items()}
+
+    parts = await gatherResults([run(of(tps)) for tps in by_leader.values()])
+    return {tp: end for part in parts for tp, end in part.items()}
+
+
+async def _committed(admin: Admin, wanted: Wanted) -> dict[tuple[str, TopicPartition], int]:
+    found = dict(wanted.in_zookeeper)
+    if wanted.groups:
+        try:
+            by_group = await admin.groups.committed_by(wanted.groups)
+        except (KafkaError, OSError):
+            return found
+        found |= {(group, tp): each.offset for group, offsets in by_group.items() for tp, each in offsets.items()}
+    return found
+
+
+def _config(brokers: tuple[str, ...]) -> ClientConfig:
+    return ClientConfig(
+        bootstrap_servers=brokers, client_id="kafka-zk-web", request_timeout_ms=TIMEOUT_MS,
+        socket_connection_setup_timeout_ms=TIMEOUT_MS, default_api_timeout_ms=TIMEOUT_MS, metadata_max_age_ms=10_000,
+    )  # fmt: skip

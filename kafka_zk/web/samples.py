@@ -1,0 +1,105 @@
+"""High watermarks and committed offsets by time, in a recording's database.
+
+A *series* is ``end flights-0`` or ``committed board: flights-0``, and for pictures of all partitions of a topic
+together ``ends flights`` and ``lag board: flights``. A value lasts until the next one; None: no broker answered.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+SCHEMA = """
+create table if not exists samples (
+    series text, time_ms integer, value integer, primary key (series, time_ms)
+) without rowid;
+"""
+MOST_SAMPLES = 500_000
+"""So many are kept, about 25 MB; then the oldest go."""
+_FORGOTTEN_SHARE = 8
+_COUNTED_EVERY = 1_000
+
+
+class Sample(NamedTuple):
+    """``value`` from ``time_ms`` on."""
+
+    time_ms: int
+    value: int | None
+
+
+class Samples:
+    """Of one recording; the same thread. Raises: sqlite3.Error."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._there = bool(database.execute("select 1 from sqlite_master where name = 'samples'").fetchone())
+        self._last: dict[str, int | None] = {}
+        self._added = 0
+
+    def add(self, time_ms: int, values: Mapping[str, int | None]) -> int:
+        """Take what changed; returns how many did."""
+        new = {series: value for series, value in values.items() if self._last.get(series, -1) != value}
+        with self._database:
+            rows = [(series, time_ms, value) for series, value in new.items()]
+            self._database.executemany("insert or replace into samples values (?, ?, ?)", rows)
+        self._last.update(new)
+        self._added += len(new)
+        if self._added >= _COUNTED_EVERY:
+            self._added = 0
+            self._forget_oldest()
+        return len(new)
+
+    def at(self, time_ms: int, series: Iterable[str]) -> dict[str, int]:
+        """The values that are known at a moment."""
+        found = {each: self._before(each, time_ms) for each in series} if self._there else {}
+        return {name: sample.value for name, sample in found.items() if sample and sample.value is not None}
+
+    def between(self, series: str, from_ms: int, to_ms: int, limit: int) -> list[Sample]:
+        """The value at the begin, and what followed; thinned out to so many."""
+        if not self._there:
+            return []
+        first = self._before(series, from_ms)
+        width_ms = max(1, (to_ms - from_ms) // limit)
+        rows = self._database.execute(
+            "select max(time_ms), value from samples where series = ? and time_ms > ? and time_ms <= ? "
+            "group by (time_ms - ?) / ? order by 1",
+            (series, from_ms, to_ms, from_ms, width_ms),
+        )
+        return [*([first] if first else ()), *(Sample(*row) for row in rows)]
+
+    def names(self, beginning: str, limit: int) -> list[str]:
+        """Of the series that begin so."""
+        if not self._there:
+            return []
+        rows = self._database.execute(
+            "select distinct series from samples where series between ? and ? limit ?",
+            (beginning, f"{beginning}\U0010ffff", limit),
+        )
+        return [name for (name,) in rows]
+
+    def rows(self, from_ms: int, to_ms: int) -> list[tuple[str, int, int | None]]:
+        """All of a stretch, with what lasted when it began."""
+        if not self._there:
+            return []
+        names = self._database.execute("select distinct series from samples").fetchall()
+        begin = [(name, *sample) for (name,) in names if (sample := self._before(name, from_ms))]
+        return begin + self._database.execute(
+            "select series, time_ms, value from samples where time_ms > ? and time_ms <= ?", (from_ms, to_ms)
+        ).fetchall()
+
+    def _before(self, series: str, time_ms: int) -> Sample | None:
+        row = self._database.execute(
+            "select time_ms, value from samples where series = ? and time_ms <= ? order by time_ms desc limit 1",
+            (series, time_ms),
+        ).fetchone()
+        return None if row is None else Sample(*row)
+
+    def _forget_oldest(self) -> None:
+        (count,) = self._database.execute("select count(*) from samples").fetchone()
+        if count > MOST_SAMPLES:
+            with self._database:
+                self._database.execute(
+                    "delete from samples where time_ms < "
+                    "(select time_ms from samples order by time_ms limit 1 offset ?)",
+                    (count // _FORGOTTEN_SHARE,),
+                )
+            self._last.clear()  # what still lasts is told again

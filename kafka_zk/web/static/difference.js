@@ -1,0 +1,32 @@
+// A znode's data as lines, and what differs between two of them.
+
+const MOST_LINES = 300;
+
+// JSON with a line for each value, lists of numbers on one; anything else as it is.
+export function pretty(data) {
+  if (data === null || data === "") return "";
+  try {
+    return JSON.stringify(JSON.parse(data), null, 1).replace(/\[\s+([-\d,\s"]*?)\s+\]/g, (_, list) => `[${list.replace(/\s+/g, " ")}]`);
+  } catch {
+    return data;
+  }
+}
+
+// Pairs of "+", "-" or " " and a line: the longest common subsequence stays.
+export function differingLines(before, after) {
+  const a = before === "" ? [] : before.split("\n"), b = after === "" ? [] : after.split("\n");
+  if (a.length > MOST_LINES || b.length > MOST_LINES) return [...a.map((line) => ["-", line]), ...b.map((line) => ["+", line])];
+  const common = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      common[i][j] = a[i] === b[j] ? common[i + 1][j + 1] + 1 : Math.max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  const found = [];
+  for (let i = 0, j = 0; i < a.length || j < b.length;) {
+    if (i < a.length && j < b.length && a[i] === b[j]) { found.push([" ", a[i]]); i += 1; j += 1; }
+    else if (i < a.length && (j === b.length || common[i + 1][j] >= common[i][j + 1])) { found.push(["-", a[i]]); i += 1; }
+    else { found.push(["+", b[j]]); j += 1; }
+  }
+  return found;
+}

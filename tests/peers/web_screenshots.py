@@ -1,0 +1,103 @@
+"""Pictures of every view of the flight recorder's page, for docs/web.md.
+
+    python -m tests.peers.web_screenshots docs/web
+
+starts a cluster, a producer and two groups, lets a member and a broker die, and takes the pictures in Chromium.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from os import environ
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from tempfile import TemporaryDirectory
+
+from kafka_zk.client.admin import NewTopic
+from kafka_zk.client.blocking_admin import BlockingAdmin
+from tests.peers.palette_png import screenshot
+from tests.peers.test_web_page import PAGE, READY, TIMEOUT_S, ZOOKEEPER, Page, until
+from tests.terminal import Terminal
+
+TOPIC = "flights"
+PARTITIONS = {number: [number % 3, (number + 1) % 3, (number + 2) % 3] for number in range(6)}
+SETTLED_S = 2.5
+"""So long the arrows of what happened last are drawn, and the list of what happened is refreshed."""
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as data, ExitStack() as closing:
+        url, bootstrap, zookeeper = closing.enter_context(_cluster(Path(data)))
+        closing.enter_context(_producer(bootstrap))
+        groups = [["--zookeeper", zookeeper, "--group", "board"]] * 2
+        groups.append(["--bootstrap-server", bootstrap, "--group", "loader"])
+        members = [closing.enter_context(_process("consume", "--topic", TOPIC, *each)) for each in groups]
+        page = Page(url)
+        closing.callback(page.close)
+        _take(page, members, folder)
+
+
+def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
+    def shot(name: str) -> None:
+        time.sleep(SETTLED_S)
+        (folder / f"{name}.png").write_bytes(screenshot(page.driver))
+
+    until(lambda: page.count("[data-group=loader]"), "the group of the broker")
+    until(lambda: page.count("[data-group=board]") == 2, "both members")
+    shot("cluster")
+    members[0].kill()
+    until(lambda: page.count("[data-group=board]") == 1, "the member to be gone")
+    page.press("[data-break=kill-1]")
+    until(lambda: "moved to other leaders" in page.text("#happened"), "the failover")
+    shot("broker-killed")
+    failover = page.text("[data-episode]").split("\n")
+    page.press("[data-episode]", next(number for number, text in enumerate(failover) if "lost its session" in text))
+    until(lambda: "What came of it?" in page.text("#details"), "the failover's first event")
+    shot("why")
+    page.press("#view-tree")
+    shot("znodes")
+
+
+@contextmanager
+def _cluster(data: Path) -> Iterator[tuple[str, str, str]]:
+    """The page's URL, and the addresses of brokers and ZooKeeper."""
+    up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(data / "cluster")]
+    with Terminal(up, environ) as terminal:
+        terminal.read_until("web page at", timeout_s=TIMEOUT_S)
+        url = until(lambda: terminal.read_until("token=") and PAGE.search(terminal.text), "its URL")
+        ready, zookeeper = READY.search(terminal.text), ZOOKEEPER.search(terminal.text)
+        assert ready is not None and zookeeper is not None
+        with BlockingAdmin(bootstrap_servers=ready[1]) as admin:
+            admin.create_topics([NewTopic(TOPIC, assignment=PARTITIONS)])
+        yield url[1], ready[1], zookeeper[1]
+
+
+@contextmanager
+def _producer(bootstrap: str) -> Iterator[None]:
+    """Ten records a second."""
+    lines = "import time\nwhile True: print('KZ42 boarding', flush=True); time.sleep(0.1)"
+    with Popen([sys.executable, "-c", lines], stdout=PIPE) as source:
+        command = [sys.executable, "-m", "kafka_zk", "produce", "--bootstrap-server", bootstrap, "--topic", TOPIC]
+        with Popen(command, stdin=source.stdout, stdout=DEVNULL, stderr=DEVNULL) as producer:
+            try:
+                yield
+            finally:
+                source.kill()
+                producer.kill()
+
+
+@contextmanager
+def _process(*arguments: str) -> Iterator[Popen[bytes]]:
+    with Popen([sys.executable, "-m", "kafka_zk", *arguments], stdout=DEVNULL, stderr=DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m tests.peers.web_screenshots FOLDER")
+    main(Path(sys.argv[1]))
