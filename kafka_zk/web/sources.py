@@ -22,6 +22,8 @@ from kafka_zk.timeline.trace_file import TraceFollower
 SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 MOST_AT_ONCE = 10_000
+MOST_TRACE_BYTES = 4 * 1024 * 1024
+"""Of each file, at once."""
 
 
 class Source(Protocol):
@@ -119,8 +121,8 @@ class TraceSource:
         self._follower = TraceFollower(path, from_start)
 
     def read(self) -> list[Event]:
-        """What is new. Raises: OSError."""
-        return [traced.event for traced in self._follower.read()]
+        """What is new, not all of a long trace at once. Raises: OSError."""
+        return [traced.event for traced in self._follower.read(MOST_TRACE_BYTES)]
 
 
 def _within(chroot: str, transaction: Transaction) -> Transaction:
